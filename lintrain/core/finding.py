@@ -1,0 +1,46 @@
+"""A claim about one place of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A place that explains a finding, with a few words on what happens there.
+
+    `role` names its part in the story ("origin", "tokenized copy") and `text` holds the code there, for fixes.
+    """
+
+    place: Place
+    note: str
+    role: str = "origin"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake at one place.
+
+    `message` says in one line what is wrong here; `why` what it does to training; `help` what to write instead.
+    `subject` is the part of the run that the claim is about, by its name there (`train_dataset`, `data_collator`, `lr`).
+    `facts` are the plain values that the claim rests on (`{"num_labels": 2, "classes": 3}`), for verify and fix.
+    """
+
+    rule: str
+    level: Level
+    place: Place
+    message: str
+    why: str = ""
+    help: str = ""
+    because: tuple[Reason, ...] = ()
+    subject: str | None = None
+    facts: Mapping[str, str | int | float | bool | None] = field(default_factory=dict[str, str | int | float | bool | None])
+
+    def related(self, role: str) -> tuple[Reason, ...]:
+        """The explaining places of one role."""
+        return tuple(reason for reason in self.because if reason.role == role)

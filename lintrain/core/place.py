@@ -1,0 +1,28 @@
+"""Where something stands in a script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A stretch of one source: lines and columns count from 1, columns in characters, the end column is exclusive.
+
+    In a notebook the lines are those of its joined code cells; `Source.locate` gives cell and line as a person sees them.
+    """
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def holds(self, other: Place) -> bool:
+        """Whether the other place lies inside this one."""
+        starts_after = (self.line, self.column) <= (other.line, other.column)
+        ends_before = (other.end_line, other.end_column) <= (self.end_line, self.end_column)
+        return self.path == other.path and starts_after and ends_before
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}"

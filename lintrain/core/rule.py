@@ -1,0 +1,69 @@
+"""What a rule file gives: one mistake, how its text looks, what a batch says of it, and what mends it."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from lintrain.core.evidence import Evidence
+from lintrain.core.finding import Finding, Reason
+from lintrain.core.fix import Fix
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import Verdict, unsettled
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.pipeline import Pipeline
+
+
+class Rule(ABC):  # noqa: B024 - every method has a default: a rule with only `inspect` has nothing to read in the text
+    """One mistake, named after its file; the loader fills in `name` and `stage` from where the file lies.
+
+    `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, `fix` mends.
+    """
+
+    level: ClassVar[Level]
+    name: ClassVar[str] = ""
+    stage: ClassVar[str] = ""
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """The findings that the text of a script shows."""
+        yield from ()
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        """What one real batch says of the finding."""
+        return unsettled("a batch cannot tell")
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        """The findings that only a run shows, each with its confirming verdict."""
+        yield from ()
+
+    def fix(self, finding: Finding) -> Fix | None:
+        """The edit that mends the finding, or None where no single cure is right."""
+        return None
+
+    def finding(
+        self,
+        place: Place,
+        message: str,
+        *,
+        because: Iterable[Reason] = (),
+        why: str = "",
+        help: str = "",  # noqa: A002 - the word that a person reads in the report
+        subject: str | None = None,
+        level: Level | None = None,
+        facts: Mapping[str, str | int | float | bool | None] | None = None,
+    ) -> Finding:
+        """A finding of this rule; `why` falls back to the second paragraph of the manual page in reports."""
+        return Finding(
+            rule=self.name,
+            level=level or self.level,
+            place=place,
+            message=message,
+            why=why,
+            help=help,
+            because=tuple(because),
+            subject=subject,
+            facts=dict(facts or {}),
+        )

@@ -1,0 +1,1 @@
+"""Files as the user has them: scripts, notebooks, stdin; their suppressions; and how they are found."""
