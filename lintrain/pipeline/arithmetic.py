@@ -1,0 +1,91 @@
+"""Arithmetic and comparisons of literals, bounded so that no script can make the reader work long."""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from typing import Any
+
+from lintrain.pipeline.values.data import Dataset, DatasetDict, Tokenizer
+from lintrain.pipeline.values.model import Model, Optimizer
+from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Value
+
+LARGEST = 10**15
+"""Integers up to this size are computed with."""
+
+LONGEST = 10_000
+"""Characters up to which strings are put together."""
+
+Operator = Callable[[Any, Any], Any]
+"""Any: the operands are literals of any type; a TypeError means Unknown."""
+
+BINARY: dict[str, Operator] = {
+    "Add": python.add,
+    "Sub": python.sub,
+    "Mult": python.mul,
+    "Div": python.truediv,
+    "FloorDiv": python.floordiv,
+    "Mod": python.mod,
+    "Pow": python.pow,
+}
+
+COMPARISONS: dict[str, Operator] = {
+    "Eq": python.eq,
+    "NotEq": python.ne,
+    "Lt": python.lt,
+    "LtE": python.le,
+    "Gt": python.gt,
+    "GtE": python.ge,
+    "Is": python.is_,
+    "IsNot": python.is_not,
+    "In": lambda item, container: item in container,
+    "NotIn": lambda item, container: item not in container,
+}
+
+
+def binary(left: Constant, operator: str, right: Constant) -> Value:
+    """What an operator gives of two literals; Unknown where it is too large or no such operation exists."""
+    compute = BINARY.get(operator)
+    if compute is None or not _is_small(left) or not _is_small(right) or _grows_too_much(left, operator, right):
+        return UNKNOWN
+    try:
+        result = compute(left.value, right.value)
+    except (TypeError, ValueError, ArithmeticError):
+        return UNKNOWN
+    if not isinstance(result, int | float | str):
+        return UNKNOWN
+    return Constant(result, left.is_default or right.is_default)
+
+
+def _is_small(constant: Constant) -> bool:
+    match constant.value:
+        case int() | float() as number:
+            return abs(number) <= LARGEST
+        case str() as text:
+            return len(text) <= LONGEST
+        case _:
+            return False
+
+
+def _grows_too_much(left: Constant, operator: str, right: Constant) -> bool:
+    if operator == "Pow":
+        return not isinstance(right.value, int | float) or abs(right.value) > 64
+    texts = isinstance(left.value, str) or isinstance(right.value, str)
+    if operator == "Mult" and texts:
+        return any(isinstance(each.value, int) and each.value > 100 for each in (left, right))
+    return operator == "Mod" and texts
+
+
+def compare(left: Constant, operator: str, right: Constant) -> Value:
+    """What a comparison gives of two literals."""
+    decide = COMPARISONS[operator]
+    try:
+        result = bool(decide(left.value, right.value))
+    except TypeError:
+        return UNKNOWN
+    return Constant(result, left.is_default or right.is_default)
+
+
+def counts_as_true(value: Value) -> bool | None:
+    """Whether an object counts as true in a test: what has no length does; None where that is not certain."""
+    return True if isinstance(value, Function | Class | Model | Optimizer | Tokenizer | Dataset | DatasetDict) else None

@@ -1,0 +1,66 @@
+"""One call as the reader sees it: who is called, and with which arguments."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a call: its value, where its expression stands, and its code there."""
+
+    value: Value
+    place: Place
+    text: str
+    keyword: Place | None = None
+    """The place of `name=value` as a whole, where it was given by name."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A call under evaluation. `path` is the dotted name of the library function, class or method (`Dataset.map`).
+
+    `is_open` says that `*args` or `**kwargs` of unknown content may have given any argument.
+    """
+
+    reader: Reader
+    node: ast.Call | None
+    place: Place
+    text: str
+    path: str
+    receiver: Value = ABSENT
+    positional: list[Argument] = field(default_factory=list[Argument])
+    keywords: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    is_open: bool = False
+
+    def argument(self, name: str, position: int | None = None) -> Argument | None:
+        """One argument by its parameter name, or by its position counted from 0; None where it was not given."""
+        if name in self.keywords:
+            return self.keywords[name]
+        if position is not None and position < len(self.positional):
+            return self.positional[position]
+        return None
+
+    def value(self, name: str, position: int | None = None) -> Value:
+        """What one argument is: Absent where it was not given, Unknown where it may have been."""
+        argument = self.argument(name, position)
+        if argument is not None:
+            return argument.value
+        return UNKNOWN if self.is_open else ABSENT
+
+    def named(self, *parameters: str) -> dict[str, Argument]:
+        """All arguments by name, the positional ones named by these parameters in order."""
+        return {**dict(zip(parameters, self.positional, strict=False)), **self.keywords}
+
+    def values(self, *parameters: str) -> dict[str, Value]:
+        """All arguments' values by name, the positional ones named by these parameters, then by their numbers."""
+        names = [*parameters, *(str(index) for index in range(len(parameters), len(self.positional)))]
+        return {name: argument.value for name, argument in self.named(*names).items()}

@@ -1,0 +1,82 @@
+"""What a script does, in order: the effects that the rules about loops look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lintrain.core.place import Place
+from lintrain.pipeline.values.python import UNKNOWN, Value
+
+
+class Act(StrEnum):
+    """The effects that matter to training."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    ZERO_GRAD = "zero_grad"
+    STEP = "step"
+    SCHEDULER_STEP = "scheduler_step"
+    SCALER_UPDATE = "scaler_update"
+    UNSCALE = "unscale"
+    CLIP = "clip"
+    TRAIN_MODE = "train_mode"
+    EVAL_MODE = "eval_mode"
+    TO_DEVICE = "to_device"
+    SAVE = "save"
+    DELETE = "delete"
+    TRAIN = "train"
+    """A framework's training call: `trainer.train()`, `model.fit()`."""
+    EVALUATE = "evaluate"
+    ESCAPE = "escape"
+    """A value was handed to code that was not understood: anything may have happened to it."""
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """A `for` or `while` that the script runs; `over` is what it iterates, `each` its element."""
+
+    place: Place
+    over: Value = UNKNOWN
+    each: Value = UNKNOWN
+    header: str = ""
+    body: Place | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Condition:
+    """An `if`, `except` or `while` that may be skipped; `depth` counts the loops around it."""
+
+    place: Place
+    depth: int
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One effect: what was done, where, to which value, and inside which loops and conditions.
+
+    `without_grad` tells whether autograd was off; `function` names the script's function it happened in;
+    `uncalled` is true when nobody in the file calls that function, so that what surrounds it is not known.
+    """
+
+    act: Act
+    place: Place
+    subject: Value
+    loops: tuple[Loop, ...]
+    conditions: tuple[Condition, ...]
+    without_grad: bool
+    function: str
+    uncalled: bool
+    order: int
+    details: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    def is_inside(self, loop: Loop) -> bool:
+        """Whether it happens in the body of a loop."""
+        return any(around is loop for around in self.loops)
+
+    def is_conditional_in(self, loop: Loop) -> bool:
+        """Whether some iterations of a loop may skip it."""
+        depth = next((index for index, around in enumerate(self.loops) if around is loop), len(self.loops))
+        return any(condition.depth > depth for condition in self.conditions)

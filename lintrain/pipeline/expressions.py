@@ -1,0 +1,249 @@
+"""Expressions: from a node to the value that it gives."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lintrain.pipeline import comprehensions, invocation, operations
+from lintrain.pipeline.pipeline import Discard
+from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.values.data import Dataset, DatasetDict
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    UNKNOWN,
+    Constant,
+    Library,
+    Literal,
+    Mapping,
+    Slice,
+    Value,
+    join,
+)
+from lintrain.pipeline.values.python import Sequence as SequenceValue
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+
+
+def evaluate(reader: Reader, node: ast.expr, scope: Scope) -> Value:
+    """What an expression gives; Unknown where that is not understood."""
+    reader.spend()
+    handler = HANDLERS.get(type(node))
+    return handler(reader, node, scope) if handler else _look_inside(reader, node, scope)
+
+
+def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
+    """Evaluate a statement's expression whose value is thrown away."""
+    value = evaluate(reader, node.value, scope)
+    call = node.value
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return
+    if isinstance(value, Dataset | DatasetDict):
+        place = reader.source.place(node)
+        receiver = call.func.value
+        known = scope.lookup(receiver.id) if isinstance(receiver, ast.Name) else None
+        text = reader.source.code(reader.source.place(receiver))
+        shown = reader.source.is_displayed(place)
+        reader.record.discards.append(Discard(place, known or UNKNOWN, text, call.func.attr, value, shown))
+
+
+def _look_inside(reader: Reader, node: ast.expr, scope: Scope) -> Value:
+    """Evaluate the parts of an expression that means nothing to the reader itself."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            evaluate(reader, child, scope)
+    return UNKNOWN
+
+
+def _constant(reader: Reader, node: ast.Constant, scope: Scope) -> Value:
+    return UNKNOWN if node.value is ... else Constant(node.value, origin=reader.source.place(node))
+
+
+def _name(reader: Reader, node: ast.Name, scope: Scope) -> Value:
+    value = scope.lookup(node.id)
+    if value is not None:
+        return value
+    return Library(f"builtins.{node.id}") if node.id in BUILTINS else UNKNOWN
+
+
+def _attribute(reader: Reader, node: ast.Attribute, scope: Scope) -> Value:
+    return operations.attribute(reader, evaluate(reader, node.value, scope), node.attr, reader.source.place(node))
+
+
+def _subscript(reader: Reader, node: ast.Subscript, scope: Scope) -> Value:
+    value = evaluate(reader, node.value, scope)
+    return operations.subscript(reader, value, evaluate(reader, node.slice, scope), reader.source.place(node))
+
+
+def _slice(reader: Reader, node: ast.Slice, scope: Scope) -> Value:
+    parts = (evaluate(reader, part, scope) if part else ABSENT for part in (node.lower, node.upper, node.step))
+    return Slice(*parts)
+
+
+def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Value:
+    items: list[Value] = []
+    is_complete = True
+    for element in node.elts:
+        if isinstance(element, ast.Starred):
+            inner = evaluate(reader, element.value, scope)
+            known = isinstance(inner, SequenceValue)
+            items.extend(inner.items if isinstance(inner, SequenceValue) else [])
+            is_complete = is_complete and known and inner.is_complete
+        else:
+            items.append(evaluate(reader, element, scope))
+    return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.place(node))
+
+
+def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
+    entries: dict[Literal, Value] = {}
+    is_complete = True
+    for key, item in zip(node.keys, node.values, strict=True):
+        value = evaluate(reader, item, scope)
+        if key is None:
+            is_complete = operations.update(entries, value) and is_complete
+            continue
+        name = evaluate(reader, key, scope)
+        if isinstance(name, Constant):
+            entries[name.value] = value
+        else:
+            is_complete = False
+    return Mapping(entries, is_complete, origin=reader.source.place(node))
+
+
+def _binary(reader: Reader, node: ast.BinOp, scope: Scope) -> Value:
+    left = evaluate(reader, node.left, scope)
+    right = evaluate(reader, node.right, scope)
+    return operations.binary(reader, left, type(node.op).__name__, right, reader.source.place(node))
+
+
+def _unary(reader: Reader, node: ast.UnaryOp, scope: Scope) -> Value:
+    operand = evaluate(reader, node.operand, scope)
+    if isinstance(node.op, ast.Not):
+        truth = operations.truth(operand)
+        return UNKNOWN if truth is None else Constant(not truth)
+    if isinstance(operand, Constant) and isinstance(operand.value, int | float):
+        negative = isinstance(node.op, ast.USub)
+        sign = -1 if negative else 1
+        return Constant(sign * operand.value, operand.is_default) if not isinstance(node.op, ast.Invert) else UNKNOWN
+    return operand if isinstance(node.op, ast.USub) else UNKNOWN
+
+
+def _boolean(reader: Reader, node: ast.BoolOp, scope: Scope) -> Value:
+    """`a or b` gives one of them; an operand that settles it hides the others."""
+    is_or = isinstance(node.op, ast.Or)
+    options: list[Value] = []
+    for operand in node.values:
+        value = evaluate(reader, operand, scope)
+        truth = operations.truth(value)
+        if truth is is_or:
+            options.append(value)
+            break
+        if truth is None or operand is node.values[-1]:
+            options.append(value)
+    return join(options)
+
+
+def _compare(reader: Reader, node: ast.Compare, scope: Scope) -> Value:
+    left = evaluate(reader, node.left, scope)
+    results: list[Value] = []
+    for operator, comparator in zip(node.ops, node.comparators, strict=True):
+        right = evaluate(reader, comparator, scope)
+        place = reader.source.place(node)
+        results.append(operations.compare(reader, left, type(operator).__name__, right, place))
+        left = right
+    if len(results) == 1:
+        return results[0]
+    truths = [operations.truth(result) for result in results]
+    if False in truths:
+        return Constant(False)
+    return UNKNOWN if None in truths else Constant(True)
+
+
+def _if_expression(reader: Reader, node: ast.IfExp, scope: Scope) -> Value:
+    truth = operations.truth(evaluate(reader, node.test, scope))
+    if truth is not None:
+        return evaluate(reader, node.body if truth else node.orelse, scope)
+    with reader.condition(reader.source.place(node)):
+        return join([evaluate(reader, node.body, scope), evaluate(reader, node.orelse, scope)])
+
+
+def _formatted(reader: Reader, node: ast.JoinedStr, scope: Scope) -> Value:
+    text: list[str] = []
+    is_default = False
+    for part in node.values:
+        value = evaluate(reader, part.value if isinstance(part, ast.FormattedValue) else part, scope)
+        plain = isinstance(part, ast.Constant) or (isinstance(part, ast.FormattedValue) and part.format_spec is None)
+        if not isinstance(value, Constant) or not plain:
+            text = []
+            return UNKNOWN
+        is_default = is_default or value.is_default
+        text.append(str(value.value))
+    return Constant("".join(text), is_default)
+
+
+def _named(reader: Reader, node: ast.NamedExpr, scope: Scope) -> Value:
+    value = evaluate(reader, node.value, scope)
+    scope.bind(node.target.id, value)
+    return value
+
+
+def _lambda(reader: Reader, node: ast.Lambda, scope: Scope) -> Value:
+    return invocation.make_function(reader, node, scope)
+
+
+def _yield(reader: Reader, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:
+    if node.value is not None:
+        evaluate(reader, node.value, scope)
+    return UNKNOWN
+
+
+def _call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
+    return invocation.evaluate_call(reader, node, scope)
+
+
+def _items(reader: Reader, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Value:
+    return comprehensions.evaluate_items(reader, node, scope)
+
+
+def _entries(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
+    return comprehensions.evaluate_mapping(reader, node, scope)
+
+
+def _starred(reader: Reader, node: ast.Starred, scope: Scope) -> Value:
+    return evaluate(reader, node.value, scope)
+
+
+Handler = Callable[["Reader", Any, Scope], Value]
+"""Any: each handler takes its own node type; the table below pairs them."""
+
+HANDLERS: dict[type[ast.expr], Handler] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Slice: _slice,
+    ast.Call: _call,
+    ast.List: _sequence,
+    ast.Tuple: _sequence,
+    ast.Set: _sequence,
+    ast.Dict: _mapping,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _boolean,
+    ast.Compare: _compare,
+    ast.IfExp: _if_expression,
+    ast.JoinedStr: _formatted,
+    ast.NamedExpr: _named,
+    ast.Lambda: _lambda,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Starred: _starred,
+    ast.ListComp: _items,
+    ast.SetComp: _items,
+    ast.GeneratorExp: _items,
+    ast.DictComp: _entries,
+}

@@ -1,0 +1,324 @@
+"""Calls: arguments bound to parameters, the script's own functions followed into, library calls handed to transfers."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import expressions, objects, statements
+from lintrain.pipeline.call import Argument, Call
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.flow import Flow
+from lintrain.pipeline.pipeline import LibraryCall
+from lintrain.pipeline.registry import CALLED, FUNCTIONS, INSTANCE_METHODS, INSTANCES_CALLED, method_of, of_type
+from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.values.data import Loader, Tokenizer
+from lintrain.pipeline.values.model import Model, Optimizer
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Bound,
+    Class,
+    Constant,
+    Either,
+    Function,
+    Instance,
+    Library,
+    LibraryObject,
+    Mapping,
+    Partial,
+    Sequence,
+    Super,
+    Unknown,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+FOLLOWED = Model | Optimizer | Tokenizer | Loader | Instance
+"""Values whose fate matters: handing one to code that is not understood is an event."""
+
+
+def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
+    """What a call in the script gives."""
+    callee = _callee(reader, node, scope)
+    place = reader.source.place(node)
+    call = Call(reader, node, place, reader.source.code(place), "")
+    _add_arguments(reader, call, node, scope)
+    return invoke_value(call, callee)
+
+
+def _callee(reader: Reader, node: ast.Call, scope: Scope) -> Value:
+    if isinstance(node.func, ast.Name) and node.func.id == "super" and scope.lookup("super") is None:
+        frame = reader.frame
+        if frame.receiver is not None and frame.owner is not None:
+            return Partial(Super(frame.receiver, frame.owner), [], {})
+    return expressions.evaluate(reader, node.func, scope)
+
+
+def _add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> None:
+    for argument in node.args:
+        value = expressions.evaluate(reader, argument, scope)
+        place = reader.source.place(argument)
+        if isinstance(argument, ast.Starred):
+            if isinstance(value, Sequence) and value.is_complete:
+                call.positional.extend(Argument(item, place, "") for item in value.items)
+            else:
+                call.is_open = True
+        else:
+            call.positional.append(Argument(value, place, reader.source.code(place)))
+    for keyword in node.keywords:
+        value = expressions.evaluate(reader, keyword.value, scope)
+        place = reader.source.place(keyword.value)
+        if keyword.arg is not None:
+            whole = reader.source.place(keyword)
+            call.keywords[keyword.arg] = Argument(value, place, reader.source.code(place), whole)
+        else:
+            _add_expanded(call, value, place)
+
+
+def _add_expanded(call: Call, value: Value, place: Place) -> None:
+    """`**value` in a call."""
+    if not isinstance(value, Mapping):
+        call.is_open = call.is_open or not _expands_itself(call, value)
+        return
+    call.is_open = call.is_open or not value.is_complete
+    for name, item in value.entries.items():
+        if isinstance(name, str):
+            call.keywords.setdefault(name, Argument(item, place, ""))
+
+
+def _expands_itself(call: Call, value: Value) -> bool:
+    """Keep `**batch` as an argument of its own, for models that are called with it."""
+    call.keywords.setdefault("**", Argument(value, call.place, ""))
+    return False
+
+
+def apply(
+    reader: Reader, callee: Value, positional: list[Value], keywords: dict[str, Value], place: Place
+) -> Value:
+    """What a value gives when something calls it with these arguments."""
+    call = Call(reader, None, place, "", "")
+    call.positional.extend(Argument(value, place, "") for value in positional)
+    call.keywords.update({name: Argument(value, place, "") for name, value in keywords.items()})
+    return invoke_value(call, callee)
+
+
+def invoke_value(call: Call, callee: Value) -> Value:
+    """What a call gives, by what is called."""
+    match callee:
+        case Either():
+            return join([invoke_value(call, option) for option in callee.options])
+        case Library():
+            return _invoke_library(call, callee)
+        case Function():
+            return invoke(call, callee, None, None)
+        case Bound(function=Function() as function, receiver=receiver, owner=owner):
+            return invoke(call, function, receiver, owner)
+        case Bound():
+            return _invoke_method(call, callee)
+        case Class():
+            call.receiver = callee
+            return objects.instantiate(call, callee)
+        case Instance():
+            return _invoke_instance(call, callee)
+        case Partial(function=Super() as above):
+            return above
+        case Partial():
+            return _invoke_partial(call, callee)
+        case _:
+            return _invoke_other(call, callee)
+
+
+def _invoke_library(call: Call, callee: Library) -> Value:
+    call.path = callee.path
+    record_call(call)
+    transfer = FUNCTIONS.get(callee.path)
+    if transfer is not None:
+        return transfer(call)
+    escape(call)
+    return LibraryObject(callee.path, call.values(), origin=call.place)
+
+
+def record_call(call: Call) -> None:
+    """Note a library call for the rules about arguments and names."""
+    if call.node is None or call.path.startswith("builtins."):
+        return
+    reader = call.reader
+    guarded = reader.guards > 0
+    made = LibraryCall(call.path, call.place, dict(call.keywords), len(call.positional), guarded, call.is_open)
+    reader.record.calls.append(made)
+
+
+def _invoke_method(call: Call, callee: Bound) -> Value:
+    call.receiver = callee.receiver
+    call.path = f"{type(callee.receiver).__name__}.{callee.name}"
+    transfer = method_of(callee.receiver, callee.name)
+    if transfer is None and isinstance(callee.receiver, Instance):
+        for base in callee.receiver.cls.library_bases:
+            transfer = transfer or INSTANCE_METHODS.get((base, callee.name))
+    if transfer is not None:
+        return transfer(call)
+    escape(call)
+    return UNKNOWN
+
+
+def _invoke_instance(call: Call, callee: Instance) -> Value:
+    call.receiver = callee
+    for path in callee.cls.library_bases:
+        if path in INSTANCES_CALLED:
+            return INSTANCES_CALLED[path](call)
+    found = callee.cls.lookup("__call__")
+    if found is not None and isinstance(found[1], Function):
+        return invoke(call, found[1], callee, found[0])
+    escape(call)
+    return UNKNOWN
+
+
+def _invoke_partial(call: Call, callee: Partial) -> Value:
+    call.positional[:0] = [Argument(value, call.place, "") for value in callee.positional]
+    for name, value in callee.keywords.items():
+        call.keywords.setdefault(name, Argument(value, call.place, ""))
+    return invoke_value(call, callee.function)
+
+
+def _invoke_other(call: Call, callee: Value) -> Value:
+    call.receiver = callee
+    transfer = of_type(CALLED, callee)
+    if transfer is not None:
+        return transfer(call)
+    escape(call)
+    return UNKNOWN
+
+
+def escape(call: Call) -> None:
+    """Note that values whose fate matters were handed to code that is not understood."""
+    for argument in [*call.positional, *call.keywords.values()]:
+        for value in _members(argument.value):
+            if isinstance(value, FOLLOWED) or (isinstance(value, Unknown) and value.name):
+                call.reader.act(Act.ESCAPE, call.place, value)
+
+
+def _members(value: Value) -> list[Value]:
+    match value:
+        case Either():
+            return list(value.options)
+        case Sequence():
+            return value.items[:16]
+        case Mapping():
+            return list(value.entries.values())[:16]
+        case _:
+            return [value]
+
+
+def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> Function:
+    """A function's value: its defaults and decorators are evaluated where it is defined."""
+    arguments = node.args
+    defaults: dict[str, Value] = {}
+    ordered = [*arguments.posonlyargs, *arguments.args]
+    for parameter, default in zip(reversed(ordered), reversed(arguments.defaults), strict=False):
+        defaults[parameter.arg] = expressions.evaluate(reader, default, scope)
+    for parameter, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if given is not None:
+            defaults[parameter.arg] = expressions.evaluate(reader, given, scope)
+    marks = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    decorators = tuple(expressions.evaluate(reader, mark, scope) for mark in marks)
+    return Function(node, scope, defaults, decorators, origin=reader.source.place(node))
+
+
+def invoke(call: Call, function: Function, receiver: Value | None, owner: Class | None) -> Value:
+    """What one of the script's functions returns; Unknown past the depth budget and in recursion."""
+    from lintrain.pipeline.reader import DEPTH_BUDGET, Frame
+
+    reader = call.reader
+    depth = sum(frame.function is not None for frame in reader.frames)
+    recurses = any(frame.function is not None and frame.function.node is function.node for frame in reader.frames)
+    if depth >= DEPTH_BUDGET or recurses:
+        escape(call)
+        return UNKNOWN
+    reader.visited.add(function.node)
+    scope = Scope(parent=function.scope)
+    _bind_parameters(call, function, receiver, scope)
+    frame = Frame(function, scope, receiver=receiver, owner=owner)
+    reader.frames.append(frame)
+    turns_off = statements.is_without_grad(function.decorators)
+    reader.without_grad += turns_off
+    result = _run_body(reader, function, scope)
+    reader.without_grad -= turns_off
+    reader.frames.pop()
+    return result
+
+
+def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
+    if isinstance(function.node, ast.Lambda):
+        return expressions.evaluate(reader, function.node.body, scope)
+    flow = statements.execute_block(reader, function.node.body, scope)
+    returns = reader.frame.returns
+    if isinstance(function.node, ast.AsyncFunctionDef) or _is_generator(function.node):
+        return UNKNOWN
+    return join([*returns, *([] if flow is Flow.LEAVE_FUNCTION else [Constant(None)])]) if returns else Constant(None)
+
+
+def _is_generator(node: ast.FunctionDef) -> bool:
+    pending: list[ast.AST] = list(node.body)
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(part))
+    return False
+
+
+def _bind_parameters(call: Call, function: Function, receiver: Value | None, scope: Scope) -> None:
+    arguments = function.node.args
+    names = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
+    given = [argument.value for argument in call.positional]
+    if receiver is not None:
+        given.insert(0, receiver)
+    keywords = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
+    bound = dict(zip(names, given, strict=False))
+    for name in [*names, *(parameter.arg for parameter in arguments.kwonlyargs)]:
+        if name in keywords:
+            bound[name] = keywords.pop(name)
+        elif name not in bound:
+            bound[name] = Unknown(name=name) if call.is_open else function.defaults.get(name, Unknown(name=name))
+    if arguments.vararg is not None:
+        bound[arguments.vararg.arg] = Sequence(given[len(names) :], "tuple", not call.is_open)
+    if arguments.kwarg is not None:
+        bound[arguments.kwarg.arg] = Mapping({**keywords}, not call.is_open)
+    scope.names.update(bound)
+
+
+def read_alone(reader: Reader, function: Function, owner: Class | None) -> None:
+    """Read a function that nobody in the file calls: parameters are unknown, defaults may be overruled."""
+    place = function.origin or reader.source.place(reader.source.tree.body[0])
+    call = Call(reader, None, place, "", "")
+    node = function.node
+    names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    receiver = _receiver(reader, owner, place) if owner is not None and names else None
+    for name in names[1:] if receiver is not None else names:
+        default = function.defaults.get(name)
+        value = Constant(default.value, True) if isinstance(default, Constant) else Unknown(name=name)
+        call.keywords[name] = Argument(value, place, "")
+    invoke(call, function, receiver, owner)
+
+
+def _receiver(reader: Reader, owner: Class, place: Place) -> Instance:
+    if owner.node not in reader.instances:
+        call = Call(reader, None, place, "", "", receiver=owner, is_open=True)
+        objects.make_instance(call, owner)
+    return reader.instances[owner.node]
+
+
+def attribute_default(value: Value) -> Value:
+    """A literal as a default: what it is unless the user gives another."""
+    return Constant(value.value, True) if isinstance(value, Constant) else value
+
+
+def unknown_result(call: Call) -> Value:
+    """The result of a call that is not understood, its arguments noted as handed over."""
+    escape(call)
+    return UNKNOWN

@@ -1,0 +1,324 @@
+"""Python's builtin functions and the methods of its literals, as far as configurations and data pipelines use them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import operations
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.registry import attribute_of, function, method
+from lintrain.pipeline.values.python import (
+
+    UNKNOWN,
+    Absent,
+    Bound,
+    Class,
+    Constant,
+    Instance,
+    Library,
+    Literal,
+    Mapping,
+    Partial,
+    Sequence,
+    Super,
+    Unknown,
+    Value,
+    join,
+    literal,
+    text_of,
+)
+from lintrain.pipeline.values.training import Predictions
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+MOST_NUMBERS = 64
+"""A `range` up to this length is known item by item."""
+
+
+@function("builtins.len")
+def _len(call: Call) -> Value:
+    match call.value("obj", 0):
+        case Sequence(items=items, is_complete=True):
+            return Constant(len(items))
+        case Mapping(entries=entries, is_complete=True):
+            return Constant(len(entries))
+        case Constant(value=str(text), is_default=is_default):
+            return Constant(len(text), is_default)
+        case _:
+            return UNKNOWN
+
+
+@function("builtins.range")
+def _range(call: Call) -> Value:
+    bounds = [literal(argument.value) for argument in call.positional]
+    numbers = [bound for bound in bounds if isinstance(bound, int)]
+    if len(numbers) != len(bounds) or not 1 <= len(numbers) <= 3 or 0 in numbers[2:]:
+        return Sequence([UNKNOWN], "range", False, origin=call.place)
+    known = range(*numbers)
+    if len(known) > MOST_NUMBERS:
+        return Sequence([UNKNOWN], "range", False, origin=call.place)
+    return Sequence([Constant(number) for number in known], "range", origin=call.place)
+
+
+@function("builtins.enumerate")
+def _enumerate(call: Call) -> Value:
+    over = call.value("iterable", 0)
+    start = call.value("start", 1)
+    first = 0 if isinstance(start, Absent) else literal(start)
+    items = operations.known_items(over, MOST_NUMBERS)
+    if items is None or not isinstance(first, int):
+        return Sequence([Sequence([UNKNOWN, operations.element(call.reader, over)], "tuple")], "list", False)
+    return Sequence([Sequence([Constant(first + index), item], "tuple") for index, item in enumerate(items)])
+
+
+@function("builtins.zip")
+def _zip(call: Call) -> Value:
+    parts = [operations.known_items(argument.value, MOST_NUMBERS) for argument in call.positional]
+    if parts and not call.is_open and all(part is not None for part in parts):
+        rows = zip(*(part for part in parts if part is not None), strict=False)
+        return Sequence([Sequence(list(row), "tuple") for row in rows])
+    each = [operations.element(call.reader, argument.value) for argument in call.positional]
+    return Sequence([Sequence(each, "tuple", not call.is_open)], "list", False)
+
+
+@function("builtins.list", "builtins.tuple", "builtins.set", "builtins.sorted", "builtins.reversed", "builtins.frozenset")
+def _collection(call: Call) -> Value:
+    kind = call.path.rpartition(".")[2]
+    kind = kind if kind in {"tuple", "set"} else "list"
+    if not call.positional:
+        return Sequence([], kind, not call.is_open, origin=call.place)
+    over = call.positional[0].value
+    items = operations.known_items(over, MOST_NUMBERS)
+    if items is not None:
+        order_holds = call.path in {"builtins.list", "builtins.tuple"}
+        kept = items if order_holds else [join(items)] * len(items) if items else []
+        return Sequence(list(kept), kind, kind != "set", origin=call.place)
+    return Sequence([operations.element(call.reader, over)], kind, False, origin=call.place)
+
+
+@function("builtins.dict")
+def _dict(call: Call) -> Value:
+    entries: dict[Literal, Value] = {}
+    is_complete = not call.is_open
+    for argument in call.positional:
+        is_complete = operations.update(entries, argument.value) and is_complete
+    entries.update({name: argument.value for name, argument in call.keywords.items() if name != "**"})
+    return Mapping(entries, is_complete and "**" not in call.keywords, origin=call.place)
+
+
+@function("builtins.int", "builtins.float", "builtins.str", "builtins.bool")
+def _convert(call: Call) -> Value:
+    value = call.value("object", 0)
+    if not isinstance(value, Constant):
+        return UNKNOWN
+    convert = {"int": int, "float": float, "str": str, "bool": bool}[call.path.rpartition(".")[2]]
+    try:
+        return Constant(convert(value.value), value.is_default)  # type: ignore[call-overload, arg-type] - a wrong type is caught
+    except (TypeError, ValueError, OverflowError):
+        return UNKNOWN
+
+
+@function("builtins.max", "builtins.min", "builtins.abs", "builtins.sum", "builtins.round")
+def _number(call: Call) -> Value:
+    values = [argument.value for argument in call.positional]
+    if len(values) == 1 and isinstance(values[0], Sequence) and values[0].is_complete:
+        values = values[0].items
+    numbers = [value.value for value in values if isinstance(value, Constant) and isinstance(value.value, int | float)]
+    if not numbers or len(numbers) != len(values) or call.keywords:
+        return UNKNOWN
+    name = call.path.rpartition(".")[2]
+    is_default = any(isinstance(value, Constant) and value.is_default for value in values)
+    match name:
+        case "max":
+            return Constant(max(numbers), is_default)
+        case "min":
+            return Constant(min(numbers), is_default)
+        case "sum":
+            return Constant(sum(numbers), is_default)
+        case "abs":
+            return Constant(abs(numbers[0]), is_default)
+        case _:
+            return UNKNOWN
+
+
+@function("builtins.isinstance")
+def _isinstance(call: Call) -> Value:
+    """Only what compute_metrics functions ask: whether the predictions are a tuple."""
+    value, kind = call.value("obj", 0), call.value("class_or_tuple", 1)
+    kinds = kind.items if isinstance(kind, Sequence) else [kind]
+    asked = {each.path for each in kinds if isinstance(each, Library)}
+    if asked & {"builtins.tuple", "builtins.list"} and len(asked) == len(kinds):
+        if isinstance(value, Sequence):
+            return Constant(f"builtins.{value.kind}" in asked)
+        if not isinstance(value, Unknown | Predictions) and type(value).__name__ == "Tensor":
+            return Constant(False)
+    return UNKNOWN
+
+
+@function("builtins.getattr")
+def _getattr(call: Call) -> Value:
+    name = text_of(call.value("name", 1))
+    if name is None or not call.positional:
+        return UNKNOWN
+    return operations.attribute(call.reader, call.positional[0].value, name, call.place)
+
+
+@function("builtins.setattr")
+def _setattr(call: Call) -> Value:
+    name = text_of(call.value("name", 1))
+    if name is not None and len(call.positional) == 3:
+        operations.store_attribute(call.reader, call.positional[0].value, name, call.positional[2].value, call.place)
+    return Constant(None)
+
+
+@function("builtins.next")
+def _next(call: Call) -> Value:
+    return operations.element(call.reader, call.value("iterator", 0))
+
+
+@function("builtins.iter", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm", "copy.copy")
+def _same(call: Call) -> Value:
+    """What wraps an iterable without changing what it gives."""
+    return call.value("iterable", 0)
+
+
+@function("tqdm.trange", "tqdm.auto.trange")
+def _trange(call: Call) -> Value:
+    return Sequence([UNKNOWN], "range", False)
+
+
+@function("builtins.print", "builtins.hasattr", "builtins.callable", "builtins.id", "builtins.repr", "builtins.type")
+def _harmless(call: Call) -> Value:
+    """What looks at its arguments and changes nothing."""
+    return UNKNOWN
+
+
+@function("builtins.super")
+def _super(call: Call) -> Value:
+    receiver, below = call.value("object", 1), call.value("type", 0)
+    return Super(receiver, below) if isinstance(receiver, Instance) and isinstance(below, Class) else UNKNOWN
+
+
+@function("functools.partial")
+def _partial(call: Call) -> Value:
+    if not call.positional or call.is_open:
+        return UNKNOWN
+    first, *others = (argument.value for argument in call.positional)
+    return Partial(first, others, {name: argument.value for name, argument in call.keywords.items()})
+
+
+@method(Sequence, "append")
+def _append(call: Call) -> Value:
+    return _extend(call, [call.value("object", 0)])
+
+
+@method(Sequence, "extend")
+def _extend_with(call: Call) -> Value:
+    items = operations.known_items(call.value("iterable", 0), MOST_NUMBERS)
+    return _extend(call, [UNKNOWN] if items is None else items, is_known=items is not None)
+
+
+def _extend(call: Call, items: list[Value], *, is_known: bool = True) -> Value:
+    receiver = call.receiver
+    if isinstance(receiver, Sequence):
+        receiver.items.extend(items)
+        certain = is_known and not call.reader.loops and not call.reader.conditions
+        receiver.is_complete = receiver.is_complete and certain
+    return Constant(None)
+
+
+@method(Sequence, "pop", "remove", "insert", "clear")
+def _changed(call: Call) -> Value:
+    if isinstance(call.receiver, Sequence):
+        call.receiver.is_complete = False
+    return UNKNOWN
+
+
+@method(Sequence, "copy")
+def _copied(call: Call) -> Value:
+    receiver = call.receiver
+    return Sequence(list(receiver.items), receiver.kind, receiver.is_complete) if isinstance(receiver, Sequence) else UNKNOWN
+
+
+@method(Mapping, "get", "pop", "setdefault")
+def _get(call: Call) -> Value:
+    receiver, key = call.receiver, call.value("key", 0)
+    if not isinstance(receiver, Mapping) or not isinstance(key, Constant):
+        return UNKNOWN
+    if key.value in receiver.entries:
+        name = call.path.rpartition(".")[2]
+        return receiver.entries.pop(key.value) if name == "pop" else receiver.entries[key.value]
+    default = call.value("default", 1)
+    if not receiver.is_complete:
+        return UNKNOWN
+    return Constant(None) if isinstance(default, Absent) else default
+
+
+@method(Mapping, "items")
+def _items(call: Call) -> Value:
+    receiver = call.receiver
+    if not isinstance(receiver, Mapping):
+        return UNKNOWN
+    rows: list[Value] = [Sequence([Constant(key), value], "tuple") for key, value in receiver.entries.items()]
+    return Sequence(rows, "list", receiver.is_complete)
+
+
+@method(Mapping, "keys")
+def _keys(call: Call) -> Value:
+    receiver = call.receiver
+    if not isinstance(receiver, Mapping):
+        return UNKNOWN
+    return Sequence([Constant(key) for key in receiver.entries], "list", receiver.is_complete)
+
+
+@method(Mapping, "values")
+def _values(call: Call) -> Value:
+    receiver = call.receiver
+    return Sequence(list(receiver.entries.values()), "list", receiver.is_complete) if isinstance(receiver, Mapping) else UNKNOWN
+
+
+@method(Mapping, "update")
+def _update(call: Call) -> Value:
+    receiver = call.receiver
+    if isinstance(receiver, Mapping):
+        for argument in call.positional:
+            receiver.is_complete = operations.update(receiver.entries, argument.value) and receiver.is_complete
+        receiver.entries.update({name: argument.value for name, argument in call.keywords.items()})
+    return Constant(None)
+
+
+@method(Mapping, "copy")
+def _copy(call: Call) -> Value:
+    receiver = call.receiver
+    return Mapping(dict(receiver.entries), receiver.is_complete) if isinstance(receiver, Mapping) else UNKNOWN
+
+
+@attribute_of(Constant)
+def _constant_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    return Bound(value, name) if isinstance(value, Constant) and isinstance(value.value, str) else UNKNOWN
+
+
+@method(Constant, "lower", "upper", "strip", "replace", "split", "format")
+def _string_method(call: Call) -> Value:
+    receiver = call.receiver
+    if not isinstance(receiver, Constant) or not isinstance(receiver.value, str) or call.positional or call.keywords:
+        return UNKNOWN
+    match call.path.rpartition(".")[2]:
+        case "lower":
+            return Constant(receiver.value.lower(), receiver.is_default)
+        case "upper":
+            return Constant(receiver.value.upper(), receiver.is_default)
+        case "strip":
+            return Constant(receiver.value.strip(), receiver.is_default)
+        case _:
+            return UNKNOWN
+
+
+@function("os.environ.get", "os.getenv")
+def _environment(call: Call) -> Value:
+    default = call.value("default", 1)
+    return Constant(default.value, True) if isinstance(default, Constant) else UNKNOWN
+
+

@@ -1,0 +1,154 @@
+"""Objects of the script's own classes: attributes, methods, construction."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import invocation, operations
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.registry import BASE_CALLS, INSTANCE_METHODS
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    UNKNOWN,
+    Absent,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Library,
+    LibraryObject,
+    Super,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+
+def attribute(reader: Reader, value: Instance | Super | Class, name: str, place: Place) -> Value:
+    """An attribute of an object or class of the script."""
+    match value:
+        case Super():
+            return _above(reader, value, name)
+        case Class():
+            found = value.lookup(name)
+            return found[1] if found else UNKNOWN
+        case Instance():
+            return _instance_attribute(reader, value, name, place)
+
+
+def _instance_attribute(reader: Reader, value: Instance, name: str, place: Place) -> Value:
+    if name in value.attributes:
+        return value.attributes[name]
+    if name == "__class__":
+        return value.cls
+    found = value.cls.lookup(name)
+    if found is None:
+        return _library_method(value, name) or operations.child(reader, value, name)
+    owner, member = found
+    return bind_member(reader, value, name, owner, member, place)
+
+
+def bind_member(reader: Reader, value: Instance, name: str, owner: Class, member: Value, place: Place) -> Value:
+    """A class's member as seen on an object: functions become methods, properties are read."""
+    if not isinstance(member, Function):
+        return member
+    kinds = {decorator.name for decorator in member.decorators if isinstance(decorator, Library)}
+    if kinds & {"property", "cached_property"}:
+        return invocation.apply(reader, Bound(value, name, member, owner), [], {}, place)
+    if "staticmethod" in kinds:
+        return member
+    return Bound(value.cls if "classmethod" in kinds else value, name, member, owner)
+
+
+def _library_method(value: Instance, name: str) -> Value | None:
+    """A method that the object has from a library class, where the reader knows what it does."""
+    known = any((path, name) in INSTANCE_METHODS for path in value.cls.library_bases)
+    return Bound(value, name) if known else None
+
+
+def _above(reader: Reader, value: Super, name: str) -> Value:
+    receiver = value.receiver
+    cls = receiver.cls if isinstance(receiver, Instance) else value.below
+    lineage = list(cls.lineage())
+    above = lineage[lineage.index(value.below) + 1 :] if value.below in lineage else []
+    for owner in above:
+        member = owner.attributes.get(name)
+        if isinstance(member, Function):
+            return Bound(receiver, name, member, owner)
+    if isinstance(receiver, Instance):
+        return _library_method(receiver, name) or Bound(value, name)
+    return Bound(value, name)
+
+
+def instantiate(call: Call, cls: Class) -> Value:
+    """What calling a class of the script gives."""
+    for path in cls.library_bases:
+        if path in BASE_CALLS:
+            return BASE_CALLS[path](call)
+    return make_instance(call, cls)
+
+
+def make_instance(call: Call, cls: Class) -> Value:
+    """An object of a class, its constructor read with the call's arguments."""
+    reader = call.reader
+    made = Instance(cls, origin=call.place)
+    reader.instances.setdefault(cls.node, made)
+    if is_dataclass(cls):
+        fill_fields(call, cls, made)
+    else:
+        found = cls.lookup("__init__")
+        if found is not None and isinstance(found[1], Function):
+            invocation.invoke(call, found[1], made, found[0])
+    return made
+
+
+def is_dataclass(cls: Class) -> bool:
+    """Whether a class gets its constructor from its annotations."""
+    marks = {"dataclasses.dataclass", "typing.NamedTuple", "pydantic.BaseModel"}
+    decorated = any(_path(decorator) in marks for owner in cls.lineage() for decorator in owner.decorators)
+    return decorated or bool(set(cls.library_bases) & marks)
+
+
+def _path(decorator: Value) -> str:
+    return decorator.path if isinstance(decorator, Library | LibraryObject) else ""
+
+
+def fields_of(cls: Class) -> list[str]:
+    """The names of a dataclass's fields, those of its bases first."""
+    names: dict[str, None] = {}
+    for owner in reversed(list(cls.lineage())):
+        for statement in owner.node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                names[statement.target.id] = None
+    return list(names)
+
+
+def fill_fields(call: Call, cls: Class, made: Instance) -> None:
+    """Set a dataclass's fields from the call, then from their defaults; unknown where the call may hold anything."""
+    names = fields_of(cls)
+    given = call.values(*names)
+    for name in names:
+        made.attributes[name] = given.get(name, UNKNOWN if call.is_open else field_default(call, cls, name))
+    found = cls.lookup("__post_init__")
+    if found is not None and isinstance(found[1], Function):
+        invocation.apply(call.reader, Bound(made, "__post_init__", found[1], found[0]), [], {}, call.place)
+
+
+def field_default(call: Call, cls: Class, name: str) -> Value:
+    """The default of a dataclass's field; Unknown where it has none."""
+    found = cls.lookup(name)
+    if found is None:
+        return UNKNOWN
+    default = found[1]
+    if not isinstance(default, LibraryObject):
+        return default
+    if not default.path.endswith("field") and not default.path.endswith("Field"):
+        return default
+    value = default.arguments.get("default", default.arguments.get("0", ABSENT))
+    if not isinstance(value, Absent):
+        return value
+    factory = default.arguments.get("default_factory", ABSENT)
+    return UNKNOWN if isinstance(factory, Absent) else invocation.apply(call.reader, factory, [], {}, call.place)

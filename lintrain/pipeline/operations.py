@@ -1,0 +1,270 @@
+"""What is done to values: attributes, subscripts, iteration, unpacking, operators, truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import arithmetic, imports, objects
+from lintrain.pipeline.pipeline import LibraryName
+from lintrain.pipeline.registry import (
+    ATTRIBUTES,
+    ELEMENTS,
+    OPERATORS,
+    STORED_ATTRIBUTES,
+    STORED_ITEMS,
+    SUBSCRIPTS,
+    UNPACKED,
+    method_of,
+    of_type,
+)
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Bound,
+    Class,
+    Constant,
+    Either,
+    Instance,
+    Library,
+    LibraryObject,
+    Literal,
+    Mapping,
+    Sequence,
+    Super,
+    Unknown,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+
+def attribute(reader: Reader, value: Value, name: str, place: Place) -> Value:
+    """What `value.name` is: a method comes bound to the value."""
+    match value:
+        case Either():
+            return join([attribute(reader, option, name, place) for option in value.options])
+        case Library():
+            return _library_attribute(reader, value, name, place)
+        case Instance() | Super() | Class():
+            return objects.attribute(reader, value, name, place)
+        case _:
+            pass
+    handler = of_type(ATTRIBUTES, value)
+    found = handler(reader, value, name, place) if handler else None
+    if found is not None:
+        return found
+    if method_of(value, name) is not None or not isinstance(value, Unknown):
+        return Bound(value, name)
+    return child(reader, value, name)
+
+
+def _library_attribute(reader: Reader, value: Library, name: str, place: Place) -> Value:
+    if "." not in value.path and value.path != "builtins":
+        used = LibraryName(value.path, name, place, reader.guards > 0, False)
+        reader.record.names.append(used)
+    return Library(imports.canonical(f"{value.path}.{name}"))
+
+
+def child(reader: Reader, value: Value, name: str) -> Unknown:
+    """The unknown thing that an unknown value has under a name: the same one each time."""
+    if value is UNKNOWN:
+        return UNKNOWN
+    key = (id(value), name)
+    if key not in reader.children:
+        outer = value.name if isinstance(value, Unknown) else "self"
+        reader.children[key] = Unknown(name=f"{outer}.{name}")
+        reader.kept.append(value)
+    return reader.children[key]
+
+
+def subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """What `value[key]` is."""
+    if isinstance(value, Either):
+        return join([subscript(reader, option, key, place) for option in value.options])
+    if isinstance(key, Either):
+        return join([subscript(reader, value, option, place) for option in key.options])
+    handler = of_type(SUBSCRIPTS, value)
+    if handler:
+        return handler(reader, value, key, place)
+    match value, key:
+        case Mapping(), Constant() if key.value in value.entries:
+            return value.entries[key.value]
+        case Mapping(), _:
+            return join(value.entries.values()) if value.entries and value.is_complete else UNKNOWN
+        case Sequence(), Constant(value=int(index)) if value.is_complete and -len(value.items) <= index < len(value.items):
+            return value.items[index]
+        case Unknown(), Constant():
+            return child(reader, value, f"[{key.value!r}]")
+        case _:
+            return UNKNOWN
+
+
+def element(reader: Reader, value: Value) -> Value:
+    """What a loop over a value gets each time."""
+    if isinstance(value, Either):
+        return join([element(reader, option) for option in value.options])
+    handler = of_type(ELEMENTS, value)
+    if handler:
+        return handler(reader, value)
+    match value:
+        case Sequence() if value.items:
+            return join(value.items) if value.is_complete or len(value.items) == 1 else UNKNOWN
+        case Mapping() if value.entries and value.is_complete:
+            return join([Constant(key) for key in value.entries])
+        case Unknown() if value is not UNKNOWN:
+            return child(reader, value, "[]")
+        case _:
+            return UNKNOWN
+
+
+def known_items(value: Value, most: int) -> list[Value] | None:
+    """All the items that a loop over a value goes through, or None where they are not known or too many."""
+    match value:
+        case Sequence() if value.is_complete and len(value.items) <= most:
+            return value.items
+        case Mapping() if value.is_complete and len(value.entries) <= most:
+            return [Constant(key) for key in value.entries]
+        case _:
+            return None
+
+
+def unpack(reader: Reader, value: Value, count: int, starred: int | None = None) -> list[Value]:
+    """What each of `count` targets is bound to; the target numbered `starred` takes what is left over."""
+    if isinstance(value, Either):
+        parts = [unpack(reader, option, count, starred) for option in value.options]
+        return [join(options) for options in zip(*parts, strict=True)]
+    if isinstance(value, Sequence) and value.is_complete:
+        return _spread(value.items, count, starred)
+    handler = of_type(UNPACKED, value)
+    known = handler(reader, value, count) if handler and starred is None else None
+    if known is not None:
+        return known
+    if isinstance(value, Unknown):
+        return [child(reader, value, f"[{index}]") for index in range(count)]
+    return [UNKNOWN] * count
+
+
+def _spread(items: list[Value], count: int, starred: int | None) -> list[Value]:
+    if starred is None:
+        return list(items) if len(items) == count else [UNKNOWN] * count
+    after = count - starred - 1
+    if len(items) < count - 1:
+        return [UNKNOWN] * count
+    return [*items[:starred], Sequence(items[starred : len(items) - after]), *items[len(items) - after :]]
+
+
+def binary(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value:
+    """What an arithmetic operator gives."""
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return arithmetic.binary(left, operator, right)
+    if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
+        return Sequence([*left.items, *right.items], left.kind, left.is_complete and right.is_complete)
+    return _operate(reader, left, operator, right, place)
+
+
+def compare(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value:
+    """What a comparison gives."""
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return arithmetic.compare(left, operator, right)
+    if operator in {"Is", "IsNot", "Eq", "NotEq"} and (_is_none(left) or _is_none(right)):
+        other = right if _is_none(left) else left
+        if not isinstance(other, Unknown | Either | Constant | Absent):
+            return Constant(operator in {"IsNot", "NotEq"})
+    if operator in {"In", "NotIn"} and isinstance(left, Constant):
+        known = _contains(right, left)
+        if known is not None:
+            return Constant(known is (operator == "In"))
+    return _operate(reader, left, operator, right, place)
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Constant) and value.value is None and not value.is_default
+
+
+def _contains(container: Value, item: Constant) -> bool | None:
+    if item.is_default:
+        return None
+    match container:
+        case Mapping() if container.is_complete or item.value in container.entries:
+            return item.value in container.entries
+        case Sequence() if container.is_complete and all(isinstance(each, Constant) for each in container.items):
+            return any(isinstance(each, Constant) and each.value == item.value for each in container.items)
+        case _:
+            return None
+
+
+def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value:
+    for operand in (left, right):
+        handler = of_type(OPERATORS, operand)
+        result = handler(reader, left, operator, right, place) if handler else None
+        if result is not None:
+            return result
+    return UNKNOWN
+
+
+def truth(value: Value) -> bool | None:
+    """Whether a value counts as true in a test; None where that is not certain."""
+    match value:
+        case Constant():
+            return None if value.is_default else bool(value.value)
+        case Sequence():
+            return bool(value.items) if value.is_complete else None
+        case Mapping():
+            return bool(value.entries) if value.is_complete else None
+        case Unknown() | Either() | LibraryObject() | Bound() | Absent() | Library():
+            return None
+        case _:
+            return arithmetic.counts_as_true(value)
+
+
+def entered(reader: Reader, manager: Value) -> Value:
+    """What `with manager as name` binds."""
+    return manager if isinstance(manager, LibraryObject | Instance) else UNKNOWN
+
+
+def update(entries: dict[Literal, Value], other: Value) -> bool:
+    """Add the entries of another mapping; False where some of them are not known."""
+    if isinstance(other, Mapping):
+        entries.update(other.entries)
+        return other.is_complete
+    return False
+
+
+def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """`owner.name = value`."""
+    for option in owner.options if isinstance(owner, Either) else (owner,):
+        handler = of_type(STORED_ATTRIBUTES, option)
+        if handler:
+            handler(reader, option, name, value, place)
+        elif isinstance(option, Instance):
+            option.attributes[name] = _weakly(reader, option.attributes.get(name), value)
+        elif isinstance(option, Class):
+            option.attributes[name] = UNKNOWN
+
+
+def _weakly(reader: Reader, before: Value | None, value: Value) -> Value:
+    """What an attribute holds after a store that may have been skipped."""
+    if before is None or not reader.conditions or before is value or _is_none(before):
+        return value
+    return join([before, value])
+
+
+def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`owner[key] = value`."""
+    handler = of_type(STORED_ITEMS, owner)
+    if handler:
+        handler(reader, owner, key, value, place)
+        return
+    match owner, key:
+        case Mapping(), Constant():
+            owner.entries[key.value] = value if not reader.conditions else _weakly(reader, owner.entries.get(key.value), value)
+        case Mapping(), _:
+            owner.is_complete = False
+        case Sequence(), _:
+            owner.is_complete = False
+            owner.items.append(value)
+        case _:
+            pass

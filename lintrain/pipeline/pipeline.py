@@ -1,0 +1,115 @@
+"""What a script builds and does, as far as its text tells: what the rules look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline.call import Argument
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.data import Dataset, DatasetDict, Loader, Tokenizer
+from lintrain.pipeline.values.model import Model, Optimizer, Scheduler
+from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.training import KerasRun, Metric, MetricCall, TrainerRun, TrainingArguments
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.versions import TargetVersions
+    from lintrain.source.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """One call of a library by its dotted path; `is_guarded` inside a `try` or a test of versions."""
+
+    path: str
+    place: Place
+    arguments: dict[str, Argument]
+    positional: int
+    is_guarded: bool
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryName:
+    """One use of a library's name: in a `from module import name` (`is_import`) or as `module.name`."""
+
+    module: str
+    name: str
+    place: Place
+    is_guarded: bool
+    is_import: bool
+    bound_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """A statement that throws away what a method of a data set gave; `is_displayed` as the last line of a cell."""
+
+    place: Place
+    receiver: Value
+    receiver_text: str
+    method: str
+    result: Value
+    is_displayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """A value used as something that it is not: `use` says how (`subscript`, `map`, `train_dataset`, `compute`, …)."""
+
+    place: Place
+    value: Value
+    use: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A name that was given a value."""
+
+    name: str
+    value: Value
+    place: Place
+
+
+@dataclass(eq=False, slots=True)
+class Pipeline:
+    """Everything that one script builds and does, in the order in which it is read.
+
+    `is_exhausted` when the reading budget ran out; then nothing here may be relied on.
+    """
+
+    source: Source
+    targets: TargetVersions
+    runs: list[TrainerRun] = field(default_factory=list[TrainerRun])
+    keras_runs: list[KerasRun] = field(default_factory=list[KerasRun])
+    datasets: list[Dataset | DatasetDict] = field(default_factory=list[Dataset | DatasetDict])
+    loaders: list[Loader] = field(default_factory=list[Loader])
+    tokenizers: list[Tokenizer] = field(default_factory=list[Tokenizer])
+    models: list[Model] = field(default_factory=list[Model])
+    optimizers: list[Optimizer] = field(default_factory=list[Optimizer])
+    schedulers: list[Scheduler] = field(default_factory=list[Scheduler])
+    arguments: list[TrainingArguments] = field(default_factory=list[TrainingArguments])
+    metrics: list[Metric] = field(default_factory=list[Metric])
+    metric_calls: list[MetricCall] = field(default_factory=list[MetricCall])
+    calls: list[LibraryCall] = field(default_factory=list[LibraryCall])
+    names: list[LibraryName] = field(default_factory=list[LibraryName])
+    discards: list[Discard] = field(default_factory=list[Discard])
+    misuses: list[Misuse] = field(default_factory=list[Misuse])
+    bindings: list[Binding] = field(default_factory=list[Binding])
+    loops: list[Loop] = field(default_factory=list[Loop])
+    events: list[Event] = field(default_factory=list[Event])
+    is_exhausted: bool = False
+
+    def code(self, place: Place) -> str:
+        """The code at a place."""
+        return self.source.code(place)
+
+    def acts(self, *acts: Act) -> list[Event]:
+        """The events of these kinds, in order."""
+        return [event for event in self.events if event.act in acts]
+
+    def names_of(self, value: Value) -> list[Binding]:
+        """The names that a value was given, in order."""
+        return [binding for binding in self.bindings if binding.value is value]

@@ -1,0 +1,165 @@
+"""The reader: from a script's syntax tree to its Pipeline, by abstract interpretation, without running anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import invocation, operations, statements
+from lintrain.pipeline.events import Act, Condition, Event, Loop
+from lintrain.pipeline.library import load_libraries
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, Unknown, Value
+from lintrain.source.source import Source
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.versions import TargetVersions
+
+STEP_BUDGET = 250_000
+"""Nodes that may be evaluated for one file, called functions counted at each call: about one second."""
+
+DEPTH_BUDGET = 14
+"""How deep the script's own functions are followed into each other."""
+
+
+class BudgetSpentError(Exception):
+    """The file needs more steps than its budget: nothing will be said of it."""
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """One function under evaluation: what it returned so far, and the object and class it was called on."""
+
+    function: Function | None
+    scope: Scope
+    returns: list[Value] = field(default_factory=list[Value])
+    receiver: Value | None = None
+    owner: Class | None = None
+    exits: list[dict[str, Value]] = field(default_factory=list[dict[str, Value]])
+
+    @property
+    def name(self) -> str:
+        """The function's name; empty for the module."""
+        return self.function.name if self.function else ""
+
+
+@dataclass(eq=False, slots=True)
+class Reader:
+    """The state of one reading: the record that is being made, and what surrounds the code being read."""
+
+    record: Pipeline
+    frames: list[Frame] = field(default_factory=list[Frame])
+    loops: list[Loop] = field(default_factory=list[Loop])
+    conditions: list[Condition] = field(default_factory=list[Condition])
+    guards: int = 0
+    without_grad: int = 0
+    uncalled: bool = False
+    steps: int = 0
+    defined: list[tuple[Function, Class | None]] = field(default_factory=list[tuple[Function, "Class | None"]])
+    settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
+    """The `if` statements that were certain to go one way when last read."""
+    visited: set[ast.AST] = field(default_factory=set[ast.AST])
+    instances: dict[ast.ClassDef, Instance] = field(default_factory=dict[ast.ClassDef, Instance])
+    children: dict[tuple[int, str], Unknown] = field(default_factory=dict[tuple[int, str], Unknown])
+    kept: list[Value] = field(default_factory=list[Value])
+    """Values whose identity is a key of `children`: they must outlive it."""
+
+    @property
+    def source(self) -> Source:
+        """The source being read."""
+        return self.record.source
+
+    @property
+    def frame(self) -> Frame:
+        """The function under evaluation."""
+        return self.frames[-1]
+
+    def spend(self) -> None:
+        """Count one step; raises BudgetSpentError when there are no more."""
+        self.steps += 1
+        if self.steps > STEP_BUDGET:
+            raise BudgetSpentError
+
+    def act(self, act: Act, place: Place, subject: Value, **details: Value) -> None:
+        """Record an effect on a value."""
+        self.record.events.append(
+            Event(
+                act,
+                place,
+                subject,
+                tuple(self.loops),
+                tuple(self.conditions),
+                self.without_grad > 0,
+                self.frame.name,
+                self.uncalled,
+                len(self.record.events),
+                details,
+            )
+        )
+
+    def call(
+        self, callee: Value, positional: list[Value], keywords: dict[str, Value] | None = None, *, place: Place
+    ) -> Value:
+        """What a value gives when it is called with these arguments by a library."""
+        return invocation.apply(self, callee, positional, keywords or {}, place)
+
+    def attribute(self, value: Value, name: str, place: Place) -> Value:
+        """What `value.name` is."""
+        return operations.attribute(self, value, name, place)
+
+    def subscript(self, value: Value, key: Value, place: Place) -> Value:
+        """What `value[key]` is."""
+        return operations.subscript(self, value, key, place)
+
+    def element(self, value: Value) -> Value:
+        """What a loop over a value gets each time."""
+        return operations.element(self, value)
+
+    @contextmanager
+    def condition(self, place: Place, code: str = "") -> Iterator[None]:
+        """Code that may be skipped."""
+        self.conditions.append(Condition(place, len(self.loops), code))
+        try:
+            yield
+        finally:
+            self.conditions.pop()
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Code whose errors the script expects."""
+        self.guards += 1
+        try:
+            yield
+        finally:
+            self.guards -= 1
+
+
+def read_pipeline(source: Source, targets: TargetVersions) -> Pipeline:
+    """Read what a script builds and does; raises SyntaxError where it does not parse."""
+    load_libraries()
+    record = Pipeline(source, targets)
+    reader = Reader(record)
+    module = Scope(names={"__name__": Constant("__main__"), "__file__": UNKNOWN})
+    reader.frames.append(Frame(None, module))
+    try:
+        statements.execute_block(reader, source.tree.body, module)
+        _read_uncalled(reader)
+    except (BudgetSpentError, RecursionError):
+        record.is_exhausted = True
+    return record
+
+
+def _read_uncalled(reader: Reader) -> None:
+    """Read the functions that the file defines and nobody in it calls, with parameters that are not known."""
+    reader.uncalled = True
+    position = 0
+    while position < len(reader.defined):
+        function, owner = reader.defined[position]
+        position += 1
+        if function.node not in reader.visited:
+            invocation.read_alone(reader, function, owner)

@@ -1,0 +1,151 @@
+"""How libraries tell the reader what their functions and values do.
+
+A file of `pipeline.library` registers transfer functions with these decorators; the reader looks them up by dotted
+path for functions and classes, and by the type of a value (its bases too) for everything that is done to a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from lintrain.core.place import Place
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.values.python import Value
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+Transfer = Callable[[Call], Value]
+"""A library function: from a call with its arguments to the value that it gives."""
+
+Attribute = Callable[["Reader", Value, str, Place], Value | None]
+"""`value.name`: None leaves it to the type's methods."""
+
+Subscript = Callable[["Reader", Value, Value, Place], Value]
+"""`value[key]`."""
+
+Element = Callable[["Reader", Value], Value]
+"""What a loop over the value gets each time."""
+
+Unpack = Callable[["Reader", Value, int], list[Value] | None]
+"""What `a, b = value` binds; None where that is not known."""
+
+StoreAttribute = Callable[["Reader", Value, str, Value, Place], None]
+"""`value.name = new`."""
+
+StoreItem = Callable[["Reader", Value, Value, Value, Place], None]
+"""`value[key] = new`."""
+
+Operate = Callable[["Reader", Value, str, Value, Place], Value | None]
+"""A binary operator or comparison (named as in `ast`: `Add`, `Gt`) with the value on either side; None if not known."""
+
+FUNCTIONS: dict[str, Transfer] = {}
+METHODS: dict[tuple[type[Value], str], Transfer] = {}
+CALLED: dict[type[Value], Transfer] = {}
+ATTRIBUTES: dict[type[Value], Attribute] = {}
+SUBSCRIPTS: dict[type[Value], Subscript] = {}
+ELEMENTS: dict[type[Value], Element] = {}
+UNPACKED: dict[type[Value], Unpack] = {}
+STORED_ATTRIBUTES: dict[type[Value], StoreAttribute] = {}
+STORED_ITEMS: dict[type[Value], StoreItem] = {}
+OPERATORS: dict[type[Value], Operate] = {}
+BASE_CALLS: dict[str, Transfer] = {}
+INSTANCE_METHODS: dict[tuple[str, str], Transfer] = {}
+INSTANCES_CALLED: dict[str, Transfer] = {}
+
+Handler = TypeVar("Handler")
+Key = TypeVar("Key")
+
+
+def _registrar(table: dict[Key, Handler], *keys: Key) -> Callable[[Handler], Handler]:
+    def register(transfer: Handler) -> Handler:
+        for key in keys:
+            table[key] = transfer
+        return transfer
+
+    return register
+
+
+def function(*paths: str) -> Callable[[Transfer], Transfer]:
+    """Register what calling these dotted names gives (functions, classes, class methods)."""
+    return _registrar(FUNCTIONS, *paths)
+
+
+def method(kind: type[Value], *names: str) -> Callable[[Transfer], Transfer]:
+    """Register what these methods of a kind of value do; the value is `call.receiver`."""
+    return _registrar(METHODS, *((kind, name) for name in names))
+
+
+def called(kind: type[Value]) -> Callable[[Transfer], Transfer]:
+    """Register what calling a value of this kind gives; the value is `call.receiver`."""
+    return _registrar(CALLED, kind)
+
+
+def attribute_of(kind: type[Value]) -> Callable[[Attribute], Attribute]:
+    """Register what the attributes of a kind of value are."""
+    return _registrar(ATTRIBUTES, kind)
+
+
+def subscript_of(kind: type[Value]) -> Callable[[Subscript], Subscript]:
+    """Register what subscripts of a kind of value give."""
+    return _registrar(SUBSCRIPTS, kind)
+
+
+def element_of(kind: type[Value]) -> Callable[[Element], Element]:
+    """Register what a loop over a kind of value gets."""
+    return _registrar(ELEMENTS, kind)
+
+
+def unpacked(kind: type[Value]) -> Callable[[Unpack], Unpack]:
+    """Register what unpacking a kind of value gives."""
+    return _registrar(UNPACKED, kind)
+
+
+def stored_attribute_of(kind: type[Value]) -> Callable[[StoreAttribute], StoreAttribute]:
+    """Register what setting an attribute of a kind of value does."""
+    return _registrar(STORED_ATTRIBUTES, kind)
+
+
+def stored_item_of(kind: type[Value]) -> Callable[[StoreItem], StoreItem]:
+    """Register what setting an item of a kind of value does."""
+    return _registrar(STORED_ITEMS, kind)
+
+
+def operated(kind: type[Value]) -> Callable[[Operate], Operate]:
+    """Register what operators and comparisons with a kind of value give."""
+    return _registrar(OPERATORS, kind)
+
+
+def base_call(*paths: str) -> Callable[[Transfer], Transfer]:
+    """Register what making an object of a script's class gives that derives from these library classes.
+
+    `call.receiver` is the script's Class.
+    """
+    return _registrar(BASE_CALLS, *paths)
+
+
+def instance_method(path: str, *names: str) -> Callable[[Transfer], Transfer]:
+    """Register what a method does that a script's object has from this library class; `call.receiver` is the object."""
+    return _registrar(INSTANCE_METHODS, *((path, name) for name in names))
+
+
+def instance_called(path: str) -> Callable[[Transfer], Transfer]:
+    """Register what calling a script's object gives that derives from this library class."""
+    return _registrar(INSTANCES_CALLED, path)
+
+
+def of_type(table: dict[type[Value], Handler], value: Value) -> Handler | None:
+    """The entry of a table for a value's type, or for the nearest of its bases that has one."""
+    for kind in type(value).__mro__:
+        if kind in table:
+            return table[kind]
+    return None
+
+
+def method_of(value: Value, name: str) -> Transfer | None:
+    """What a method of a value does, or None where its type has no such method."""
+    for kind in type(value).__mro__:
+        if (kind, name) in METHODS:
+            return METHODS[kind, name]
+    return None

@@ -1,0 +1,62 @@
+"""Names and what they stand for, while a script is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lintrain.pipeline.values.python import Value, join
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """The names of a module, function or class body; lookups go outwards, past class bodies."""
+
+    parent: Scope | None = None
+    is_class: bool = False
+    names: dict[str, Value] = field(default_factory=dict[str, Value])
+    outer_names: dict[str, Scope] = field(default_factory=dict[str, "Scope"])
+
+    def lookup(self, name: str) -> Value | None:
+        """What a name stands for here, or None where nothing bound it."""
+        if name in self.outer_names:
+            return self.outer_names[name].names.get(name)
+        if name in self.names:
+            return self.names[name]
+        scope = self.parent
+        while scope is not None:
+            if not scope.is_class and name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def bind(self, name: str, value: Value) -> None:
+        """Let a name stand for a value, in an outer scope where `global` or `nonlocal` says so."""
+        self.outer_names.get(name, self).names[name] = value
+
+    def unbind(self, name: str) -> None:
+        """Forget a name (`del`)."""
+        self.outer_names.get(name, self).names.pop(name, None)
+
+    def declare_outer(self, name: str, is_global: bool) -> None:
+        """Make a name mean that of the module (`global`) or of the nearest function that has it (`nonlocal`)."""
+        scope = self.parent
+        while scope is not None and scope.parent is not None and (is_global or name not in scope.names):
+            scope = scope.parent
+        if scope is not None:
+            self.outer_names[name] = scope
+
+    def module(self) -> Scope:
+        """The outermost scope."""
+        return self if self.parent is None else self.parent.module()
+
+
+def joined(branches: list[dict[str, Value]]) -> dict[str, Value]:
+    """The names after several branches: what all of them left behind; a name that only some bind keeps their value."""
+    if len(branches) == 1:
+        return branches[0]
+    names: dict[str, Value] = {}
+    for branch in branches:
+        for name in branch:
+            if name not in names:
+                names[name] = join([other[name] for other in branches if name in other])
+    return names

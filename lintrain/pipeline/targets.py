@@ -1,0 +1,54 @@
+"""Assignment targets: names, unpacking, attributes and items."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lintrain.pipeline import expressions, operations
+from lintrain.pipeline.pipeline import Binding
+from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.values.python import Constant, Unknown, Value
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+
+def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None:
+    """Let a target stand for a value."""
+    match target:
+        case ast.Name(id=name):
+            scope.bind(name, value)
+            if not isinstance(value, Unknown | Constant):
+                reader.record.bindings.append(Binding(name, value, reader.source.place(target)))
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            _unpack(reader, targets, value, scope)
+        case ast.Starred(value=inner):
+            assign(reader, inner, value, scope)
+        case ast.Attribute(value=owner, attr=name):
+            operations.store_attribute(reader, expressions.evaluate(reader, owner, scope), name, value, reader.source.place(target))
+        case ast.Subscript(value=owner, slice=key):
+            place = reader.source.place(target)
+            held = expressions.evaluate(reader, owner, scope)
+            operations.store_item(reader, held, expressions.evaluate(reader, key, scope), value, place)
+        case _:
+            pass
+
+
+def _unpack(reader: Reader, targets: Sequence[ast.expr], value: Value, scope: Scope) -> None:
+    starred = next((index for index, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
+    parts = operations.unpack(reader, value, len(targets), starred)
+    for target, part in zip(targets, parts, strict=True):
+        assign(reader, target, part, scope)
+
+
+def assigned_names(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """The names that statements assign, those of functions and classes defined inside left out."""
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            pending.extend(ast.iter_child_nodes(node))

@@ -1,0 +1,178 @@
+"""Data sets, their columns, and what is made of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from lintrain.core.finding import Reason
+from lintrain.core.place import Place
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Literal, Value
+
+
+class Kind(StrEnum):
+    """What a column holds."""
+
+    TEXT = "text"
+    TOKENS = "token ids"
+    MASK = "mask"
+    CLASS = "class label"
+    INTEGER = "integer"
+    FLOAT = "float"
+    LIST = "list"
+    IMAGE = "image"
+    AUDIO = "audio"
+    UNKNOWN = "unknown"
+
+
+class Padding(StrEnum):
+    """How far rows of tokens are padded: not, to the longest of a batch, all to one length, or not understood."""
+
+    NONE = "none"
+    LONGEST = "longest"
+    FIXED = "fixed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: what it holds, its class names in order, how its token rows are padded, and who says so."""
+
+    name: str
+    kind: Kind = Kind.UNKNOWN
+    class_names: tuple[str, ...] = ()
+    num_classes: int | None = None
+    padding: Padding = Padding.UNKNOWN
+    truncated: bool | None = None
+    max_length: int | None = None
+    source: str = ""
+
+    def named(self, name: str) -> Column:
+        """The same column under another name."""
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation in a data set's life: its name (`load_dataset`, `map`), where it stands and its code."""
+
+    operation: str
+    place: Place
+    text: str
+
+
+@dataclass(eq=False, slots=True)
+class Dataset(Value):
+    """Rows with columns: `columns` is None where they are not known; `is_complete` where there are no others.
+
+    `parent` is the data set that it was derived from; `set_transform` and `set_format` change it in place.
+    """
+
+    columns: dict[str, Column] | None = None
+    is_complete: bool = False
+    steps: tuple[Step, ...] = ()
+    parent: Value | None = None
+    split: str | None = None
+    has_transform: bool = False
+    is_streaming: bool = False
+    is_default: bool = False
+    rows: int | None = None
+    hub_name: str | None = None
+    library: str = "datasets"
+
+    @property
+    def is_tokenized(self) -> bool:
+        """Whether it certainly has a column of token ids."""
+        return any(column.kind is Kind.TOKENS for column in (self.columns or {}).values())
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The names of the columns known to hold text."""
+        return tuple(column.name for column in (self.columns or {}).values() if column.kind is Kind.TEXT)
+
+    @property
+    def label(self) -> Column | None:
+        """The column that a transformers model reads its labels from, or None where it is not known."""
+        columns = self.columns or {}
+        return next((columns[name] for name in ("labels", "label", "label_ids") if name in columns), None)
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The names of the operations that made it, in order."""
+        return tuple(step.operation for step in self.steps)
+
+    def origins(self, note: str = "made here") -> tuple[Reason, ...]:
+        """The place where the data set was first made."""
+        return tuple(Reason(step.place, note, "origin", step.text) for step in self.steps[:1])
+
+
+@dataclass(eq=False, slots=True)
+class DatasetDict(Value):
+    """Splits by name; `template` stands for the splits whose names are not known."""
+
+    splits: dict[str, Dataset] = field(default_factory=dict[str, Dataset])
+    template: Dataset | None = None
+    is_complete: bool = False
+
+    def every(self) -> Iterable[Dataset]:
+        """All its data sets that are known."""
+        return [*self.splits.values(), *([self.template] if self.template else [])]
+
+
+@dataclass(eq=False, slots=True)
+class Rows(Value):
+    """What a mapped function, a collator or a loop gets of a data set: one row, or a batch of rows by columns.
+
+    `items` holds what code put into it since, by key.
+    """
+
+    dataset: Value = UNKNOWN
+    is_batch: bool = True
+    items: dict[Literal, Value] = field(default_factory=dict[Literal, Value])
+    removed: set[str] = field(default_factory=set[str])
+
+
+@dataclass(eq=False, slots=True)
+class ColumnValues(Value):
+    """The values of one column, of a whole data set, of a batch or of a row."""
+
+    column: Column
+    dataset: Value = UNKNOWN
+
+
+@dataclass(eq=False, slots=True)
+class Tokenizer(Value):
+    """A tokenizer or processor by its checkpoint; `attributes` holds what the script set on it (`pad_token`)."""
+
+    path: str
+    checkpoint: Value = UNKNOWN
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+
+
+@dataclass(eq=False, slots=True)
+class Encoding(Value):
+    """What a tokenizer call gave: token columns by name, and what code put beside them."""
+
+    tokenizer: Value = UNKNOWN
+    columns: dict[str, Column] = field(default_factory=dict[str, Column])
+    items: dict[Literal, Value] = field(default_factory=dict[Literal, Value])
+    padding: Padding = Padding.UNKNOWN
+    truncated: bool | None = None
+    max_length: int | None = None
+    inputs: Value = UNKNOWN
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    returns_tensors: bool = False
+    is_complete: bool = True
+
+
+@dataclass(eq=False, slots=True)
+class Loader(Value):
+    """A torch DataLoader: its data set, how it collates, and its other arguments by name."""
+
+    dataset: Value = UNKNOWN
+    collate: Value = ABSENT
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    text: str = ""
+    dataset_place: Place | None = None

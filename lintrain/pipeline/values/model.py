@@ -1,0 +1,119 @@
+"""Models, what they return, and what trains them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lintrain.core.place import Place
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
+
+
+class Task(StrEnum):
+    """What a model's head is for."""
+
+    SEQUENCE_CLASSIFICATION = "sequence classification"
+    TOKEN_CLASSIFICATION = "token classification"
+    IMAGE_CLASSIFICATION = "image classification"
+    QUESTION_ANSWERING = "question answering"
+    MULTIPLE_CHOICE = "multiple choice"
+    CAUSAL_LM = "causal language model"
+    MASKED_LM = "masked language model"
+    SEQ2SEQ_LM = "sequence-to-sequence language model"
+    NO_HEAD = "no head"
+    UNKNOWN = "unknown"
+
+
+@dataclass(eq=False, slots=True)
+class Model(Value):
+    """A model of a library: `path` is the class it was made from, `how` the method (`from_pretrained`, `from_config`, "").
+
+    `num_labels` is the size of its head as the script says it (a number, the length of a list), Absent where it does
+    not. `is_adapted` with PEFT; `frozen` lists the places where parameters are frozen; `attributes` what was set on it.
+    """
+
+    path: str
+    framework: str = "torch"
+    how: str = ""
+    task: Task = Task.UNKNOWN
+    checkpoint: Value = UNKNOWN
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    argument_places: dict[str, Place] = field(default_factory=dict[str, Place])
+    num_labels: Value = ABSENT
+    is_adapted: bool = False
+    frozen: list[Place] = field(default_factory=list[Place])
+    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    layers: list[Value] = field(default_factory=list[Value])
+    text: str = ""
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether its weights come from a checkpoint."""
+        return self.how == "from_pretrained"
+
+    @property
+    def name(self) -> str:
+        """The last part of the class's path."""
+        return self.path.rpartition(".")[2]
+
+
+class Role(StrEnum):
+    """What an array or tensor holds, in training terms."""
+
+    LOGITS = "logits"
+    PROBABILITIES = "probabilities"
+    CLASSES = "classes"
+    SCORES = "scores"
+    LABELS = "labels"
+    LOSS = "loss"
+    TOKENS = "token ids"
+    HIDDEN = "hidden states"
+    PARAMETERS = "parameters"
+    UNKNOWN = "unknown"
+
+
+@dataclass(eq=False, slots=True)
+class Tensor(Value):
+    """An array or tensor: what it holds, and the model that it came out of (UNKNOWN where none)."""
+
+    role: Role = Role.UNKNOWN
+    model: Value = UNKNOWN
+    text: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class ModelOutput(Value):
+    """What calling a model gave: it has `.loss` and `.logits` if the model is one of transformers."""
+
+    model: Value = UNKNOWN
+    has_labels: bool | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Optimizer(Value):
+    """An optimizer: the class it was made from, its learning rate, and the modules whose parameters it was given.
+
+    `learning_rate` is a default (`is_default`) when the script names none; `has_groups` when rates differ by group.
+    """
+
+    path: str
+    learning_rate: Value = ABSENT
+    learning_rate_place: Place | None = None
+    trains: tuple[Value, ...] = ()
+    has_groups: bool = False
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of the class's path."""
+        return self.path.rpartition(".")[2]
+
+
+@dataclass(eq=False, slots=True)
+class Scheduler(Value):
+    """A learning-rate schedule over an optimizer."""
+
+    path: str
+    optimizer: Value = UNKNOWN
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])

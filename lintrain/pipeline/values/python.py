@@ -1,0 +1,256 @@
+"""Values of the language itself, as far as the reader understands them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.scope import Scope
+
+MOST_OPTIONS = 4
+"""A value that may be more than this many things is Unknown: no rule can say anything of it."""
+
+Literal = str | int | float | bool | bytes | complex | None
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Value:
+    """Something that a name may stand for; two values are the same only when they are one object.
+
+    `origin` is the place where it was made, None for what the language or a library made.
+    """
+
+    origin: Place | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Unknown(Value):
+    """Not understood. `name` is that of the parameter it came in by, so that one unknown thing can be followed."""
+
+    name: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Absent(Value):
+    """Known not to be there: an argument that was not given."""
+
+
+UNKNOWN = Unknown()
+ABSENT = Absent()
+
+
+@dataclass(eq=False, slots=True)
+class Constant(Value):
+    """A literal value; `is_default` where the user may give another one at the command line or in a call."""
+
+    value: Literal
+    is_default: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Sequence(Value):
+    """A list, tuple or set; `is_complete` where no other items can be in it."""
+
+    items: list[Value]
+    kind: str = "list"
+    is_complete: bool = True
+
+
+@dataclass(eq=False, slots=True)
+class Mapping(Value):
+    """A dictionary by its literal keys; `is_complete` where no other keys can be in it."""
+
+    entries: dict[Literal, Value]
+    is_complete: bool = True
+
+
+@dataclass(eq=False, slots=True)
+class Function(Value):
+    """A function or lambda of the script, with the scope that it closes over and the values of its defaults."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Scope
+    defaults: dict[str, Value] = field(default_factory=dict[str, Value])
+    decorators: tuple[Value, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The function's name; `<lambda>` where it has none."""
+        return "<lambda>" if isinstance(self.node, ast.Lambda) else self.node.name
+
+
+@dataclass(eq=False, slots=True)
+class Slice(Value):
+    """`lower:upper:step` inside a subscript."""
+
+    lower: Value = ABSENT
+    upper: Value = ABSENT
+    step: Value = ABSENT
+
+
+@dataclass(eq=False, slots=True)
+class Bound(Value):
+    """A method, looked up on the value that it will be called on; `function` is None for a library's method `name`.
+
+    `owner` is the script's class that the function was found in.
+    """
+
+    receiver: Value
+    name: str
+    function: Function | None = None
+    owner: Class | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Super(Value):
+    """`super()`: the object, seen from above the class `below`."""
+
+    receiver: Value
+    below: Class
+
+
+@dataclass(eq=False, slots=True)
+class Partial(Value):
+    """A callable with some of its arguments given already (`functools.partial`)."""
+
+    function: Value
+    positional: list[Value]
+    keywords: dict[str, Value]
+
+
+@dataclass(eq=False, slots=True)
+class Class(Value):
+    """A class of the script: its own attributes and its bases, `library_bases` by their dotted names."""
+
+    node: ast.ClassDef
+    bases: list[Value]
+    attributes: dict[str, Value]
+    decorators: tuple[Value, ...] = ()
+
+    def lookup(self, name: str) -> tuple[Class, Value] | None:
+        """An attribute of the class or of the script's classes it derives from, with the class that has it."""
+        for owner in self.lineage():
+            if name in owner.attributes:
+                return owner, owner.attributes[name]
+        return None
+
+    def lineage(self) -> Iterator[Class]:
+        """The class and the script's own classes that it derives from, nearest first."""
+        yield self
+        for base in self.bases:
+            if isinstance(base, Class):
+                yield from base.lineage()
+
+    @property
+    def library_bases(self) -> tuple[str, ...]:
+        """The dotted names of the library classes that it derives from."""
+        return tuple(base.path for owner in self.lineage() for base in owner.bases if isinstance(base, Library))
+
+    @property
+    def has_unknown_base(self) -> bool:
+        """Whether it derives from something that was not understood."""
+        return any(not isinstance(base, Class | Library) for owner in self.lineage() for base in owner.bases)
+
+
+@dataclass(eq=False, slots=True)
+class Instance(Value):
+    """An object of a class of the script; its attributes as far as they were set."""
+
+    cls: Class
+    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+
+
+@dataclass(eq=False, slots=True)
+class Library(Value):
+    """A module of a library, or a name in one, by its dotted path: `transformers.Trainer`."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition(".")[2]
+
+
+@dataclass(eq=False, slots=True)
+class LibraryObject(Value):
+    """What calling a library gave, where only its kind is known: the path that was called and the arguments by name.
+
+    Positional arguments stand under their numbers as text ("0", "1").
+    """
+
+    path: str
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+
+
+@dataclass(eq=False, slots=True)
+class Either(Value):
+    """One of several values: what the branches of an `if` left behind."""
+
+    options: tuple[Value, ...]
+
+
+def join(values: Iterable[Value]) -> Value:
+    """The one value that stands for any of these; Unknown as soon as one of them is."""
+    options: list[Value] = []
+    for value in values:
+        for option in value.options if isinstance(value, Either) else (value,):
+            if isinstance(option, Unknown):
+                return option if not options or options == [option] else UNKNOWN
+            _add_option(options, option)
+    if len(options) == 1:
+        return options[0]
+    return Either(tuple(options)) if 0 < len(options) <= MOST_OPTIONS else UNKNOWN
+
+
+def _add_option(options: list[Value], option: Value) -> None:
+    for index, known in enumerate(options):
+        if known is option:
+            return
+        if isinstance(known, Constant) and isinstance(option, Constant) and _same_literal(known.value, option.value):
+            options[index] = known if known.is_default else option
+            return
+        if isinstance(known, Library) and isinstance(option, Library) and known.path == option.path:
+            return
+    options.append(option)
+
+
+def _same_literal(one: Literal, other: Literal) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def options_of(value: Value) -> tuple[Value, ...]:
+    """The things that a value may be: itself, or the options of an Either."""
+    return value.options if isinstance(value, Either) else (value,)
+
+
+def literal(value: Value) -> Literal:
+    """The literal that a value certainly is, else None (also for a default, which the user may change)."""
+    return value.value if isinstance(value, Constant) and not value.is_default else None
+
+
+def text_of(value: Value) -> str | None:
+    """The string that a value is, by default or for certain, else None."""
+    return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+
+
+def number_of(value: Value) -> float | None:
+    """The number that a value is, by default or for certain, else None; booleans are no numbers."""
+    if isinstance(value, Constant) and isinstance(value.value, int | float) and not isinstance(value.value, bool):
+        return value.value
+    return None
+
+
+def is_true(value: Value) -> bool:
+    """Whether a value is certainly true."""
+    return bool(literal(value))
+
+
+def is_missing(value: Value) -> bool:
+    """Whether an argument was not given, or given as None."""
+    return isinstance(value, Absent) or (isinstance(value, Constant) and value.value is None and not value.is_default)

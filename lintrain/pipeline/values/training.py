@@ -1,0 +1,109 @@
+"""Training runs, their arguments, and the metrics that judge them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lintrain.core.place import Place
+from lintrain.pipeline.call import Argument
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
+
+
+@dataclass(eq=False, slots=True)
+class TrainingArguments(Value):
+    """A Trainer's arguments object: what the script set, in the call or as an attribute later, by name."""
+
+    path: str
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    is_complete: bool = True
+    text: str = ""
+
+    def value(self, name: str) -> Value:
+        """What an argument was set to: Absent where it was not, Unknown where it may have been."""
+        return self.values.get(name, ABSENT if self.is_complete else UNKNOWN)
+
+
+@dataclass(eq=False, slots=True)
+class Metric(Value):
+    """A metric of `evaluate`, or a metric function of scikit-learn, by its name (None where it is not literal)."""
+
+    library: str
+    name: str | None = None
+    config: str | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCall:
+    """One use of a metric: what it was given as predictions and references, and the code at those places."""
+
+    metric: Metric
+    place: Place
+    predictions: Argument | None
+    references: Argument | None
+
+
+@dataclass(eq=False, slots=True)
+class Predictions(Value):
+    """The EvalPrediction that a `compute_metrics` function gets; `model` is the one that predicts."""
+
+    model: Value = UNKNOWN
+    is_tuple: bool = False
+    """Whether `predictions` is a tuple: hidden states or encoder states come with the logits."""
+
+
+@dataclass(eq=False, slots=True)
+class TrainerRun(Value):
+    """A Trainer (of transformers or a subclass of it) as the script makes it.
+
+    `arguments` are those of the call by their parameter names; `is_complete` where no others can have been given
+    (no `**kwargs`, no subclass with a constructor of its own that was not understood). `attributes` were set later.
+    """
+
+    path: str
+    name: str
+    construction: Place
+    arguments: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    is_complete: bool = True
+    overrides: frozenset[str] = frozenset()
+    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    train_calls: list[Place] = field(default_factory=list[Place])
+    text: str = ""
+
+    def value(self, name: str) -> Value:
+        """What stands for an argument: set later, given in the call, Absent, or Unknown where it cannot be told."""
+        if name in self.attributes:
+            return self.attributes[name]
+        if name in self.arguments:
+            return self.arguments[name].value
+        return ABSENT if self.is_complete else UNKNOWN
+
+    @property
+    def model(self) -> Model | None:
+        """The model that it trains, where that is understood."""
+        model = self.value("model")
+        return model if isinstance(model, Model) else None
+
+    @property
+    def settings(self) -> TrainingArguments | None:
+        """Its training arguments, where they are understood."""
+        settings = self.value("args")
+        return settings if isinstance(settings, TrainingArguments) else None
+
+    def dataset(self, argument: str) -> Dataset | None:
+        """The data set that it was given by an argument, where that is understood."""
+        dataset = self.value(argument)
+        return dataset if isinstance(dataset, Dataset) else None
+
+
+@dataclass(eq=False, slots=True)
+class KerasRun(Value):
+    """A Keras `compile` with the `fit` calls that follow it; arguments by name."""
+
+    model: Value = UNKNOWN
+    compiled: Place | None = None
+    compile_arguments: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    fits: list[tuple[Place, dict[str, Argument]]] = field(default_factory=list[tuple[Place, dict[str, Argument]]])
