@@ -27,7 +27,7 @@ class Finding:
     """One mistake at one place.
 
     `message` says in one line what is wrong here; `why` what it does to training; `help` what to write instead.
-    `subject` is the part of the run that the claim is about, by its name there (`train_dataset`, `data_collator`, `lr`).
+    `subject` is the part of the run that the claim is about, by its name there (`train_dataset`, `lr`).
     `facts` are the plain values that the claim rests on (`{"num_labels": 2, "classes": 3}`), for verify and fix.
     """
 
@@ -39,7 +39,9 @@ class Finding:
     help: str = ""
     because: tuple[Reason, ...] = ()
     subject: str | None = None
-    facts: Mapping[str, str | int | float | bool | None] = field(default_factory=dict[str, str | int | float | bool | None])
+    facts: Mapping[str, str | int | float | bool | None] = field(
+        default_factory=dict[str, str | int | float | bool | None]
+    )
 
     def related(self, role: str) -> tuple[Reason, ...]:
         """The explaining places of one role."""

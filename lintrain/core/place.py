@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Place:
     """A stretch of one source: lines and columns count from 1, columns in characters, the end column is exclusive.
 
-    In a notebook the lines are those of its joined code cells; `Source.locate` gives cell and line as a person sees them.
+    In a notebook the lines are those of its joined code cells; `Source.locate` gives cell and line as a person sees
+    them.
     """
 
     path: str

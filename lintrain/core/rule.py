@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import Pipeline
 
 
-class Rule(ABC):  # noqa: B024 - every method has a default: a rule with only `inspect` has nothing to read in the text
+class Rule(ABC):
     """One mistake, named after its file; the loader fills in `name` and `stage` from where the file lies.
 
     `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, `fix` mends.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator as python
 from collections.abc import Callable
 from typing import Any
 
@@ -20,24 +19,24 @@ Operator = Callable[[Any, Any], Any]
 """Any: the operands are literals of any type; a TypeError means Unknown."""
 
 BINARY: dict[str, Operator] = {
-    "Add": python.add,
-    "Sub": python.sub,
-    "Mult": python.mul,
-    "Div": python.truediv,
-    "FloorDiv": python.floordiv,
-    "Mod": python.mod,
-    "Pow": python.pow,
+    "Add": lambda left, right: left + right,
+    "Sub": lambda left, right: left - right,
+    "Mult": lambda left, right: left * right,
+    "Div": lambda left, right: left / right,
+    "FloorDiv": lambda left, right: left // right,
+    "Mod": lambda left, right: left % right,
+    "Pow": lambda left, right: left**right,
 }
 
 COMPARISONS: dict[str, Operator] = {
-    "Eq": python.eq,
-    "NotEq": python.ne,
-    "Lt": python.lt,
-    "LtE": python.le,
-    "Gt": python.gt,
-    "GtE": python.ge,
-    "Is": python.is_,
-    "IsNot": python.is_not,
+    "Eq": lambda left, right: left == right,
+    "NotEq": lambda left, right: left != right,
+    "Lt": lambda left, right: left < right,
+    "LtE": lambda left, right: left <= right,
+    "Gt": lambda left, right: left > right,
+    "GtE": lambda left, right: left >= right,
+    "Is": lambda left, right: left is right,
+    "IsNot": lambda left, right: left is not right,
     "In": lambda item, container: item in container,
     "NotIn": lambda item, container: item not in container,
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lintrain.pipeline import comprehensions, invocation, operations
+from lintrain.pipeline import comprehensions, functions, invocation, operations
 from lintrain.pipeline.pipeline import Discard
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Dataset, DatasetDict
@@ -26,7 +27,7 @@ from lintrain.pipeline.values.python import Sequence as SequenceValue
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+BUILTINS = frozenset(dir(builtins))
 
 
 def evaluate(reader: Reader, node: ast.expr, scope: Scope) -> Value:
@@ -90,9 +91,8 @@ def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope
     for element in node.elts:
         if isinstance(element, ast.Starred):
             inner = evaluate(reader, element.value, scope)
-            known = isinstance(inner, SequenceValue)
             items.extend(inner.items if isinstance(inner, SequenceValue) else [])
-            is_complete = is_complete and known and inner.is_complete
+            is_complete = is_complete and isinstance(inner, SequenceValue) and inner.is_complete
         else:
             items.append(evaluate(reader, element, scope))
     return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.place(node))
@@ -178,7 +178,6 @@ def _formatted(reader: Reader, node: ast.JoinedStr, scope: Scope) -> Value:
         value = evaluate(reader, part.value if isinstance(part, ast.FormattedValue) else part, scope)
         plain = isinstance(part, ast.Constant) or (isinstance(part, ast.FormattedValue) and part.format_spec is None)
         if not isinstance(value, Constant) or not plain:
-            text = []
             return UNKNOWN
         is_default = is_default or value.is_default
         text.append(str(value.value))
@@ -192,7 +191,7 @@ def _named(reader: Reader, node: ast.NamedExpr, scope: Scope) -> Value:
 
 
 def _lambda(reader: Reader, node: ast.Lambda, scope: Scope) -> Value:
-    return invocation.make_function(reader, node, scope)
+    return functions.make_function(reader, node, scope)
 
 
 def _yield(reader: Reader, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:

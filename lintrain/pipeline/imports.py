@@ -14,12 +14,56 @@ if TYPE_CHECKING:
     from lintrain.pipeline.scope import Scope
 
 LIBRARIES = frozenset(
-    """
-    accelerate argparse collections copy dataclasses datasets enum evaluate functools itertools json keras lightning
-    lightning_fabric logging math numpy operator optuna os pandas pathlib peft pickle pytorch_lightning random re
-    scipy sentence_transformers setfit sklearn string sys tensorflow tf_keras time tokenizers torch torchaudio
-    torchmetrics torchvision tqdm transformers trl typing types typing_extensions warnings
-    """.split()
+    {
+        "accelerate",
+        "argparse",
+        "collections",
+        "copy",
+        "dataclasses",
+        "datasets",
+        "enum",
+        "evaluate",
+        "functools",
+        "itertools",
+        "json",
+        "keras",
+        "lightning",
+        "lightning_fabric",
+        "logging",
+        "math",
+        "numpy",
+        "operator",
+        "optuna",
+        "os",
+        "pandas",
+        "pathlib",
+        "peft",
+        "pickle",
+        "pytorch_lightning",
+        "random",
+        "re",
+        "scipy",
+        "sentence_transformers",
+        "setfit",
+        "sklearn",
+        "string",
+        "sys",
+        "tensorflow",
+        "tf_keras",
+        "time",
+        "tokenizers",
+        "torch",
+        "torchaudio",
+        "torchmetrics",
+        "torchvision",
+        "tqdm",
+        "transformers",
+        "trl",
+        "types",
+        "typing",
+        "typing_extensions",
+        "warnings",
+    }
 )
 """Top-level packages whose dotted names mean something to the reader."""
 
@@ -32,7 +76,19 @@ ALIASES = {
 }
 """Packages that go by several names: rules know the one on the right."""
 
-FLAT = frozenset({"accelerate", "datasets", "evaluate", "lightning", "peft", "setfit", "sentence_transformers", "transformers", "trl"})
+FLAT = frozenset(
+    {
+        "accelerate",
+        "datasets",
+        "evaluate",
+        "lightning",
+        "peft",
+        "setfit",
+        "sentence_transformers",
+        "transformers",
+        "trl",
+    }
+)
 """Packages whose public names mean the same wherever inside them they were imported from."""
 
 
@@ -49,7 +105,7 @@ def canonical(path: str) -> str:
 
 
 def _flattened(parts: list[str]) -> str:
-    """`transformers.trainer.Trainer.train` as `transformers.Trainer.train`: modules are in lower case, classes are not."""
+    """`transformers.trainer.Trainer.train` as `transformers.Trainer.train`: only modules are all lower case."""
     for index, part in enumerate(parts[1:], start=1):
         if not part.islower():
             return ".".join([parts[0], *parts[index:]])

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import expressions, objects, statements
+from lintrain.pipeline import expressions, functions, objects, statements
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
@@ -96,9 +96,7 @@ def _expands_itself(call: Call, value: Value) -> bool:
     return False
 
 
-def apply(
-    reader: Reader, callee: Value, positional: list[Value], keywords: dict[str, Value], place: Place
-) -> Value:
+def apply(reader: Reader, callee: Value, positional: list[Value], keywords: dict[str, Value], place: Place) -> Value:
     """What a value gives when something calls it with these arguments."""
     call = Call(reader, None, place, "", "")
     call.positional.extend(Argument(value, place, "") for value in positional)
@@ -213,21 +211,6 @@ def _members(value: Value) -> list[Value]:
             return [value]
 
 
-def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> Function:
-    """A function's value: its defaults and decorators are evaluated where it is defined."""
-    arguments = node.args
-    defaults: dict[str, Value] = {}
-    ordered = [*arguments.posonlyargs, *arguments.args]
-    for parameter, default in zip(reversed(ordered), reversed(arguments.defaults), strict=False):
-        defaults[parameter.arg] = expressions.evaluate(reader, default, scope)
-    for parameter, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if given is not None:
-            defaults[parameter.arg] = expressions.evaluate(reader, given, scope)
-    marks = [] if isinstance(node, ast.Lambda) else node.decorator_list
-    decorators = tuple(expressions.evaluate(reader, mark, scope) for mark in marks)
-    return Function(node, scope, defaults, decorators, origin=reader.source.place(node))
-
-
 def invoke(call: Call, function: Function, receiver: Value | None, owner: Class | None) -> Value:
     """What one of the script's functions returns; Unknown past the depth budget and in recursion."""
     from lintrain.pipeline.reader import DEPTH_BUDGET, Frame
@@ -240,7 +223,7 @@ def invoke(call: Call, function: Function, receiver: Value | None, owner: Class 
         return UNKNOWN
     reader.visited.add(function.node)
     scope = Scope(parent=function.scope)
-    _bind_parameters(call, function, receiver, scope)
+    functions.bind_parameters(call, function, receiver, scope)
     frame = Frame(function, scope, receiver=receiver, owner=owner)
     reader.frames.append(frame)
     turns_off = statements.is_without_grad(function.decorators)
@@ -256,40 +239,9 @@ def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
         return expressions.evaluate(reader, function.node.body, scope)
     flow = statements.execute_block(reader, function.node.body, scope)
     returns = reader.frame.returns
-    if isinstance(function.node, ast.AsyncFunctionDef) or _is_generator(function.node):
+    if isinstance(function.node, ast.AsyncFunctionDef) or functions.is_generator(function.node):
         return UNKNOWN
     return join([*returns, *([] if flow is Flow.LEAVE_FUNCTION else [Constant(None)])]) if returns else Constant(None)
-
-
-def _is_generator(node: ast.FunctionDef) -> bool:
-    pending: list[ast.AST] = list(node.body)
-    while pending:
-        part = pending.pop()
-        if isinstance(part, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(part))
-    return False
-
-
-def _bind_parameters(call: Call, function: Function, receiver: Value | None, scope: Scope) -> None:
-    arguments = function.node.args
-    names = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
-    given = [argument.value for argument in call.positional]
-    if receiver is not None:
-        given.insert(0, receiver)
-    keywords = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
-    bound = dict(zip(names, given, strict=False))
-    for name in [*names, *(parameter.arg for parameter in arguments.kwonlyargs)]:
-        if name in keywords:
-            bound[name] = keywords.pop(name)
-        elif name not in bound:
-            bound[name] = Unknown(name=name) if call.is_open else function.defaults.get(name, Unknown(name=name))
-    if arguments.vararg is not None:
-        bound[arguments.vararg.arg] = Sequence(given[len(names) :], "tuple", not call.is_open)
-    if arguments.kwarg is not None:
-        bound[arguments.kwarg.arg] = Mapping({**keywords}, not call.is_open)
-    scope.names.update(bound)
 
 
 def read_alone(reader: Reader, function: Function, owner: Class | None) -> None:
@@ -311,11 +263,6 @@ def _receiver(reader: Reader, owner: Class, place: Place) -> Instance:
         call = Call(reader, None, place, "", "", receiver=owner, is_open=True)
         objects.make_instance(call, owner)
     return reader.instances[owner.node]
-
-
-def attribute_default(value: Value) -> Value:
-    """A literal as a default: what it is unless the user gives another."""
-    return Constant(value.value, True) if isinstance(value, Constant) else value
 
 
 def unknown_result(call: Call) -> Value:

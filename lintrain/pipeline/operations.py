@@ -94,7 +94,9 @@ def subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
             return value.entries[key.value]
         case Mapping(), _:
             return join(value.entries.values()) if value.entries and value.is_complete else UNKNOWN
-        case Sequence(), Constant(value=int(index)) if value.is_complete and -len(value.items) <= index < len(value.items):
+        case Sequence(), Constant(value=int(index)) if value.is_complete and -len(value.items) <= index < len(
+            value.items
+        ):
             return value.items[index]
         case Unknown(), Constant():
             return child(reader, value, f"[{key.value!r}]")
@@ -260,7 +262,9 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Pl
         return
     match owner, key:
         case Mapping(), Constant():
-            owner.entries[key.value] = value if not reader.conditions else _weakly(reader, owner.entries.get(key.value), value)
+            owner.entries[key.value] = (
+                value if not reader.conditions else _weakly(reader, owner.entries.get(key.value), value)
+            )
         case Mapping(), _:
             owner.is_complete = False
         case Sequence(), _:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -121,7 +121,7 @@ class Reader:
         return operations.element(self, value)
 
     @contextmanager
-    def condition(self, place: Place, code: str = "") -> Iterator[None]:
+    def condition(self, place: Place, code: str = "") -> Generator[None]:
         """Code that may be skipped."""
         self.conditions.append(Condition(place, len(self.loops), code))
         try:
@@ -130,7 +130,7 @@ class Reader:
             self.conditions.pop()
 
     @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self) -> Generator[None]:
         """Code whose errors the script expects."""
         self.guards += 1
         try:

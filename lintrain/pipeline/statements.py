@@ -6,12 +6,11 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lintrain.core.place import Place
-from lintrain.pipeline import expressions, imports, invocation, operations, patterns
-from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline import branches, expressions, functions, imports, loops, operations, patterns
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
-from lintrain.pipeline.scope import Scope, joined
-from lintrain.pipeline.targets import assign, assigned_names
+from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.targets import assign
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Class,
@@ -19,17 +18,16 @@ from lintrain.pipeline.values.python import (
     Function,
     Library,
     LibraryObject,
-    Unknown,
     Value,
-    join,
 )
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
 
-NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"})
-EXPECTED_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "Exception", "BaseException"})
+NO_GRAD = frozenset(
+    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
+)
 
 
 def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flow:
@@ -101,113 +99,19 @@ def _as_load(target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
 
 
 def _if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
-    test = expressions.evaluate(reader, node.test, scope)
-    truth = operations.truth(test)
-    if truth is not None:
-        reader.settled.add(node)
-        return execute_block(reader, node.body if truth else node.orelse, scope)
-    reader.settled.discard(node)
-    place = reader.source.place(node)
-    code = ast.unparse(node.test) if len(reader.conditions) < 8 else ""
-    guarded = _asks_for_versions(node.test)
-    branches = [(node.body, code), (node.orelse, f"not ({code})")]
-    return _execute_branches(reader, branches, scope, place, is_guarded=guarded)
+    return branches.execute_if(reader, node, scope)
 
 
-def _asks_for_versions(test: ast.expr) -> bool:
-    """Whether a test looks like one about versions or availability: what stands below it is meant for some only."""
-    words = ("version", "available", "hasattr", "signature", "inspect", "parameters")
-    return any(word in ast.unparse(test).lower() for word in words)
-
-
-def _execute_branches(
-    reader: Reader,
-    branches: Sequence[tuple[Sequence[ast.stmt], str]],
-    scope: Scope,
-    place: Place,
-    *,
-    is_guarded: bool = False,
-) -> Flow:
-    """Run each branch from the same start; go on with what those leave behind that do go on."""
-    before = dict(scope.names)
-    ends: list[dict[str, Value]] = []
-    flows: list[Flow] = []
-    for body, code in branches:
-        scope.names = dict(before)
-        reader.guards += is_guarded
-        with reader.condition(place, code):
-            flow = execute_block(reader, body, scope)
-        reader.guards -= is_guarded
-        flows.append(flow)
-        if flow is Flow.ON:
-            ends.append(scope.names)
-    if ends:
-        scope.names = joined(ends)
-        return Flow.ON
-    return Flow.LEAVE_LOOP if Flow.LEAVE_LOOP in flows else Flow.LEAVE_FUNCTION
+def _try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Flow:
+    return branches.execute_try(reader, node, scope)
 
 
 def _for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
-    over = expressions.evaluate(reader, node.iter, scope)
-    each = operations.element(reader, over)
-    header = reader.source.code(reader.source.place(node.iter))
-    loop = Loop(reader.source.place(node), over, each, header, _body_place(reader, node.body))
-    _forget_changing(node.body, scope)
-    before = dict(scope.names)
-    assign(reader, node.target, each, scope)
-    return _execute_loop(reader, loop, node.body, node.orelse, scope, before)
+    return loops.execute_for(reader, node, scope)
 
 
 def _while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
-    _forget_changing(node.body, scope)
-    test = expressions.evaluate(reader, node.test, scope)
-    if operations.truth(test) is False:
-        return execute_block(reader, node.orelse, scope)
-    header = reader.source.code(reader.source.place(node.test))
-    loop = Loop(reader.source.place(node), UNKNOWN, UNKNOWN, header, _body_place(reader, node.body))
-    return _execute_loop(reader, loop, node.body, node.orelse, scope, dict(scope.names))
-
-
-def _body_place(reader: Reader, body: Sequence[ast.stmt]) -> Place:
-    return reader.source.place(body[0])
-
-
-def _execute_loop(
-    reader: Reader,
-    loop: Loop,
-    body: Sequence[ast.stmt],
-    orelse: Sequence[ast.stmt],
-    scope: Scope,
-    before: dict[str, Value],
-) -> Flow:
-    reader.record.loops.append(loop)
-    reader.loops.append(loop)
-    outer_exits, reader.frame.exits = reader.frame.exits, []
-    flow = execute_block(reader, body, scope)
-    exits, reader.frame.exits = reader.frame.exits, outer_exits
-    reader.loops.pop()
-    ends = [before, *exits]
-    if flow is Flow.ON:
-        ends.append(scope.names)
-    scope.names = _after_loop(ends)
-    return execute_block(reader, orelse, scope)
-
-
-def _after_loop(ends: list[dict[str, Value]]) -> dict[str, Value]:
-    """The names after a loop: a body that bound a name over `None` is taken to have run."""
-    for name in list(ends[0]):
-        value = ends[0][name]
-        if isinstance(value, Constant) and value.value is None and any(end.get(name) is not value for end in ends[1:]):
-            del ends[0][name]
-    return joined(ends)
-
-
-def _forget_changing(body: Sequence[ast.stmt], scope: Scope) -> None:
-    """A constant that the loop's body assigns is another one in each iteration."""
-    for name in assigned_names(body):
-        known = scope.names.get(name)
-        if isinstance(known, Constant) and known.value is not None:
-            scope.names[name] = Unknown(name=name)
+    return loops.execute_while(reader, node, scope)
 
 
 def _leave_loop(reader: Reader, node: ast.stmt, scope: Scope) -> Flow:
@@ -225,35 +129,6 @@ def _raise(reader: Reader, node: ast.Raise, scope: Scope) -> Flow:
     if node.exc is not None:
         expressions.evaluate(reader, node.exc, scope)
     return Flow.LEAVE_FUNCTION
-
-
-def _try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Flow:
-    before = dict(scope.names)
-    expected = any(_expects_missing_names(handler) for handler in node.handlers)
-    reader.guards += expected
-    flow = execute_block(reader, [*node.body, *node.orelse], scope)
-    reader.guards -= expected
-    ends = [scope.names] if flow is Flow.ON else []
-    for handler in node.handlers:
-        scope.names = joined([before, scope.names]) if flow is Flow.ON else dict(before)
-        if handler.name:
-            scope.names[handler.name] = UNKNOWN
-        reader.guards += expected
-        with reader.condition(reader.source.place(handler), "except"):
-            handled = execute_block(reader, handler.body, scope)
-        reader.guards -= expected
-        if handled is Flow.ON:
-            ends.append(scope.names)
-    scope.names = joined(ends) if ends else before
-    final = execute_block(reader, node.finalbody, scope)
-    return final if final is not Flow.ON or ends else flow
-
-
-def _expects_missing_names(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
-    return bool(names & EXPECTED_ERRORS)
 
 
 def _with(reader: Reader, node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
@@ -283,7 +158,7 @@ def is_without_grad(decorators: Sequence[Value]) -> bool:
 
 
 def _define_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Flow:
-    function = invocation.make_function(reader, node, scope)
+    function = functions.make_function(reader, node, scope)
     scope.bind(node.name, function)
     if not scope.is_class:
         reader.defined.append((function, None))
@@ -321,13 +196,13 @@ def _declare_outer(reader: Reader, node: ast.Global | ast.Nonlocal, scope: Scope
 
 def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
     subject = expressions.evaluate(reader, node.subject, scope)
-    branches: list[tuple[Sequence[ast.stmt], str]] = []
+    ways: list[tuple[Sequence[ast.stmt], str]] = []
     for case in node.cases:
         patterns.bind(reader, case.pattern, subject, scope)
-        branches.append((case.body, "case"))
+        ways.append((case.body, "case"))
     if not any(patterns.takes_all(case) for case in node.cases):
-        branches.append(([], "no case"))
-    return _execute_branches(reader, branches, scope, reader.source.place(node))
+        ways.append(([], "no case"))
+    return branches.execute_branches(reader, ways, scope, reader.source.place(node))
 
 
 Handler = Callable[["Reader", Any, Scope], Flow]

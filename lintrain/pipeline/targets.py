@@ -27,7 +27,8 @@ def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None
         case ast.Starred(value=inner):
             assign(reader, inner, value, scope)
         case ast.Attribute(value=owner, attr=name):
-            operations.store_attribute(reader, expressions.evaluate(reader, owner, scope), name, value, reader.source.place(target))
+            held = expressions.evaluate(reader, owner, scope)
+            operations.store_attribute(reader, held, name, value, reader.source.place(target))
         case ast.Subscript(value=owner, slice=key):
             place = reader.source.place(target)
             held = expressions.evaluate(reader, owner, scope)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline import objects
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.invocation import attribute_default
+from lintrain.pipeline.functions import attribute_default
 from lintrain.pipeline.registry import attribute_of, function, method, stored_attribute_of
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -17,6 +18,7 @@ from lintrain.pipeline.values.python import (
     Constant,
     Instance,
     Library,
+    Literal,
     Mapping,
     Sequence,
     Unknown,
@@ -27,6 +29,10 @@ from lintrain.pipeline.values.python import (
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
+
+
+CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": int, "builtins.float": float}
+"""What argparse makes of a default that is text, by the option's `type`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,12 +97,12 @@ def _option_default(call: Call) -> Value:
     return default
 
 
-def _typed(call: Call, default: Constant) -> str | int | float | bool | bytes | complex | None:
+def _typed(call: Call, default: Constant) -> Literal:
     """argparse converts a default that is text with the option's `type`."""
     kind = call.value("type")
     if isinstance(default.value, str) and isinstance(kind, Library):
         try:
-            return {"builtins.int": int, "builtins.float": float}.get(kind.path, str)(default.value)
+            return CONVERSIONS.get(kind.path, str)(default.value)
         except ValueError:
             return default.value
     return default.value
@@ -142,7 +148,7 @@ def _store_option(reader: Reader, owner: Value, name: str, value: Value, place: 
 @function("builtins.vars")
 def _vars(call: Call) -> Value:
     value = call.value("object", 0)
-    return Mapping({**value.options}, False) if isinstance(value, Namespace) else UNKNOWN
+    return Mapping({name: option for name, option in value.options.items()}, False) if isinstance(value, Namespace) else UNKNOWN
 
 
 @function("argparse.Namespace")

@@ -26,7 +26,7 @@ class Task(StrEnum):
 
 @dataclass(eq=False, slots=True)
 class Model(Value):
-    """A model of a library: `path` is the class it was made from, `how` the method (`from_pretrained`, `from_config`, "").
+    """A model of a library: `path` is its class, `how` the method that made it (`from_pretrained`, `from_config`, "").
 
     `num_labels` is the size of its head as the script says it (a number, the length of a list), Absent where it does
     not. `is_adapted` with PEFT; `frozen` lists the places where parameters are frozen; `attributes` what was set on it.

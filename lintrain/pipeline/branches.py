@@ -1,0 +1,99 @@
+"""Branches: `if` and `try`, both sides read from the same start and joined."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import expressions, operations, statements
+from lintrain.pipeline.flow import Flow
+from lintrain.pipeline.scope import Scope, joined
+from lintrain.pipeline.values.python import UNKNOWN, Value
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+EXPECTED_ERRORS = frozenset(
+    {"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "Exception", "BaseException"}
+)
+"""Errors whose handler makes the missing of a name or an argument an expected thing."""
+
+
+def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
+    """`if`: one side where the test is certain, else both."""
+    test = expressions.evaluate(reader, node.test, scope)
+    truth = operations.truth(test)
+    if truth is not None:
+        reader.settled.add(node)
+        return statements.execute_block(reader, node.body if truth else node.orelse, scope)
+    reader.settled.discard(node)
+    place = reader.source.place(node)
+    code = ast.unparse(node.test) if len(reader.conditions) < 8 else ""
+    guarded = _asks_for_versions(node.test)
+    branches = [(node.body, code), (node.orelse, f"not ({code})")]
+    return execute_branches(reader, branches, scope, place, is_guarded=guarded)
+
+
+def _asks_for_versions(test: ast.expr) -> bool:
+    """Whether a test looks like one about versions or availability: what stands below it is meant for some only."""
+    words = ("version", "available", "hasattr", "signature", "inspect", "parameters")
+    return any(word in ast.unparse(test).lower() for word in words)
+
+
+def execute_branches(
+    reader: Reader,
+    branches: Sequence[tuple[Sequence[ast.stmt], str]],
+    scope: Scope,
+    place: Place,
+    *,
+    is_guarded: bool = False,
+) -> Flow:
+    """Run each branch from the same start; go on with what those leave behind that do go on."""
+    before = dict(scope.names)
+    ends: list[dict[str, Value]] = []
+    flows: list[Flow] = []
+    for body, code in branches:
+        scope.names = dict(before)
+        reader.guards += is_guarded
+        with reader.condition(place, code):
+            flow = statements.execute_block(reader, body, scope)
+        reader.guards -= is_guarded
+        flows.append(flow)
+        if flow is Flow.ON:
+            ends.append(scope.names)
+    if ends:
+        scope.names = joined(ends)
+        return Flow.ON
+    return Flow.LEAVE_LOOP if Flow.LEAVE_LOOP in flows else Flow.LEAVE_FUNCTION
+
+
+def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Flow:
+    """`try`: its body, then each handler as a branch that starts somewhere in the body."""
+    before = dict(scope.names)
+    expected = any(_expects_missing_names(handler) for handler in node.handlers)
+    reader.guards += expected
+    flow = statements.execute_block(reader, [*node.body, *node.orelse], scope)
+    reader.guards -= expected
+    ends = [scope.names] if flow is Flow.ON else []
+    for handler in node.handlers:
+        scope.names = joined([before, scope.names]) if flow is Flow.ON else dict(before)
+        if handler.name:
+            scope.names[handler.name] = UNKNOWN
+        reader.guards += expected
+        with reader.condition(reader.source.place(handler), "except"):
+            handled = statements.execute_block(reader, handler.body, scope)
+        reader.guards -= expected
+        if handled is Flow.ON:
+            ends.append(scope.names)
+    scope.names = joined(ends) if ends else before
+    final = statements.execute_block(reader, node.finalbody, scope)
+    return final if final is not Flow.ON or ends else flow
+
+
+def _expects_missing_names(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return bool(names & EXPECTED_ERRORS)

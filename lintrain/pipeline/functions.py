@@ -1,0 +1,67 @@
+"""The script's own functions: made where they are defined, their parameters bound where they are called."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from lintrain.pipeline import expressions
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.values.python import Constant, Function, Literal, Mapping, Sequence, Unknown, Value
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+
+def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> Function:
+    """A function's value: its defaults and decorators are evaluated where it is defined."""
+    arguments = node.args
+    defaults: dict[str, Value] = {}
+    ordered = [*arguments.posonlyargs, *arguments.args]
+    for parameter, default in zip(reversed(ordered), reversed(arguments.defaults), strict=False):
+        defaults[parameter.arg] = expressions.evaluate(reader, default, scope)
+    for parameter, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if given is not None:
+            defaults[parameter.arg] = expressions.evaluate(reader, given, scope)
+    marks = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    decorators = tuple(expressions.evaluate(reader, mark, scope) for mark in marks)
+    return Function(node, scope, defaults, decorators, origin=reader.source.place(node))
+
+
+def bind_parameters(call: Call, function: Function, receiver: Value | None, scope: Scope) -> None:
+    """Bind a call's arguments to a function's parameters; defaults fill what the call leaves out."""
+    arguments = function.node.args
+    names = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
+    given = [argument.value for argument in call.positional]
+    if receiver is not None:
+        given.insert(0, receiver)
+    keywords = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
+    bound = dict(zip(names, given, strict=False))
+    for name in [*names, *(parameter.arg for parameter in arguments.kwonlyargs)]:
+        if name in keywords:
+            bound[name] = keywords.pop(name)
+        elif name not in bound:
+            bound[name] = Unknown(name=name) if call.is_open else function.defaults.get(name, Unknown(name=name))
+    if arguments.vararg is not None:
+        bound[arguments.vararg.arg] = Sequence(given[len(names) :], "tuple", not call.is_open)
+    if arguments.kwarg is not None:
+        bound[arguments.kwarg.arg] = Mapping({name: value for name, value in keywords.items()}, not call.is_open)
+    scope.names.update(bound)
+
+
+def is_generator(node: ast.FunctionDef) -> bool:
+    """Whether a function yields."""
+    pending: list[ast.AST] = list(node.body)
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(part))
+    return False
+
+
+def attribute_default(value: Value) -> Value:
+    """A literal as a default: what it is unless the user gives another."""
+    return Constant(value.value, True) if isinstance(value, Constant) else value
