@@ -1,0 +1,140 @@
+"""Write fixes into a text."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Sequence
+
+import libcst as cst
+
+from lintrain.core.fix import (
+    AddArgument,
+    AddImport,
+    Edit,
+    Fix,
+    InsertAtTop,
+    InsertBefore,
+    RemoveArgument,
+    RemoveImport,
+    RenameArgument,
+    Replace,
+    WrapInWith,
+)
+from lintrain.fix.arguments import argument_step
+from lintrain.fix.errors import FixError as FixError
+from lintrain.fix.imports import with_import, without_import
+from lintrain.fix.insertions import insert_at_top_step, insert_before_step, wrap_step
+from lintrain.fix.replacement import replace_step
+from lintrain.fix.step import Step, clash
+from lintrain.fix.tree import Tree, read_tree
+
+_MARK = "\ufeff"
+
+
+def apply(text: str, fixes: Sequence[Fix]) -> str:
+    """The text with these fixes; of fixes that touch the same code only the first is applied.
+
+    Places are those of this text. Raises FixError when the text is not Python, when a fix does not fit it, or when the
+    outcome would not parse.
+    """
+    if not fixes:
+        return text
+    mark = _MARK if text.startswith(_MARK) else ""
+    tree = read_tree(text.removeprefix(_MARK))
+    steps: list[Step] = []
+    imports: list[AddImport | RemoveImport] = []
+    for fix in fixes:
+        wanted = _steps(tree, fix)
+        if not any(clash(step, taken) for step in wanted for taken in steps):
+            steps.extend(step for step in wanted if step not in steps)
+            imports.extend(edit for edit in fix.edits if isinstance(edit, AddImport | RemoveImport))
+    changed = _with_imports(_changed(tree.module, steps), imports)
+    return mark + _parsing(changed.code)
+
+
+def _steps(tree: Tree, fix: Fix) -> list[Step]:
+    steps: list[Step] = []
+    for edit in fix.edits:
+        step = _step(tree, edit)
+        if step is None or step in steps:
+            continue
+        if any(clash(step, taken) for taken in steps):
+            raise FixError(f"`{fix.title}` changes the same code twice")
+        steps.append(step)
+    return steps
+
+
+def _step(tree: Tree, edit: Edit) -> Step | None:
+    match edit:
+        case Replace():
+            return replace_step(tree, edit)
+        case AddArgument() | RenameArgument() | RemoveArgument():
+            return argument_step(tree, edit)
+        case InsertBefore():
+            return insert_before_step(tree, edit)
+        case InsertAtTop():
+            return insert_at_top_step(tree, edit)
+        case WrapInWith():
+            return wrap_step(tree, edit)
+        case AddImport() | RemoveImport():
+            return None
+
+
+def _changed(module: cst.Module, steps: Sequence[Step]) -> cst.Module:
+    by_node: dict[cst.CSTNode, list[Step]] = {}
+    for step in sorted(steps, key=lambda step: step.order):
+        by_node.setdefault(step.node, []).append(step)
+    changed = module.visit(_Changes(by_node))
+    assert isinstance(changed, cst.Module)
+    return changed
+
+
+class _Changes(cst.CSTTransformer):
+    """Takes the steps of every node, inner nodes first."""
+
+    def __init__(self, steps: dict[cst.CSTNode, list[Step]]) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
+        """What stands in the stead of a node; later steps change the last of the nodes that earlier ones gave.
+
+        A step may give a node of another class, so the signature is wider than that of libcst.
+        """
+        steps = self.steps.get(original_node)
+        if steps is None:
+            return updated_node
+        nodes = [updated_node]
+        for step in steps:
+            if nodes:
+                nodes = [*nodes[:-1], *step.change(nodes[-1])]
+        match nodes:
+            case []:
+                return cst.RemovalSentinel.REMOVE
+            case [only]:
+                return only
+            case _:
+                return cst.FlattenSentinel(nodes)
+
+
+def _with_imports(module: cst.Module, edits: Sequence[AddImport | RemoveImport]) -> cst.Module:
+    for edit in edits:
+        if isinstance(edit, AddImport):
+            module = with_import(module, edit)
+        else:
+            module = without_import(module, edit.module, edit.name)
+    return module
+
+
+def _parsing(text: str) -> str:
+    """The text itself; raises FixError where it does not parse."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an odd escape in the user's strings is no concern of a fix
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError) as error:
+            raise FixError(f"the fixed text would not parse: {error}") from error
+    return text

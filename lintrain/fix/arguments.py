@@ -1,0 +1,136 @@
+"""Edits of a call's keyword arguments."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from lintrain.core.fix import AddArgument, RemoveArgument, RenameArgument
+from lintrain.fix.comma_list import NOTHING, CommaList
+from lintrain.fix.errors import FixError
+from lintrain.fix.expressions import read_value
+from lintrain.fix.step import Step
+from lintrain.fix.tree import Tree
+
+ArgumentEdit = AddArgument | RenameArgument | RemoveArgument
+
+
+def argument_step(tree: Tree, edit: ArgumentEdit) -> Step | None:
+    """The change of a call, or None where it is as wanted already; raises FixError where there is no such call."""
+    call = tree.call_at(edit.call)
+    if call is None:
+        if any(_is_done(started, edit) for started in tree.calls_starting_at(edit.call)):
+            return None
+        raise FixError(f"{edit.call}: no call stands here")
+    if _is_done(call, edit):
+        return None
+    match edit:
+        case AddArgument():
+            return _adding(tree, call, edit)
+        case RemoveArgument():
+            return _removing(tree, call, edit)
+        case RenameArgument():
+            return _renaming(tree, call, edit)
+
+
+def _is_done(call: cst.Call, edit: ArgumentEdit) -> bool:
+    match edit:
+        case AddArgument():
+            return argument(call, edit.name) is not None
+        case RemoveArgument():
+            return argument(call, edit.name) is None
+        case RenameArgument():
+            return argument(call, edit.name) is None and argument(call, edit.new_name) is not None
+
+
+def _adding(tree: Tree, call: cst.Call, edit: AddArgument) -> Step:
+    value = read_value(edit.value, tree.module)
+    line, column = tree.spans[call][1]
+    closing = (line, column - 1)
+
+    def change(node: cst.CSTNode) -> list[cst.CSTNode]:
+        return [with_argument(cst.ensure_type(node, cst.Call), edit.name, value)]
+
+    return Step(edit, call, change, 1, (closing, closing), frozenset({(call, edit.name)}))
+
+
+def _removing(tree: Tree, call: cst.Call, edit: RemoveArgument) -> Step:
+    def change(node: cst.CSTNode) -> list[cst.CSTNode]:
+        return [without_argument(cst.ensure_type(node, cst.Call), edit.name)]
+
+    return Step(edit, call, change, 0, tree.spans[_named(call, edit.name)], frozenset({(call, edit.name)}))
+
+
+def _renaming(tree: Tree, call: cst.Call, edit: RenameArgument) -> Step:
+    name, new_name = edit.name, edit.new_name
+    arg = _named(call, name)
+    if new_name != name and argument(call, new_name) is not None:
+        raise FixError(f"{edit.call}: the call has both `{name}` and `{new_name}`")
+    value = None if edit.new_value is None else read_value(edit.new_value, tree.module)
+    span = tree.spans[arg if value is not None or arg.keyword is None else arg.keyword]
+
+    def change(node: cst.CSTNode) -> list[cst.CSTNode]:
+        return [with_renamed_argument(cst.ensure_type(node, cst.Call), name, new_name, value)]
+
+    return Step(edit, call, change, 0, span, frozenset({(call, name), (call, new_name)}))
+
+
+def _named(call: cst.Call, name: str) -> cst.Arg:
+    index = argument(call, name)
+    if index is None:
+        raise FixError(f"the call has no argument `{name}`")
+    return call.args[index]
+
+
+def argument(call: cst.Call, name: str) -> int | None:
+    """The position of a keyword argument, or None where the call has none of this name."""
+    return next((index for index, arg in enumerate(call.args) if arg.keyword and arg.keyword.value == name), None)
+
+
+def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
+    """The call with one more keyword argument; the call itself where it has it already."""
+    if argument(call, name) is not None:
+        return call
+    equal = cst.AssignEqual(whitespace_before=NOTHING, whitespace_after=NOTHING)
+    added = cst.Arg(value=value, keyword=cst.Name(name), equal=equal)
+    return _into_call(call, _arguments(_with_parenthesised_generator(call)).append(added))
+
+
+def with_renamed_argument(call: cst.Call, name: str, new_name: str, value: cst.BaseExpression | None) -> cst.Call:
+    """The call with one keyword argument under its new name, and with another value where one is given."""
+    index = argument(call, name)
+    if index is None:
+        return call
+    arg = call.args[index].with_changes(keyword=cst.Name(new_name))
+    if value is not None:
+        arg = arg.with_changes(value=value)
+    return call.with_changes(args=(*call.args[:index], arg, *call.args[index + 1 :]))
+
+
+def without_argument(call: cst.Call, name: str) -> cst.Call:
+    """The call without one keyword argument; the call itself where it has none of this name."""
+    index = argument(call, name)
+    return call if index is None else _into_call(call, _arguments(call).remove(index))
+
+
+def _arguments(call: cst.Call) -> CommaList:
+    if not call.args:
+        return CommaList(call.whitespace_before_args, (), NOTHING)
+    *others, last = call.args
+    bare = last.with_changes(whitespace_after_arg=NOTHING)
+    return CommaList(call.whitespace_before_args, (*others, bare), last.whitespace_after_arg)
+
+
+def _into_call(call: cst.Call, arguments: CommaList) -> cst.Call:
+    if not arguments.items:
+        return call.with_changes(args=(), whitespace_before_args=arguments.opening)
+    *others, last = arguments.items
+    closed = last.with_changes(whitespace_after_arg=arguments.closing)
+    return call.with_changes(args=(*others, closed), whitespace_before_args=arguments.opening)
+
+
+def _with_parenthesised_generator(call: cst.Call) -> cst.Call:
+    """The call with parentheses around a generator that is its only argument, which a second one demands."""
+    if len(call.args) != 1 or not isinstance(call.args[0].value, cst.GeneratorExp) or call.args[0].value.lpar:
+        return call
+    generator = call.args[0].value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return call.with_changes(args=[call.args[0].with_changes(value=generator)])

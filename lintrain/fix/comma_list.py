@@ -1,0 +1,135 @@
+"""Lists between parentheses, whose items come and go while the layout and the comments stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+Whitespace = cst.BaseParenthesizableWhitespace
+Item = cst.Arg | cst.ImportAlias
+
+NOTHING = cst.SimpleWhitespace("")
+SPACE = cst.SimpleWhitespace(" ")
+
+
+@dataclass(frozen=True, slots=True)
+class CommaList:
+    """The items with their commas; `opening` stands before the first, `closing` after a last one without a comma."""
+
+    opening: Whitespace
+    items: tuple[Item, ...]
+    closing: Whitespace
+
+    def append(self, item: Item) -> CommaList:
+        """The list with one more item, on a line of its own where the others have theirs."""
+        if not self.items:
+            return replace(self, items=(item,)) if _comments(self.opening) else CommaList(NOTHING, (item,), NOTHING)
+        *others, last = self.items
+        tail = _after(last, self.closing)
+        joint = _joint(self._separator(), tail)
+        rest = _plain(tail) if isinstance(joint, cst.ParenthesizedWhitespace) else tail
+        ends_in_comma = isinstance(last.comma, cst.Comma)
+        added = _followed_by(item, rest) if ends_in_comma else item
+        items = (*others, _followed_by(last, joint), added)
+        return CommaList(self.opening, items, self.closing if ends_in_comma else rest)
+
+    def remove(self, index: int) -> CommaList:
+        """The list without one item; its comments stay where it stood, on lines of their own."""
+        items = self.items
+        before = _after(items[index - 1], self.closing) if index else self.opening
+        after = _after(items[index], self.closing)
+        rest = items[:index] + items[index + 1 :]
+        if index < len(items) - 1:
+            return self._with_gap(rest, index, _keep_place(before, after))
+        gap = _keep_layout(before, after)
+        if not rest:
+            return CommaList(gap if _comments(gap) else NOTHING, (), NOTHING)
+        if isinstance(items[index].comma, cst.Comma):
+            return replace(self._with_gap(rest, index, gap), closing=self.closing)
+        last = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return CommaList(self.opening, (*rest[:-1], last), gap)
+
+    def _separator(self) -> Whitespace:
+        return _after(self.items[-2], self.closing) if len(self.items) > 1 else self.opening
+
+    def _with_gap(self, items: tuple[Item, ...], index: int, gap: Whitespace) -> CommaList:
+        if index == 0:
+            return CommaList(gap, items, self.closing)
+        return replace(self, items=(*items[: index - 1], _followed_by(items[index - 1], gap), *items[index:]))
+
+
+def _after(item: Item, closing: Whitespace) -> Whitespace:
+    return item.comma.whitespace_after if isinstance(item.comma, cst.Comma) else closing
+
+
+def _followed_by(item: Item, gap: Whitespace) -> Item:
+    comma = item.comma if isinstance(item.comma, cst.Comma) else cst.Comma()
+    return item.with_changes(comma=comma.with_changes(whitespace_after=gap))
+
+
+def _joint(separator: Whitespace, tail: Whitespace) -> Whitespace:
+    """What stands between the last item and a new one: the others' separator, with the comments of the tail."""
+    if isinstance(separator, cst.ParenthesizedWhitespace):
+        first_line, lines = _lines(tail)
+        return separator.with_changes(first_line=first_line or _end_of_line(separator), empty_lines=lines)
+    if isinstance(tail, cst.ParenthesizedWhitespace) and _comments(tail):
+        return tail.with_changes(last_line=cst.SimpleWhitespace(tail.last_line.value + "    "))
+    return SPACE
+
+
+def _keep_place(before: Whitespace, after: Whitespace) -> Whitespace:
+    """The gap that a removed item leaves before its successor: as before it, with the comments that followed it."""
+    comments = _comments(after)
+    if not comments:
+        return before
+    if not isinstance(before, cst.ParenthesizedWhitespace):
+        return after
+    lines = [cst.EmptyLine(comment=comment, whitespace=before.last_line) for comment in comments]
+    return before.with_changes(empty_lines=[*before.empty_lines, *lines])
+
+
+def _keep_layout(before: Whitespace, after: Whitespace) -> Whitespace:
+    """The gap that a removed last item leaves: as after it, with the comments of both."""
+    if not _comments(before) and not _comments(after):
+        return after
+    first_line, lines = _lines(before)
+    indentation = before.last_line if isinstance(before, cst.ParenthesizedWhitespace) else NOTHING
+    kept = [cst.EmptyLine(comment=comment, whitespace=indentation) for comment in _comments(after)]
+    return cst.ParenthesizedWhitespace(
+        first_line=first_line or cst.TrailingWhitespace(),
+        empty_lines=[*lines, *kept],
+        indent=True,
+        last_line=after.last_line if isinstance(after, cst.ParenthesizedWhitespace) else NOTHING,
+    )
+
+
+def _plain(gap: Whitespace) -> Whitespace:
+    """The same gap without its comments."""
+    if not isinstance(gap, cst.ParenthesizedWhitespace):
+        return gap
+    return gap.with_changes(first_line=_end_of_line(gap), empty_lines=[])
+
+
+def _end_of_line(gap: cst.ParenthesizedWhitespace) -> cst.TrailingWhitespace:
+    return cst.TrailingWhitespace(newline=gap.first_line.newline)
+
+
+def _lines(gap: Whitespace) -> tuple[cst.TrailingWhitespace | None, list[cst.EmptyLine]]:
+    if not isinstance(gap, cst.ParenthesizedWhitespace):
+        return None, []
+    return gap.first_line, list(gap.empty_lines)
+
+
+def _comments(gap: Whitespace) -> list[cst.Comment]:
+    return list(_comments_of(gap))
+
+
+def _comments_of(gap: Whitespace) -> Iterator[cst.Comment]:
+    if isinstance(gap, cst.ParenthesizedWhitespace):
+        if gap.first_line.comment:
+            yield gap.first_line.comment
+        for line in gap.empty_lines:
+            if line.comment:
+                yield line.comment

@@ -1,0 +1,114 @@
+"""Statements that come before others, first in a body, or around others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from lintrain.core.fix import InsertAtTop, InsertBefore, WrapInWith
+from lintrain.fix.statements import (
+    Line,
+    as_block,
+    at_top,
+    before,
+    before_on_line,
+    has_items_of,
+    is_line,
+    read_statements,
+    read_with,
+    same_code,
+    wrapped_in,
+)
+from lintrain.fix.step import Change, Step
+from lintrain.fix.tree import Tree
+
+SUITE = "suite"
+"""The key of a body on the line of its `for`: it becomes lines of their own only once."""
+
+
+def insert_before_step(tree: Tree, edit: InsertBefore) -> Step | None:
+    """A statement before another, or None where it stands there already."""
+    added = read_statements(edit.statement, tree.module)
+    statement = tree.statement_holding(edit.place)
+    start = tree.start_of(statement)
+    if _is_there(tree, statement, added):
+        return None
+    if is_line(statement):
+        return Step(edit, statement, lambda node: before(added, _line(node)), 3, (start, start))
+    suite = tree.parents[statement]
+    if isinstance(suite, cst.SimpleStatementSuite):
+        change = _in_suite(suite, statement, lambda line: [*added, line])
+        return Step(edit, suite, change, 1, (start, start), frozenset({(suite, SUITE)}))
+    smalls = before_on_line(added)
+    return Step(edit, statement, lambda node: [*smalls, node], 3, (start, start))
+
+
+def insert_at_top_step(tree: Tree, edit: InsertAtTop) -> Step | None:
+    """A statement first in a body, or None where it stands there already."""
+    compound = tree.compound_at(edit.place)
+    added = read_statements(edit.statement, tree.module)
+    start = tree.start_of(compound)
+    if at_top(added, compound) is compound:
+        return None
+    return Step(edit, compound, lambda node: [at_top(added, _compound(node))], 1, (start, start))
+
+
+def wrap_step(tree: Tree, edit: WrapInWith) -> Step | None:
+    """A statement inside a `with`, or None where it is in one of the same items already."""
+    statement = _whole_line(tree, tree.statement_holding(edit.place))
+    empty = read_with(edit.item, tree.module)
+    start = tree.start_of(statement)
+    if any(has_items_of(outer, empty) for outer in (statement, *tree.ancestors(statement))):
+        return None
+    suite = tree.parents[statement]
+    if isinstance(suite, cst.SimpleStatementSuite):
+        change = _in_suite(suite, statement, lambda line: [wrapped_in(empty, line)])
+        return Step(edit, suite, change, 1, (start, start), frozenset({(suite, SUITE)}))
+    keys = frozenset({(statement, "with")})
+    return Step(edit, statement, lambda node: [wrapped_in(empty, _line(node))], 2, (start, start), keys)
+
+
+def _whole_line(tree: Tree, statement: cst.CSTNode) -> cst.CSTNode:
+    line = tree.parents[statement]
+    return line if isinstance(line, cst.SimpleStatementLine) else statement
+
+
+def _in_suite(
+    suite: cst.SimpleStatementSuite, statement: cst.CSTNode, change_line: Callable[[Line], list[Line]]
+) -> Change:
+    """The change of a body on one line into lines of their own, one of them changed."""
+    index = next(index for index, small in enumerate(suite.body) if small is statement)
+
+    def change(node: cst.CSTNode) -> list[cst.CSTNode]:
+        assert isinstance(node, cst.SimpleStatementSuite)
+        block = as_block(node)
+        lines = [*block.body[:index], *change_line(_line(block.body[index])), *block.body[index + 1 :]]
+        return [block.with_changes(body=lines)]
+
+    return change
+
+
+def _is_there(tree: Tree, statement: cst.CSTNode, added: list[Line]) -> bool:
+    """Whether the statements stand at the place or right before it."""
+    siblings = _siblings(tree.parents[statement])
+    index = next(index for index, sibling in enumerate(siblings) if sibling is statement)
+    if len(added) == 1 and same_code(statement, added[0]):
+        return True
+    above = siblings[max(0, index - len(added)) : index]
+    return len(above) == len(added) and all(same_code(one, other) for one, other in zip(above, added, strict=True))
+
+
+def _siblings(parent: cst.CSTNode) -> list[cst.CSTNode]:
+    assert isinstance(parent, cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite | cst.SimpleStatementLine)
+    return list(parent.body)
+
+
+def _line(node: cst.CSTNode) -> Line:
+    assert isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+    return node
+
+
+def _compound(node: cst.CSTNode) -> cst.BaseCompoundStatement:
+    assert isinstance(node, cst.BaseCompoundStatement)
+    return node

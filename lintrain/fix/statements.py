@@ -1,0 +1,127 @@
+"""Edits of whole statements: put one before another, first in a body, or wrap one in `with`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard, TypeVar
+
+import libcst as cst
+
+from lintrain.fix.errors import FixError
+
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
+Sized = TypeVar("Sized", bound=cst.BaseCompoundStatement)
+
+
+def read_statements(code: str, module: cst.Module) -> list[Line]:
+    """The statements of a few lines of code, with the indentation and line ends of a module."""
+    try:
+        parsed = cst.parse_module(code, module.config_for_parsing)
+    except cst.ParserSyntaxError as error:
+        raise FixError(f"`{code}` is no statement") from error
+    if not parsed.body:
+        raise FixError(f"`{code}` is no statement")
+    first, *others = parsed.body
+    return [first.with_changes(leading_lines=[*parsed.header, *leading_lines(first)]), *others]
+
+
+def leading_lines(statement: cst.CSTNode) -> Sequence[cst.EmptyLine]:
+    """The blank lines and comments above a statement."""
+    if isinstance(statement, cst.SimpleStatementLine | cst.FunctionDef | cst.ClassDef):
+        return statement.leading_lines
+    if isinstance(statement, cst.If | cst.For | cst.While | cst.Try | cst.TryStar | cst.With | cst.Match):
+        return statement.leading_lines
+    return ()
+
+
+def same_code(one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two statements are the same code, comments and blank lines aside."""
+    return _bare(one).deep_equals(_bare(other))
+
+
+def _bare(statement: cst.CSTNode) -> cst.CSTNode:
+    match statement:
+        case cst.SimpleStatementLine(body=[only]):
+            return only.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        case cst.BaseSmallStatement():
+            return statement.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        case cst.SimpleStatementLine():
+            return statement.with_changes(leading_lines=(), trailing_whitespace=cst.TrailingWhitespace())
+        case _:
+            return statement.with_changes(leading_lines=())
+
+
+def before(added: Sequence[Line], statement: Line) -> list[Line]:
+    """The added statements, then the statement: comments stay with it, the blank lines above them come first."""
+    lines = list(leading_lines(statement))
+    blank = next((index for index, line in enumerate(lines) if line.comment), len(lines))
+    first, *others = added
+    moved = first.with_changes(leading_lines=[*lines[:blank], *leading_lines(first)])
+    return [moved, *others, statement.with_changes(leading_lines=lines[blank:])]
+
+
+def before_on_line(added: Sequence[Line]) -> list[cst.BaseSmallStatement]:
+    """The statements as parts of a line; raises FixError where they cannot stand between two others of it."""
+    smalls: list[cst.BaseSmallStatement] = []
+    for line in added:
+        if not isinstance(line, cst.SimpleStatementLine):
+            raise FixError("a compound statement cannot stand between two statements of a line")
+        smalls.extend(small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in line.body)
+    return smalls
+
+
+def is_line(statement: cst.CSTNode) -> TypeGuard[Line]:
+    """Whether the statement has lines of its own."""
+    return isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+
+
+def as_block(body: cst.BaseSuite) -> cst.IndentedBlock:
+    """A body as lines of their own, also where it stands on the line of its `for` or `with`."""
+    if isinstance(body, cst.IndentedBlock):
+        return body
+    assert isinstance(body, cst.SimpleStatementSuite)
+    lines = [cst.SimpleStatementLine([small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]) for small in body.body]
+    lines[-1] = lines[-1].with_changes(trailing_whitespace=body.trailing_whitespace)
+    return cst.IndentedBlock(lines)
+
+
+def at_top(added: Sequence[Line], compound: Sized) -> Sized:
+    """The compound statement with others first in its body, after a docstring."""
+    if isinstance(compound, cst.Match):
+        raise FixError("a `match` has no body of its own")
+    block = as_block(compound.body)
+    index = 1 if isinstance(compound, cst.FunctionDef | cst.ClassDef) and is_docstring(block.body[0]) else 0
+    if len(block.body) > index and same_code(block.body[index], added[0]):
+        return compound
+    return compound.with_changes(body=block.with_changes(body=[*block.body[:index], *added, *block.body[index:]]))
+
+
+def is_docstring(statement: cst.CSTNode) -> bool:
+    """Whether the statement is nothing but a string."""
+    match statement:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())]):
+            return True
+        case _:
+            return False
+
+
+def read_with(item: str, module: cst.Module) -> cst.With:
+    """An empty `with item:`."""
+    wrapped = read_statements(f"with {item}:\n    pass", module)[0]
+    if not isinstance(wrapped, cst.With):
+        raise FixError(f"`{item}` is no context manager")
+    return wrapped
+
+
+def wrapped_in(empty: cst.With, statement: Line) -> cst.With:
+    """The statement inside a `with`; its comments stay above both."""
+    inner = statement.with_changes(leading_lines=())
+    return empty.with_changes(body=cst.IndentedBlock([inner]), leading_lines=leading_lines(statement))
+
+
+def has_items_of(outer: cst.CSTNode | None, empty: cst.With) -> bool:
+    """Whether a statement is a `with` of the same items already."""
+    if not isinstance(outer, cst.With) or len(outer.items) != len(empty.items):
+        return False
+    pairs = zip(outer.items, empty.items, strict=True)
+    return all(mine.item.deep_equals(theirs.item) for mine, theirs in pairs)

@@ -1,0 +1,124 @@
+"""A text as a libcst tree whose nodes are found by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from lintrain.core.place import Place
+from lintrain.fix.errors import FixError
+
+Point = tuple[int, int]
+"""Line and column as libcst counts them: lines from 1, columns from 0, in characters."""
+
+Span = tuple[Point, Point]
+
+
+def span_of(place: Place) -> Span:
+    """A place in libcst's way of counting."""
+    return (place.line, place.column - 1), (place.end_line, place.end_column - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The tree of one text; `spans` and `parents` hold every node but the module."""
+
+    module: cst.Module
+    spans: dict[cst.CSTNode, Span] = field(default_factory=dict[cst.CSTNode, Span])
+    parents: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict[cst.CSTNode, cst.CSTNode])
+
+    def nodes_at(self, place: Place) -> Iterator[cst.CSTNode]:
+        """The nodes that cover exactly this place, outermost first."""
+        wanted = span_of(place)
+        return (node for node, span in self.spans.items() if span == wanted)
+
+    def call_at(self, place: Place) -> cst.Call | None:
+        """The call at a place, or None where there is none."""
+        return next((node for node in self.nodes_at(place) if isinstance(node, cst.Call)), None)
+
+    def calls_starting_at(self, place: Place) -> list[cst.Call]:
+        """The calls that start where a place does, outermost first."""
+        start, _ = span_of(place)
+        return [node for node, span in self.spans.items() if span[0] == start and isinstance(node, cst.Call)]
+
+    def parenthesised_at(self, place: Place) -> cst.Tuple | cst.GeneratorExp | None:
+        """The tuple or generator whose own parentheses cover the place: `ast` counts them in, libcst does not."""
+        wanted = span_of(place)
+        for node in self.spans:
+            if isinstance(node, cst.Tuple | cst.GeneratorExp) and node.lpar:
+                around = self.spans[node.lpar[-1]][0], self.spans[node.rpar[0]][1]
+                if around == wanted:
+                    return node
+        return None
+
+    def statement_holding(self, place: Place) -> cst.CSTNode:
+        """The innermost statement around a place, else around its start: one of several on a line is one too."""
+        start, end = span_of(place)
+        around_start = [node for node in self.statements() if self.start_of(node) <= start < self.spans[node][1]]
+        if not around_start:
+            raise FixError(f"{place}: no statement stands here")
+        around_all = [node for node in around_start if end <= self.spans[node][1]]
+        return (around_all or around_start)[-1]
+
+    def compound_at(self, place: Place) -> cst.BaseCompoundStatement:
+        """The compound statement (for, def, with) that starts at a place, else the innermost around it."""
+        start, _ = span_of(place)
+        compounds = [node for node in self.spans if isinstance(node, cst.BaseCompoundStatement)]
+        holding = [node for node in compounds if self.start_of(node) <= start < self.spans[node][1]]
+        if not holding:
+            raise FixError(f"{place}: no compound statement stands here")
+        return next((node for node in holding if start in (self.start_of(node), self.spans[node][0])), holding[-1])
+
+    def statements(self) -> Iterator[cst.CSTNode]:
+        """Every statement that others can stand before, outer ones first; `elif` and `else` belong to their `if`."""
+        for node in (self.module, *self.spans):
+            match node:
+                case cst.Module() | cst.IndentedBlock() | cst.SimpleStatementSuite():
+                    yield from node.body
+                case cst.SimpleStatementLine():
+                    yield from node.body[1:]
+                case _:
+                    pass
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """What a node stands in, innermost first, up to the function or class around it."""
+        outer = self.parents.get(node)
+        while outer is not None and not isinstance(outer, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+            yield outer
+            outer = self.parents.get(outer)
+
+    def text_at(self, place: Place, length: int) -> str:
+        """So many characters of the text from the start of a place."""
+        lines = self.module.code.splitlines(keepends=True)
+        return "".join(lines[place.line - 1 :])[place.column - 1 :][:length] if place.line <= len(lines) else ""
+
+    def start_of(self, node: cst.CSTNode) -> Point:
+        """Where a statement starts, its decorators counted in."""
+        if isinstance(node, cst.FunctionDef | cst.ClassDef) and node.decorators:
+            return self.spans[node.decorators[0]][0]
+        return self.spans[node][0]
+
+
+def read_tree(text: str) -> Tree:
+    """Parse a text; raises FixError where it is no Python."""
+    try:
+        module = cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        raise FixError(f"line {error.raw_line}: not read as Python, {error.message}") from error
+    wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
+    positions = wrapper.resolve(PositionProvider)
+    tree = Tree(wrapper.module)
+    stack: list[cst.CSTNode] = [wrapper.module]
+    while stack:
+        node = stack.pop()
+        for child in reversed(node.children):
+            tree.parents[child] = node
+            stack.append(child)
+        position = positions.get(node)
+        if isinstance(position, CodeRange) and node is not wrapper.module:
+            start, end = position.start, position.end
+            tree.spans[node] = (start.line, start.column), (end.line, end.column)
+    return tree

@@ -1,0 +1,446 @@
+"""Fixes change the code at their place and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from lintrain.core.fix import (
+    AddArgument,
+    AddImport,
+    Edit,
+    Fix,
+    InsertAtTop,
+    InsertBefore,
+    RemoveArgument,
+    RemoveImport,
+    RenameArgument,
+    Replace,
+    WrapInWith,
+)
+from lintrain.core.place import Place
+from lintrain.fix import FixError, apply
+
+
+def place_of(text: str, code: str) -> Place:
+    """The place of the only occurrence of some code, found without the help of a parser."""
+    assert text.count(code) == 1, f"{code!r} occurs {text.count(code)} times"
+    start = text.index(code)
+    return Place("train.py", *_position(text, start), *_position(text, start + len(code)))
+
+
+def _position(text: str, offset: int) -> tuple[int, int]:
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def fixed(text: str, *edits: Edit) -> str:
+    return apply(text, [Fix.of("mend it", *edits, safe=True)])
+
+
+class TestAddArgument:
+    @pytest.mark.parametrize(
+        ("call", "expected"),
+        [
+            ("f()", "f(k=1)"),
+            ("f( )", "f(k=1)"),
+            ("f(a)", "f(a, k=1)"),
+            ("f(a,)", "f(a, k=1,)"),
+            ("f( a, b=2 )", "f( a, b=2, k=1 )"),
+            ("f(a, **more)", "f(a, **more, k=1)"),
+            ("f(x for x in y)", "f((x for x in y), k=1)"),
+            ("f(a,\n  b)", "f(a,\n  b,\n  k=1)"),
+            ("f(\n    a,\n    b,\n)", "f(\n    a,\n    b,\n    k=1,\n)"),
+            ("f(\n    a,\n    b\n)", "f(\n    a,\n    b,\n    k=1\n)"),
+            ("f(\n    a\n)", "f(\n    a,\n    k=1\n)"),
+            ("f(\n    a, b\n)", "f(\n    a, b, k=1\n)"),
+            ("f(\n    a,  # first\n)", "f(\n    a,  # first\n    k=1,\n)"),
+            ("f(\n    a  # first\n)", "f(\n    a,  # first\n    k=1\n)"),
+            ("f(\n    a,\n    # b=2,\n)", "f(\n    a,\n    # b=2,\n    k=1,\n)"),
+            ("f(\n\ta,\n\tb,\n)", "f(\n\ta,\n\tb,\n\tk=1,\n)"),
+        ],
+    )
+    def test_a_new_argument_follows_the_layout_of_the_others(self, call: str, expected: str) -> None:
+        text = f"x = {call}\n"
+        assert fixed(text, AddArgument(place_of(text, call), "k", "1")) == f"x = {expected}\n"
+
+    def test_an_argument_that_is_there_stays_as_it_is(self) -> None:
+        text = "f(k=2)\n"
+        assert fixed(text, AddArgument(place_of(text, "f(k=2)"), "k", "1")) == text
+
+    def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
+        text = "f(a).g(b)\n"
+        edit = AddArgument(place_of(text, "f(a).g(b)"), "k", "1")
+        once = fixed(text, edit)
+        assert once == "f(a).g(b, k=1)\n"
+        assert fixed(once, edit) == once
+
+    def test_only_the_inner_of_two_nested_calls_changes(self) -> None:
+        text = "f(g(a), h(b))\n"
+        assert fixed(text, AddArgument(place_of(text, "g(a)"), "k", "1")) == "f(g(a, k=1), h(b))\n"
+
+    def test_outer_and_inner_call_can_change_together(self) -> None:
+        text = "f(g(a))\n"
+        edits = AddArgument(place_of(text, "g(a)"), "k", "1"), AddArgument(place_of(text, "f(g(a))"), "m", "2")
+        assert fixed(text, *edits) == "f(g(a, k=1), m=2)\n"
+
+    def test_a_value_with_a_comma_of_its_own_comes_in_parentheses(self) -> None:
+        text = "f(a)\n"
+        assert fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1, 2")) == "f(a, k=(1, 2))\n"
+
+    def test_columns_count_characters_not_bytes(self) -> None:
+        text = 's = "ünïcödé 🦊"; f(a)\n'
+        assert fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1")) == 's = "ünïcödé 🦊"; f(a, k=1)\n'
+
+    def test_a_tab_is_one_character(self) -> None:
+        text = "if x:\n\ty = 1; f(a)\n"
+        assert fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1")) == "if x:\n\ty = 1; f(a, k=1)\n"
+
+    def test_windows_line_ends_stay(self) -> None:
+        text = "f(\r\n    a,\r\n    b,\r\n)\r\n"
+        place = Place("train.py", 1, 1, 4, 2)
+        assert fixed(text, AddArgument(place, "k", "1")) == "f(\r\n    a,\r\n    b,\r\n    k=1,\r\n)\r\n"
+
+    def test_a_decorator_is_a_call_like_others(self) -> None:
+        text = "@f(a)\ndef g(): ...\n"
+        assert fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1")) == "@f(a, k=1)\ndef g(): ...\n"
+
+    def test_a_place_without_a_call_is_an_error_that_names_it(self) -> None:
+        with pytest.raises(FixError, match="no call stands here"):
+            fixed("x = 1\n", AddArgument(Place("train.py", 1, 1, 1, 2), "k", "1"))
+
+    def test_a_value_that_is_no_expression_is_an_error(self) -> None:
+        text = "f(a)\n"
+        with pytest.raises(FixError, match="is no expression"):
+            fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1 +"))
+
+    def test_a_byte_order_mark_stays_first(self) -> None:
+        assert fixed("\ufefff(a)\n", AddArgument(Place("train.py", 1, 1, 1, 5), "k", "1")) == "\ufefff(a, k=1)\n"
+
+
+class TestRenameArgument:
+    def test_the_name_changes_and_the_value_stays(self) -> None:
+        text = "f(a, old = b (1) , c=2)\n"
+        edit = RenameArgument(place_of(text, text.strip()), "old", "new")
+        assert fixed(text, edit) == "f(a, new = b (1) , c=2)\n"
+
+    def test_a_new_value_comes_with_the_name(self) -> None:
+        text = "f(\n    old=True,  # why\n)\n"
+        edit = RenameArgument(place_of(text, text.strip()), "old", "new", '"yes"')
+        assert fixed(text, edit) == 'f(\n    new="yes",  # why\n)\n'
+
+    def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
+        text = "f(old=1)\n"
+        edit = RenameArgument(place_of(text, "f(old=1)"), "old", "newer")
+        assert fixed(fixed(text, edit), edit) == "f(newer=1)\n"
+
+    def test_a_call_with_both_names_is_an_error(self) -> None:
+        text = "f(old=1, new=2)\n"
+        with pytest.raises(FixError, match="both `old` and `new`"):
+            fixed(text, RenameArgument(place_of(text, text.strip()), "old", "new"))
+
+    def test_a_call_without_the_name_is_an_error(self) -> None:
+        text = "f(other=1)\n"
+        with pytest.raises(FixError, match="no argument `old`"):
+            fixed(text, RenameArgument(place_of(text, text.strip()), "old", "new"))
+
+
+class TestRemoveArgument:
+    @pytest.mark.parametrize(
+        ("call", "expected"),
+        [
+            ("f(k=1)", "f()"),
+            ("f(k=1, a=2)", "f(a=2)"),
+            ("f(a, k=1)", "f(a)"),
+            ("f(a, k=1,)", "f(a,)"),
+            ("f(a, k=1, b=2)", "f(a, b=2)"),
+            ("f(\n    k=1,\n)", "f()"),
+            ("f(\n    a,\n    k=1,\n)", "f(\n    a,\n)"),
+            ("f(\n    a,\n    k=1\n)", "f(\n    a\n)"),
+            ("f(\n    k=1,\n    a=2,\n)", "f(\n    a=2,\n)"),
+            ("f(a,\n  k=1)", "f(a)"),
+            ("f(a,\n  k=1,\n  b=2)", "f(a,\n  b=2)"),
+            ("f(\n    a,  # one\n    k=1,\n    b=2,  # two\n)", "f(\n    a,  # one\n    b=2,  # two\n)"),
+        ],
+    )
+    def test_the_argument_goes_with_its_comma_and_its_line(self, call: str, expected: str) -> None:
+        text = f"x = {call}\n"
+        assert fixed(text, RemoveArgument(place_of(text, call), "k")) == f"x = {expected}\n"
+
+    @pytest.mark.parametrize(
+        ("call", "expected"),
+        [
+            ("f(\n    a,\n    k=1,  # why\n    b=2,\n)", "f(\n    a,\n    # why\n    b=2,\n)"),
+            ("f(\n    a,  # one\n    k=1,  # why\n)", "f(\n    a,  # one\n    # why\n)"),
+            ("f(\n    a,\n    # above\n    k=1\n)", "f(\n    a\n    # above\n)"),
+            ("f(\n    k=1,  # why\n    a=2,\n)", "f(\n    # why\n    a=2,\n)"),
+            ("f(\n    k=1,  # why\n)", "f(\n    # why\n)"),
+            ("f(k=1,  # why\n  a=2)", "f(  # why\n  a=2)"),
+        ],
+    )
+    def test_its_comments_stay(self, call: str, expected: str) -> None:
+        text = f"x = {call}\n"
+        assert fixed(text, RemoveArgument(place_of(text, call), "k")) == f"x = {expected}\n"
+
+    def test_two_arguments_of_one_call_go_together(self) -> None:
+        text = "f(a, k=1, m=2)\n"
+        place = place_of(text, text.strip())
+        assert fixed(text, RemoveArgument(place, "k"), RemoveArgument(place, "m")) == "f(a)\n"
+
+    def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
+        text = "f(a, k=1)\n"
+        edit = RemoveArgument(place_of(text, "f(a, k=1)"), "k")
+        assert fixed(fixed(text, edit), edit) == "f(a)\n"
+
+
+class TestReplace:
+    @pytest.mark.parametrize(
+        ("text", "old", "new", "expected"),
+        [
+            ("f(a, train=raw['x'])\n", "raw['x']", "done['x']", "f(a, train=done['x'])\n"),
+            ("x = (a)\n", "a", "b", "x = (b)\n"),
+            ("x = (1, 2)\n", "(1, 2)", "y", "x = y\n"),
+            ("x = y.z\n", "y", "a + b", "x = (a + b).z\n"),
+            ("x = y * 2\n", "y", "a + b", "x = (a + b) * 2\n"),
+            ("f(y)\n", "y", "a + b", "f(a + b)\n"),
+            ("f(y)\n", "y", "a, b", "f((a, b))\n"),
+            ("f(k=1, a=2)\n", "k=1", "m=2", "f(m=2, a=2)\n"),
+            ("x = 1  # why\ny = 2\n", "x = 1", "x = 3", "x = 3  # why\ny = 2\n"),
+            ("if a:\n    # above\n    x = 1\n", "x = 1", "y = 1\nz = 2", "if a:\n    # above\n    y = 1\n    z = 2\n"),
+            ("if a:\n    x = 1\n", "x = 1", "", "if a:\n    pass\n"),
+            ("x = 1\ny = 2\n", "x = 1", "", "y = 2\n"),
+            ("loss.item()\n", "loss.item()", "loss", "loss\n"),
+            ("x = 'é' + \\\n    old\n", "old", "new", "x = 'é' + \\\n    new\n"),
+        ],
+    )
+    def test_other_code_stands_at_the_place(self, text: str, old: str, new: str, expected: str) -> None:
+        assert fixed(text, Replace(place_of(text, old), new)) == expected
+
+    def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
+        text = 'f(raw["train"])\n'
+        edit = Replace(place_of(text, 'raw["train"]'), 'tokenized_datasets["train"]')
+        once = fixed(text, edit)
+        assert once == 'f(tokenized_datasets["train"])\n'
+        assert fixed(once, edit) == once
+
+    def test_a_place_that_cuts_code_is_an_error(self) -> None:
+        with pytest.raises(FixError, match="no whole expression"):
+            fixed("abc = 1\n", Replace(Place("train.py", 1, 2, 1, 3), "x"))
+
+    def test_an_outcome_that_would_not_parse_is_an_error(self) -> None:
+        text = "x = 1\n"
+        with pytest.raises(FixError, match="would not parse"):
+            fixed(text, Replace(place_of(text, "x"), "f()"))
+
+
+class TestInsertBefore:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("for b in l:\n    # learn\n    go()\n", "for b in l:\n    new()\n    # learn\n    go()\n"),
+            ("a = 1\n\ngo()  # why\n", "a = 1\n\nnew()\ngo()  # why\n"),
+            ("for b in l: go()\n", "for b in l:\n    new()\n    go()\n"),
+            ("for b in l: a(); go()  # why\n", "for b in l:\n    a()\n    new()\n    go()  # why\n"),
+            ("a = 1; go()\n", "a = 1; new(); go()\n"),
+            ("if a:\n    pass\nelif go():\n    pass\n", "new()\nif a:\n    pass\nelif go():\n    pass\n"),
+            ("@d(go())\ndef f(): ...\n", "new()\n@d(go())\ndef f(): ...\n"),
+            ("x = [\n    go(),\n]\n", "new()\nx = [\n    go(),\n]\n"),
+            ("if a:\n\tgo()\n", "if a:\n\tnew()\n\tgo()\n"),
+        ],
+    )
+    def test_the_statement_stands_before_the_one_that_holds_the_place(self, text: str, expected: str) -> None:
+        assert fixed(text, InsertBefore(place_of(text, "go()"), "new()")) == expected
+
+    def test_a_compound_statement_takes_the_indentation_of_the_file(self) -> None:
+        text = "if a:\n  go()\n"
+        inserted = fixed(text, InsertBefore(place_of(text, "go()"), "if b:\n    new()"))
+        assert inserted == "if a:\n  if b:\n    new()\n  go()\n"
+
+    def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
+        text = "for b in l:\n    loss.backward()\n"
+        edit = InsertBefore(place_of(text, "loss.backward()"), "optimizer.zero_grad()")
+        once = fixed(text, edit)
+        assert fixed(once, edit) == once
+
+    def test_two_statements_before_the_same_one_keep_their_order(self) -> None:
+        text = "go()\n"
+        place = place_of(text, "go()")
+        assert fixed(text, InsertBefore(place, "a()"), InsertBefore(place, "b()")) == "a()\nb()\ngo()\n"
+
+    def test_a_compound_statement_between_two_on_a_line_is_an_error(self) -> None:
+        text = "a = 1; go()\n"
+        with pytest.raises(FixError, match="cannot stand between"):
+            fixed(text, InsertBefore(place_of(text, "go()"), "if b: new()"))
+
+
+class TestInsertAtTop:
+    @pytest.mark.parametrize(
+        ("text", "at", "expected"),
+        [
+            ("for b in l:\n    # first\n    go()\n", "for b in l", "for b in l:\n    new()\n    # first\n    go()\n"),
+            ("for b in l: go()\n", "for b in l: go()", "for b in l:\n    new()\n    go()\n"),
+            ('def f():\n    "doc"\n    go()\n', "def f", 'def f():\n    "doc"\n    new()\n    go()\n'),
+            ("for b in l:\n    go()\n", "go()", "for b in l:\n    new()\n    go()\n"),
+        ],
+    )
+    def test_the_statement_stands_first_in_the_body(self, text: str, at: str, expected: str) -> None:
+        once = fixed(text, InsertAtTop(place_of(text, at), "new()"))
+        assert once == expected
+        assert fixed(once, InsertAtTop(place_of(once, text.split("\n")[0][:9]), "new()")) == once
+
+    def test_a_place_outside_any_body_is_an_error(self) -> None:
+        with pytest.raises(FixError, match="no compound statement"):
+            fixed("go()\n", InsertAtTop(Place("train.py", 1, 1, 1, 3), "new()"))
+
+
+class TestWrapInWith:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("go()\n", "with torch.no_grad():\n    go()\n"),
+            ("for b in l: go()\n", "for b in l:\n    with torch.no_grad():\n        go()\n"),
+            ("# above\nx = go()  # why\n", "# above\nwith torch.no_grad():\n    x = go()  # why\n"),
+            ("x = f(go(),\n  '''a\n b''')\n", "with torch.no_grad():\n    x = f(go(),\n      '''a\n b''')\n"),
+        ],
+    )
+    def test_the_statement_stands_inside_a_with(self, text: str, expected: str) -> None:
+        once = fixed(text, WrapInWith(place_of(text, "go()"), "torch.no_grad()"))
+        assert once == expected
+        assert fixed(once, WrapInWith(place_of(once, "go()"), "torch.no_grad()")) == once
+
+    def test_statements_already_inside_the_with_stay(self) -> None:
+        text = "with torch.no_grad():\n    for b in l:\n        go()\n"
+        assert fixed(text, WrapInWith(place_of(text, "go()"), "torch.no_grad()")) == text
+
+    def test_a_loop_is_wrapped_whole(self) -> None:
+        text = "for b in l:\n    go()\n"
+        wrapped = fixed(text, WrapInWith(place_of(text, text.strip()), "torch.no_grad()"))
+        assert wrapped == "with torch.no_grad():\n    for b in l:\n        go()\n"
+
+
+class TestAddImport:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("", "import evaluate\n"),
+            ("x = 1\n", "import evaluate\n\nx = 1\n"),
+            ('"""doc"""\nx = 1\n', '"""doc"""\n\nimport evaluate\n\nx = 1\n'),
+            (
+                "#!/usr/bin/env python\n# by me\n\n# x\nx = 1\n",
+                "#!/usr/bin/env python\n# by me\n\nimport evaluate\n\n# x\nx = 1\n",
+            ),
+            (
+                "from __future__ import annotations\nx = 1\n",
+                "from __future__ import annotations\n\nimport evaluate\n\nx = 1\n",
+            ),
+            ("import torch\n", "import evaluate\nimport torch\n"),
+            ("import datasets\nimport torch\n", "import datasets\nimport evaluate\nimport torch\n"),
+            ("import os\n\nimport torch\n", "import os\n\nimport evaluate\nimport torch\n"),
+            ("import os\n\nx = 1\n", "import os\n\nimport evaluate\n\nx = 1\n"),
+            (
+                "import os\n\n# models\nfrom transformers import X\n",
+                "import os\n\nimport evaluate\n# models\nfrom transformers import X\n",
+            ),
+            ("import evaluate as e\n", "import evaluate as e\nimport evaluate\n"),
+            ("def f():\n    import evaluate\n", "import evaluate\n\ndef f():\n    import evaluate\n"),
+        ],
+    )
+    def test_a_module_is_imported_where_a_sorter_would_put_it(self, text: str, expected: str) -> None:
+        once = fixed(text, AddImport("evaluate"))
+        assert once == expected
+        assert fixed(once, AddImport("evaluate")) == once
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("from torch.optim import SGD\n", "from torch.optim import SGD, AdamW\n"),
+            ("from torch.optim import (\n    SGD,\n)\n", "from torch.optim import (\n    SGD,\n    AdamW,\n)\n"),
+            ("from torch.optim import (SGD)\n", "from torch.optim import (SGD, AdamW)\n"),
+            ("from torch.optim import *\n", "from torch.optim import *\nfrom torch.optim import AdamW\n"),
+            ("from torch.optim import AdamW\n", "from torch.optim import AdamW\n"),
+            ("from torch.optim import AdamW as A\n", "from torch.optim import AdamW as A, AdamW\n"),
+            ("import torch\n", "import torch\nfrom torch.optim import AdamW\n"),
+        ],
+    )
+    def test_a_name_joins_the_others_of_its_module(self, text: str, expected: str) -> None:
+        once = fixed(text, AddImport("torch.optim", "AdamW"))
+        assert once == expected
+        assert fixed(once, AddImport("torch.optim", "AdamW")) == once
+
+    def test_an_import_of_a_part_brings_the_whole_module(self) -> None:
+        assert fixed("import torch.nn\n", AddImport("torch")) == "import torch.nn\n"
+
+
+class TestRemoveImport:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("from m import a\nx = 1\n", "x = 1\n"),
+            ("from m import a, b\n", "from m import b\n"),
+            ("from m import b, a\n", "from m import b\n"),
+            ("from m import (\n    b,\n    a,  # old\n)\n", "from m import (\n    b,\n    # old\n)\n"),
+            ("from m import b as a\n", "from m import b as a\n"),
+            ("from m import *\n", "from m import *\n"),
+            (
+                "try:\n    from m import a\nexcept ImportError:\n    a = 1\n",
+                "try:\n    pass\nexcept ImportError:\n    a = 1\n",
+            ),
+        ],
+    )
+    def test_one_name_goes_and_takes_an_empty_import_along(self, text: str, expected: str) -> None:
+        assert fixed(text, RemoveImport("m", "a")) == expected
+
+    def test_a_name_can_move_from_one_module_to_another(self) -> None:
+        text = "from transformers import AdamW, Trainer\n"
+        moved = fixed(text, RemoveImport("transformers", "AdamW"), AddImport("torch.optim", "AdamW"))
+        assert moved == "from torch.optim import AdamW\nfrom transformers import Trainer\n"
+
+
+class TestSeveralFixes:
+    def test_of_two_that_overlap_the_first_wins(self) -> None:
+        text = "f(g(a))\n"
+        outer = Fix.of("outer", Replace(place_of(text, "g(a)"), "b"), safe=True)
+        inner = Fix.of("inner", AddArgument(place_of(text, "g(a)"), "k", "1"), safe=True)
+        assert apply(text, [outer, inner]) == "f(b)\n"
+        assert apply(text, [inner, outer]) == "f(g(a, k=1))\n"
+
+    def test_a_fix_is_left_out_whole(self) -> None:
+        text = "f(a)\ng(b)\n"
+        first = Fix.of("first", Replace(place_of(text, "a"), "c"), safe=True)
+        second = Fix.of("second", Replace(place_of(text, "f(a)"), "h()"), AddImport("torch"), safe=True)
+        assert apply(text, [first, second]) == "f(c)\ng(b)\n"
+
+    def test_the_same_edit_of_two_fixes_is_made_once(self) -> None:
+        text = "f(a)\n"
+        edit = AddArgument(place_of(text, "f(a)"), "k", "1")
+        assert apply(text, [Fix.of("one", edit, safe=True), Fix.of("other", edit, safe=True)]) == "f(a, k=1)\n"
+
+    def test_different_values_for_one_new_argument_exclude_each_other(self) -> None:
+        text = "f(a)\n"
+        place = place_of(text, "f(a)")
+        fixes = [Fix.of(value, AddArgument(place, "k", value), safe=True) for value in ("1", "2")]
+        assert apply(text, fixes) == "f(a, k=1)\n"
+
+    def test_fixes_at_different_places_are_all_made(self) -> None:
+        text = "for b in l:\n    f(a, k=1)\n"
+        place = place_of(text, "f(a, k=1)")
+        fixes = [
+            Fix.of("one", RemoveArgument(place, "k"), safe=True),
+            Fix.of("two", Replace(place_of(text, "a"), "c"), safe=True),
+            Fix.of("three", InsertBefore(place, "new()"), WrapInWith(place, "held()"), safe=True),
+        ]
+        assert apply(text, fixes) == "for b in l:\n    new()\n    with held():\n        f(c)\n"
+
+    def test_one_fix_that_changes_the_same_code_twice_is_an_error(self) -> None:
+        text = "f(a)\n"
+        with pytest.raises(FixError, match="`mend it` changes the same code twice"):
+            fixed(text, Replace(place_of(text, "a"), "b"), Replace(place_of(text, "f(a)"), "g()"))
+
+    def test_no_fix_leaves_the_text_alone(self) -> None:
+        assert apply("not python (", []) == "not python ("
+
+    def test_a_text_that_is_no_python_is_an_error_with_its_line(self) -> None:
+        with pytest.raises(FixError, match="line 2"):
+            fixed("x = 1\ny = (\n", AddImport("torch"))
+
+    def test_odd_but_legal_escapes_are_no_concern(self) -> None:
+        assert fixed('x = "\\d"\n', AddImport("re")) == 'import re\n\nx = "\\d"\n'
