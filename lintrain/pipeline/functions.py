@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.pipeline import expressions
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.scope import Scope
-from lintrain.pipeline.values.python import Constant, Function, Literal, Mapping, Sequence, Unknown, Value
+from lintrain.pipeline.values.python import Constant, Function, Sequence, Unknown, Value, mapping_of
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -46,7 +46,7 @@ def bind_parameters(call: Call, function: Function, receiver: Value | None, scop
     if arguments.vararg is not None:
         bound[arguments.vararg.arg] = Sequence(given[len(names) :], "tuple", not call.is_open)
     if arguments.kwarg is not None:
-        bound[arguments.kwarg.arg] = Mapping({name: value for name, value in keywords.items()}, not call.is_open)
+        bound[arguments.kwarg.arg] = mapping_of(keywords, is_complete=not call.is_open)
     scope.names.update(bound)
 
 

@@ -19,11 +19,11 @@ from lintrain.pipeline.values.python import (
     Instance,
     Library,
     Literal,
-    Mapping,
     Sequence,
     Unknown,
     Value,
     is_true,
+    mapping_of,
     text_of,
 )
 
@@ -148,7 +148,7 @@ def _store_option(reader: Reader, owner: Value, name: str, value: Value, place: 
 @function("builtins.vars")
 def _vars(call: Call) -> Value:
     value = call.value("object", 0)
-    return Mapping({name: option for name, option in value.options.items()}, False) if isinstance(value, Namespace) else UNKNOWN
+    return mapping_of(value.options, is_complete=False) if isinstance(value, Namespace) else UNKNOWN
 
 
 @function("argparse.Namespace")

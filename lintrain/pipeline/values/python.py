@@ -224,6 +224,14 @@ def _same_literal(one: Literal, other: Literal) -> bool:
     return type(one) is type(other) and one == other
 
 
+def mapping_of(named: dict[str, Value], *, is_complete: bool) -> Mapping:
+    """A dictionary with text keys."""
+    entries: dict[Literal, Value] = {}
+    for name, value in named.items():
+        entries[name] = value
+    return Mapping(entries, is_complete)
+
+
 def options_of(value: Value) -> tuple[Value, ...]:
     """The things that a value may be: itself, or the options of an Either."""
     return value.options if isinstance(value, Either) else (value,)
