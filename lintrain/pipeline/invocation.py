@@ -11,7 +11,7 @@ from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.pipeline import LibraryCall
-from lintrain.pipeline.registry import CALLED, FUNCTIONS, INSTANCE_METHODS, INSTANCES_CALLED, method_of, of_type
+from lintrain.pipeline.registry import CALLED, INSTANCE_METHODS, INSTANCES_CALLED, function_at, method_of, of_type
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Loader, Tokenizer
 from lintrain.pipeline.values.model import Model, Optimizer
@@ -133,7 +133,7 @@ def invoke_value(call: Call, callee: Value) -> Value:
 def _invoke_library(call: Call, callee: Library) -> Value:
     call.path = callee.path
     record_call(call)
-    transfer = FUNCTIONS.get(callee.path)
+    transfer = function_at(callee.path)
     if transfer is not None:
         return transfer(call)
     escape(call)

@@ -40,7 +40,11 @@ StoreItem = Callable[["Reader", Value, Value, Value, Place], None]
 Operate = Callable[["Reader", Value, str, Value, Place], Value | None]
 """A binary operator or comparison (named as in `ast`: `Add`, `Gt`) with the value on either side; None if not known."""
 
+Family = Callable[[str], Transfer | None]
+"""Library functions told by the form of their dotted path: the transfer for a path, None where it is none of them."""
+
 FUNCTIONS: dict[str, Transfer] = {}
+FAMILIES: dict[str, list[Family]] = {}
 METHODS: dict[tuple[type[Value], str], Transfer] = {}
 CALLED: dict[type[Value], Transfer] = {}
 ATTRIBUTES: dict[type[Value], Attribute] = {}
@@ -70,6 +74,24 @@ def _registrar(table: dict[Key, Handler], *keys: Key) -> Callable[[Handler], Han
 def function(*paths: str) -> Callable[[Transfer], Transfer]:
     """Register what calling these dotted names gives (functions, classes, class methods)."""
     return _registrar(FUNCTIONS, *paths)
+
+
+def family(package: str) -> Callable[[Family], Family]:
+    """Register functions of a package that are too many to be listed, like the model classes of transformers."""
+
+    def register(choose: Family) -> Family:
+        FAMILIES.setdefault(package, []).append(choose)
+        return choose
+
+    return register
+
+
+def function_at(path: str) -> Transfer | None:
+    """What calling a dotted name gives, or None where no library file knows it."""
+    if path in FUNCTIONS:
+        return FUNCTIONS[path]
+    package = path.partition(".")[0]
+    return next((transfer for choose in FAMILIES.get(package, ()) if (transfer := choose(path))), None)
 
 
 def method(kind: type[Value], *names: str) -> Callable[[Transfer], Transfer]:

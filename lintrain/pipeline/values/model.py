@@ -15,6 +15,7 @@ class Task(StrEnum):
     SEQUENCE_CLASSIFICATION = "sequence classification"
     TOKEN_CLASSIFICATION = "token classification"
     IMAGE_CLASSIFICATION = "image classification"
+    AUDIO_CLASSIFICATION = "audio classification"
     QUESTION_ANSWERING = "question answering"
     MULTIPLE_CHOICE = "multiple choice"
     CAUSAL_LM = "causal language model"
@@ -22,6 +23,21 @@ class Task(StrEnum):
     SEQ2SEQ_LM = "sequence-to-sequence language model"
     NO_HEAD = "no head"
     UNKNOWN = "unknown"
+
+
+@dataclass(eq=False, slots=True)
+class Config(Value):
+    """A model's configuration object: the checkpoint that it was read from, what its call gave and what was set since.
+
+    `num_labels` is the head size that the script asks for with it, Absent where it names none.
+    """
+
+    path: str
+    checkpoint: Value = UNKNOWN
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    num_labels: Value = ABSENT
+    is_complete: bool = True
 
 
 @dataclass(eq=False, slots=True)
@@ -40,6 +56,9 @@ class Model(Value):
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
     argument_places: dict[str, Place] = field(default_factory=dict[str, Place])
     num_labels: Value = ABSENT
+    config: Config | None = None
+    is_complete: bool = True
+    """Whether `arguments` are all that its call was given."""
     is_adapted: bool = False
     frozen: list[Place] = field(default_factory=list[Place])
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
@@ -55,6 +74,33 @@ class Model(Value):
     def name(self) -> str:
         """The last part of the class's path."""
         return self.path.rpartition(".")[2]
+
+
+@dataclass(eq=False, slots=True)
+class ModelPart(Value):
+    """Something inside a model by its dotted name (`base_model`, `bert.encoder`)."""
+
+    model: Value
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Parameters(Value):
+    """The parameters of modules, as `model.parameters()` gives them; `is_named` where their names come with them.
+
+    `is_part` where they are not all that the modules have.
+    """
+
+    of: tuple[Value, ...] = ()
+    is_named: bool = False
+    is_part: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Parameter(Value):
+    """One parameter of a module, as a loop over all of them sees it."""
+
+    of: tuple[Value, ...] = ()
 
 
 class Role(StrEnum):

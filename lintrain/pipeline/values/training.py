@@ -8,7 +8,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, Value
 
 
 @dataclass(eq=False, slots=True)
@@ -48,11 +48,15 @@ class MetricCall:
 
 @dataclass(eq=False, slots=True)
 class Predictions(Value):
-    """The EvalPrediction that a `compute_metrics` function gets; `model` is the one that predicts."""
+    """What a Trainer's evaluation gives: the EvalPrediction that `compute_metrics` gets, the result of `predict`.
+
+    `is_tuple` where `predictions` is a tuple: hidden states or encoder states come with the logits.
+    """
 
     model: Value = UNKNOWN
     is_tuple: bool = False
-    """Whether `predictions` is a tuple: hidden states or encoder states come with the logits."""
+    predictions: Value = UNKNOWN
+    labels: Value = UNKNOWN
 
 
 @dataclass(eq=False, slots=True)
@@ -61,6 +65,7 @@ class TrainerRun(Value):
 
     `arguments` are those of the call by their parameter names; `is_complete` where no others can have been given
     (no `**kwargs`, no subclass with a constructor of its own that was not understood). `attributes` were set later.
+    `overrides` names the methods of Trainer that the script's subclass has itself; `instance` is its object.
     """
 
     path: str
@@ -72,6 +77,7 @@ class TrainerRun(Value):
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
     train_calls: list[Place] = field(default_factory=list[Place])
     text: str = ""
+    instance: Instance | None = None
 
     def value(self, name: str) -> Value:
         """What stands for an argument: set later, given in the call, Absent, or Unknown where it cannot be told."""
@@ -80,6 +86,11 @@ class TrainerRun(Value):
         if name in self.arguments:
             return self.arguments[name].value
         return ABSENT if self.is_complete else UNKNOWN
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the Trainer or Seq2SeqTrainer of transformers, or a subclass: TRL's prepare data themselves."""
+        return self.path in {"transformers.Trainer", "transformers.Seq2SeqTrainer"}
 
     @property
     def model(self) -> Model | None:
