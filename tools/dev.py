@@ -1,0 +1,151 @@
+"""Set lintrain up and run it: `python tools/dev.py try` shows the main job, `python tools/dev.py test` passes the tests.
+
+Needs Python 3.11 or newer and git, nothing else: the environment in `.venv` is made on the first run and kept until
+`pyproject.toml` changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import venv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = ROOT / ".venv"
+EXAMPLE = Path("fixtures/course/as_published.py")
+BIN = "Scripts" if os.name == "nt" else "bin"
+
+
+class StepError(Exception):
+    """A step that failed; the text says which and how."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the two commands; 0 when everything went well."""
+    commands: dict[str, Callable[[], None]] = {"try": try_example, "test": run_tests}
+    if len(arguments) != 1 or arguments[0] not in commands:
+        print(__doc__)
+        return 2
+    try:
+        commands[arguments[0]]()
+    except StepError as error:
+        print(f"\nfailed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def try_example() -> None:
+    """Check, then probe the shipped example, a script with five mistakes; both exit with 1, for they find some."""
+    set_up("probe")
+    run("make the example's tiny model and data", python("-m", "tools.build_fixtures"))
+    for command in (("check", str(EXAMPLE)), ("probe", str(EXAMPLE))):
+        print(f"\n$ lintrain {' '.join(command)}\n", flush=True)
+        code = subprocess.run([*python("-m", "lintrain"), *command], cwd=ROOT, env=environment(), check=False).returncode
+        if code != 1:
+            raise StepError(f"`lintrain {' '.join(command)}` exits with {code} where mistakes should be found (1)")
+
+
+def run_tests() -> None:
+    """Everything that a change must pass, in the order of what fails soonest."""
+    set_up("probe,test")
+    run("lint (ruff check)", python("-m", "ruff", "check", "."))
+    run("layout (ruff format)", python("-m", "ruff", "format", "--check", "."))
+    run("directions (lint-imports)", [str(program("lint-imports"))])
+    run("types (mypy)", python("-m", "mypy"))
+    run("types (pyright)", [str(program("pyright"))])
+    try_wheel()
+    run("tests (pytest)", python("-m", "pytest", "-n", "2", "--dist", "worksteal"), quiet=False)
+
+
+def set_up(extras: str) -> None:
+    """Make the environment with these extras; nothing to do while it is as `pyproject.toml` wants it."""
+    if sys.version_info < (3, 11):
+        raise StepError(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
+    project = (ROOT / "pyproject.toml").read_bytes()
+    wanted = hashlib.sha256(project + sys.version.encode()).hexdigest()
+    stamp = ENVIRONMENT / f"made-for-{extras.replace(',', '-')}"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    print(f"making {ENVIRONMENT.name} for `{extras}`; torch is large, the first time takes minutes", flush=True)
+    if not is_usable():
+        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+    run("install torch", pip("install", pinned_torch(project)))
+    run(f"install lintrain with `{extras}`", pip("install", "--editable", f".[{extras}]"))
+    stamp.write_text(wanted)
+
+
+def is_usable() -> bool:
+    """Whether the environment is there and of this Python."""
+    settings = ENVIRONMENT / "pyvenv.cfg"
+    return settings.is_file() and f"version = {sys.version.split()[0]}" in settings.read_text()
+
+
+def pinned_torch(project: bytes) -> str:
+    """The requirement of the torch that the tests run on."""
+    extras = tomllib.loads(project.decode())["project"]["optional-dependencies"]
+    return next(requirement for requirement in extras["test"] if requirement.startswith("torch=="))
+
+
+def try_wheel() -> None:
+    """Build the wheel and use it outside the checkout, in an environment without torch."""
+    with tempfile.TemporaryDirectory(prefix="lintrain-wheel-") as folder:
+        away = Path(folder)
+        run("build the wheel", pip("wheel", "--no-deps", "--wheel-dir", str(away), "."))
+        wheel = next(away.glob("lintrain-*.whl"))
+        venv.create(away / "venv", with_pip=True)
+        clean = str(away / "venv" / BIN / "python")
+        run("install the wheel without torch", [clean, "-m", "pip", *QUIET, "install", str(wheel)])
+        shutil.copy(ROOT / EXAMPLE, away / "train.py")
+        lintrain = [str(away / "venv" / BIN / "lintrain")]
+        run("wheel: torch is absent", [clean, "-c", "import torch"], cwd=away, expected=1)
+        run("wheel: lintrain rules", [*lintrain, "rules"], cwd=away)
+        run("wheel: lintrain check", [*lintrain, "check", "--isolated", "train.py"], cwd=away, expected=1)
+
+
+QUIET = ("-qq", "--disable-pip-version-check")
+
+
+def pip(*arguments: str) -> list[str]:
+    """A quiet pip of the environment."""
+    return python("-m", "pip", arguments[0], *QUIET, *arguments[1:])
+
+
+def python(*arguments: str) -> list[str]:
+    """The environment's Python with arguments."""
+    return [str(program("python")), *arguments]
+
+
+def program(name: str) -> Path:
+    """A program of the environment."""
+    return ENVIRONMENT / BIN / name
+
+
+def environment() -> dict[str, str]:
+    """The variables of every step: no network for models and data, no packages from elsewhere."""
+    foreign = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+    kept = {name: value for name, value in os.environ.items() if name not in foreign}
+    return kept | {"HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
+
+
+def run(name: str, command: Sequence[str], *, cwd: Path = ROOT, expected: int = 0, quiet: bool = True) -> None:
+    """Run one step; what it says is shown when it fails, or always where it is not quiet."""
+    print(f"· {name}", end="" if quiet else "\n", flush=True)
+    started = time.monotonic()
+    stdout, stderr = (subprocess.PIPE, subprocess.STDOUT) if quiet else (None, None)
+    done = subprocess.run(command, cwd=cwd, env=environment(), stdout=stdout, stderr=stderr, text=True, check=False)
+    print(f"  {time.monotonic() - started:.1f} s" if quiet else "", flush=True)
+    if done.returncode != expected:
+        print(done.stdout or "")
+        raise StepError(f"{name} (exit code {done.returncode}): {' '.join(command)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
