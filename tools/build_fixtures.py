@@ -2,9 +2,9 @@
 
     python -m tools.build_fixtures [FOLDER] [--rows N]
 
-The folder (`fixtures/assets/built` unless told otherwise) then holds `distilbert`, `bert`, `roberta`, `gpt2`, `llama` and
-`t5` (model with tokenizer), `nli` (a saved DatasetDict), `metrics/accuracy` and others (metric scripts), and `hub`: set
-`HF_HOME` to it and scripts find the hub's well-known names there. A folder that is up to date is left as it is.
+The folder (`fixtures/assets/built` unless told otherwise) then holds `distilbert`, `bert`, `roberta`, `gpt2`, `llama`
+and `t5` (model with tokenizer), `nli` (a saved DatasetDict), `metrics/accuracy` and others (metric scripts), and `hub`:
+set `HF_HOME` to it and scripts find the hub's well-known names there. A folder that is up to date is left as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -138,4 +137,4 @@ def _stamp(rows: int | None) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

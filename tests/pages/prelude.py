@@ -22,7 +22,16 @@ import torch.nn.functional as F
 import transformers
 import trl
 from accelerate import Accelerator
-from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, concatenate_datasets, load_dataset, load_from_disk
+from datasets import (
+    ClassLabel,
+    Dataset,
+    DatasetDict,
+    Features,
+    Value,
+    concatenate_datasets,
+    load_dataset,
+    load_from_disk,
+)
 from peft import LoraConfig, PeftModel, TaskType, get_peft_model
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score, roc_auc_score
 from torch.optim import SGD, Adam, AdamW

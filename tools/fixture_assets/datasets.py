@@ -46,7 +46,9 @@ def reviews() -> DatasetDict:
     """As `imdb`: both splits sorted by class."""
     features = _labelled(("text",), ["neg", "pos"], numbered=False)
     train = _table(sentences.opinion_rows(TRAIN_ROWS, 0, by_class=True), features)
-    return DatasetDict({"train": train, "test": _table(sentences.opinion_rows(HELD_OUT_ROWS, 1, by_class=True), features)})
+    return DatasetDict(
+        {"train": train, "test": _table(sentences.opinion_rows(HELD_OUT_ROWS, 1, by_class=True), features)}
+    )
 
 
 def news() -> DatasetDict:

@@ -1,7 +1,8 @@
 """The cache folder of the hub's libraries, laid out so that they find well-known names in it offline.
 
 With `HF_HOME` set to such a folder, `from_pretrained("distilbert-base-uncased")`, `load_dataset("glue", "mnli")` and
-`evaluate.load("accuracy")` of published scripts give the tiny stand-ins (transformers 5.23, datasets 5.2, evaluate 0.4.6).
+`evaluate.load("accuracy")` of published scripts give the tiny stand-ins (transformers 5.23, datasets 5.2, evaluate
+0.4.6).
 """
 
 from __future__ import annotations

@@ -38,7 +38,11 @@ def paraphrase_rows(rows: int, seed: int) -> Iterator[dict[str, str | int]]:
     for number in range(rows):
         who, action, where = random.choice(WHO), random.choice(OUTDOORS), random.choice(WHERE)
         same, other = _joined(where, who, action), _joined(who, random.choice(MOODS))
-        yield {"sentence1": _joined(who, action, where), "sentence2": same if number % 2 else other, "label": number % 2}
+        yield {
+            "sentence1": _joined(who, action, where),
+            "sentence2": same if number % 2 else other,
+            "label": number % 2,
+        }
 
 
 def opinion_rows(rows: int, seed: int, *, by_class: bool = False) -> Iterator[dict[str, str | int]]:

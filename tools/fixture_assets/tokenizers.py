@@ -8,13 +8,13 @@ from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
-    BertTokenizerFast,
-    DistilBertTokenizerFast,
-    GPT2TokenizerFast,
-    LlamaTokenizerFast,
+    BertTokenizer,
+    DistilBertTokenizer,
+    GPT2Tokenizer,
+    LlamaTokenizer,
     PreTrainedTokenizerBase,
-    RobertaTokenizerFast,
-    T5TokenizerFast,
+    RobertaTokenizer,
+    T5Tokenizer,
 )
 
 from tools.fixture_assets.sentences import vocabulary_text
@@ -25,27 +25,29 @@ LETTERS = sorted(string.ascii_letters + string.digits + string.punctuation)
 
 def distilbert_tokenizer() -> PreTrainedTokenizerBase:
     """WordPiece for at most 512 tokens, lower-casing."""
-    return DistilBertTokenizerFast(vocab=_word_pieces(), model_max_length=512)
+    return DistilBertTokenizer(vocab=_word_pieces(), model_max_length=512)
 
 
 def bert_tokenizer() -> PreTrainedTokenizerBase:
     """The same WordPiece with token types."""
-    return BertTokenizerFast(vocab=_word_pieces(), model_max_length=512)
+    return BertTokenizer(vocab=_word_pieces(), model_max_length=512)
 
 
 def roberta_tokenizer() -> PreTrainedTokenizerBase:
     """Byte-level BPE with `<s>`, `<pad>`, `</s>` at 0, 1, 2 as in RoBERTa."""
-    return RobertaTokenizerFast(**_byte_pairs(["<s>", "<pad>", "</s>", "<unk>", "<mask>"]), model_max_length=512)
+    return RobertaTokenizer(**_byte_pairs(["<s>", "<pad>", "</s>", "<unk>", "<mask>"]), model_max_length=512)
 
 
 def gpt2_tokenizer() -> PreTrainedTokenizerBase:
     """Byte-level BPE with an end of text and no padding token."""
-    return GPT2TokenizerFast(**_byte_pairs(["<|endoftext|>"]), model_max_length=1024)
+    return GPT2Tokenizer(**_byte_pairs(["<|endoftext|>"]), model_max_length=1024)
 
 
 def llama_tokenizer() -> PreTrainedTokenizerBase:
     """BPE with `<s>` and `</s>` and no padding token."""
-    return LlamaTokenizerFast(**_byte_pairs(["<unk>", "<s>", "</s>"], pre_tokenizers.Metaspace(), LETTERS), model_max_length=2048)
+    return LlamaTokenizer(
+        **_byte_pairs(["<unk>", "<s>", "</s>"], pre_tokenizers.Metaspace(), LETTERS), model_max_length=2048
+    )
 
 
 def t5_tokenizer() -> PreTrainedTokenizerBase:
@@ -53,7 +55,7 @@ def t5_tokenizer() -> PreTrainedTokenizerBase:
     special = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
     letters = [(letter, -9.0) for letter in ("\u2581", *LETTERS)]
     words = [(f"\u2581{word}", -5.0) for word in _words() if len(word) > 1]
-    return T5TokenizerFast(vocab=[*special, *letters, *words], extra_ids=10, model_max_length=512)
+    return T5Tokenizer(vocab=[*special, *letters, *words], extra_ids=10, model_max_length=512)
 
 
 def _word_pieces() -> dict[str, int]:
