@@ -17,10 +17,17 @@ class Failure:
     code: str = ""
     frames: tuple[str, ...] = ()
 
+    def says(self, *texts: str) -> bool:
+        """Whether the error, written as `Type: message`, holds one of the texts."""
+        return any(text in f"{self.type}: {self.message}" for text in texts)
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of the probe: `passed`, `failed` (with its error) or `not reached` (with the reason)."""
+    """One step of the probe: `passed`, `failed` (with its error) or `not reached` (with the reason).
+
+    In order: script, construction, dataset, batch, forward, backward, step, evaluation, overfit; seconds of wall time.
+    """
 
     name: str
     status: str
@@ -33,7 +40,9 @@ class Stage:
 class ColumnEvidence:
     """One column of a split: its feature kind (`text`, `integer`, `class label`, `token ids`, …) and its range.
 
-    `counts` holds how often each label value occurs over the whole column, as [value, rows]; `names` the class names.
+    `counts` holds how often each label value occurs, as [value, rows]; `names` the class names; `lengths` the
+    shortest, median, 95th percentile and longest list of a list column (entries). `rows_read` says on how many rows
+    these rest: all of them, but for datasets that only give one row at a time.
     """
 
     name: str
@@ -44,6 +53,8 @@ class ColumnEvidence:
     counts: tuple[tuple[int, int], ...] = ()
     names: tuple[str, ...] = ()
     lengths: tuple[int, ...] = ()
+    rows_read: int = 0
+    non_finite: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class SplitEvidence:
-    """One dataset as the run was given it: by which argument (`train_dataset`, `eval_dataset`), its columns and rows."""
+    """One dataset as the run was given it: by which argument (`train_dataset`, `eval_dataset`), its columns and rows.
+
+    `key` is its name in a dictionary of datasets; `kind` its class.
+    """
 
     argument: str
     rows: int | None
@@ -65,6 +79,7 @@ class SplitEvidence:
     key: str | None = None
     samples: tuple[Sample, ...] = ()
     label_column: str | None = None
+    kind: str = ""
 
     @property
     def column_names(self) -> set[str]:
@@ -81,9 +96,18 @@ class SplitEvidence:
         return self.column(self.label_column) if self.label_column else None
 
 
+CLASSIFICATION_TASKS = frozenset(
+    {"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelEvidence:
-    """The model of a run: its class, what its forward accepts, its head and its limits (tokens)."""
+    """The model of a run: its class, what its forward accepts, its head and its limits (tokens).
+
+    `task` is what follows `For` in the class name ("SequenceClassification", "CausalLM"); `fresh` names the parameters
+    that no checkpoint filled (with `pretrained`), or is empty where that is not known.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -99,17 +123,24 @@ class ModelEvidence:
     training: bool
     has_dropout_or_batch_norm: bool
     device: str
+    fresh: tuple[str, ...] = ()
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the head gives one logit for each of `num_labels` classes."""
+        return self.task in CLASSIFICATION_TASKS
 
 
 @dataclass(frozen=True, slots=True)
 class TensorEvidence:
-    """One entry of a collated batch: shape, dtype and range."""
+    """One entry of a collated batch: shape, dtype and range; `non_finite` counts its NaN and infinite entries."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     minimum: float | None = None
     maximum: float | None = None
+    non_finite: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +174,7 @@ class BatchEvidence:
 class ForwardEvidence:
     """The forward passes of the probed batches; `chance` is ln(classes) for a classification head, else None.
 
+    `standard_loss` says that the library's own loss was at work: no override, no smoothing, no class weights.
     `first_non_finite` names the first module with a non-finite output, and says whether its input already was.
     """
 
@@ -152,6 +184,7 @@ class ForwardEvidence:
     logits_shape: tuple[int, ...] = ()
     returned_keys: tuple[str, ...] = ()
     fresh_head: bool = False
+    standard_loss: bool = False
     first_non_finite: str | None = None
     first_non_finite_input: bool | None = None
 
@@ -169,7 +202,7 @@ class LayerGradient:
 
 @dataclass(frozen=True, slots=True)
 class BackwardEvidence:
-    """Gradients by layer group, and the global norm of each probed batch."""
+    """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled)."""
 
     layers: tuple[LayerGradient, ...]
     norms: tuple[float, ...]
@@ -189,7 +222,10 @@ class OptimizerGroup:
 
 @dataclass(frozen=True, slots=True)
 class StepEvidence:
-    """Two real optimizer steps at the peak learning rate: the share of trainable tensors that changed."""
+    """Two real optimizer steps at the peak learning rate: how many trainable tensors changed.
+
+    `unchanged` names those that stayed bit-equal although they had a gradient; `outside_optimizer` those in no group.
+    """
 
     optimizer: str
     groups: tuple[OptimizerGroup, ...]
@@ -202,10 +238,16 @@ class StepEvidence:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationEvidence:
-    """Two evaluation batches through the run's own metric function, before any training."""
+    """Two evaluation batches through the run's own metric function, before any training.
+
+    `wanted`: the run evaluates by itself while it trains. `predictions` is the type that the metric function got.
+    """
 
     wanted: bool
     has_metric_function: bool
+    metric_function_called: bool = False
+    argument: str = "eval_dataset"
+    rows: int = 0
     predictions: str = ""
     predictions_are_tuple: bool = False
     predictions_shape: tuple[int, ...] = ()
@@ -223,11 +265,17 @@ class OverfitEvidence:
     learning_rate: float
     predicted_classes: int | None = None
     batch_classes: int | None = None
+    rows: int = 0
+    stopped_early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything measured at one run of a script; None where a stage was not reached."""
+    """Everything measured at one run of a script; None where a stage was not reached.
+
+    `overrides` names the trainer's methods that the user's subclass replaces, and the functions given in their stead
+    (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
+    """
 
     script: str
     framework: str
@@ -248,6 +296,8 @@ class Evidence:
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )
+    overrides: tuple[str, ...] = ()
+    shortcuts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def split(self, argument: str) -> SplitEvidence | None:
@@ -261,6 +311,37 @@ class Evidence:
     def stage(self, name: str) -> Stage | None:
         """One stage by its name, or None where the probe has no such stage."""
         return next((stage for stage in self.stages if stage.name == name), None)
+
+    def passed(self, name: str) -> bool:
+        """Whether a stage was reached and went through."""
+        stage = self.stage(name)
+        return stage is not None and stage.status == "passed"
+
+    def failed_with(self, *texts: str) -> Stage | None:
+        """The first failed stage whose error (`Type: message`) holds one of the texts, or None."""
+        return next((stage for stage in self.stages if stage.failure and stage.failure.says(*texts)), None)
+
+    def not_reached(self, name: str) -> str:
+        """Why a stage has no answer, in words that stand after `unsettled:`."""
+        stage = self.stage(name)
+        if stage is not None and stage.reason:
+            return f"the {name} stage was not reached: {stage.reason}"
+        return f"the {name} stage was not reached"
+
+    @property
+    def given_splits(self) -> dict[str, tuple[SplitEvidence, ...]]:
+        """The splits by trainer argument; several where a dictionary of datasets was given."""
+        given: dict[str, tuple[SplitEvidence, ...]] = {}
+        for split in self.splits:
+            given[split.argument] = (*given.get(split.argument, ()), split)
+        return given
+
+    @property
+    def peak_learning_rate(self) -> float | None:
+        """The largest learning rate of any parameter group (warm-up skipped), or None before the step stage."""
+        if self.step is None:
+            return None
+        return max((group.learning_rate for group in self.step.groups), default=None)
 
     @property
     def failed_stage(self) -> Stage | None:

@@ -1,0 +1,39 @@
+"""Start the probe in the script's process: environment, import hooks, and what to say if no training call comes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from types import TracebackType
+from typing import Any
+
+from lintrain.probe.child import quick_datasets, quiet, transformers_trainer
+from lintrain.probe.child.channel import Channel
+from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.session import Session
+
+
+def start(request: dict[str, Any]) -> None:
+    """Install every interceptor; the script then runs as if started by hand."""
+    session = Session(request, Channel(request["events"]))
+    hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
+    quiet.install(session, hooks)
+    quick_datasets.install(session, hooks)
+    transformers_trainer.install(session, hooks)
+    hooks.install()
+    if session.is_root:
+        _watch_the_end(session)
+        session.channel.send("started", pid=os.getpid())
+
+
+def _watch_the_end(session: Session) -> None:
+    previous = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if session.is_root:
+            session.crashed(error)
+        previous(kind, error, traceback)
+
+    sys.excepthook = excepthook
+    atexit.register(session.left)

@@ -1,0 +1,26 @@
+"""Events from the probed process to its parent: one JSON line each, written at once, so that a crash loses none."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+
+class Channel:
+    """The writing end; several processes of one script may append to the same file."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def send(self, event: str, **values: Any) -> None:  # Any: whatever JSON and dataclasses hold
+        """Append one event; dataclasses among the values become dictionaries."""
+        line = json.dumps({"event": event, **values}, default=_plain)
+        os.write(self._descriptor, line.encode() + b"\n")
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return str(value)

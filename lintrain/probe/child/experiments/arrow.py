@@ -1,0 +1,147 @@
+"""Columns of an Arrow table: ranges and counts over whole columns, in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lintrain.core.evidence import ColumnEvidence
+from lintrain.probe.child.library import library
+
+MOST_VALUES = 1_000
+"""A column with more distinct values than this is no label column; its counts are left out."""
+MOST_LISTS = 20_000
+"""Lists (token ids) are read on evenly spaced rows beyond this number."""
+TOKEN_COLUMNS = ("input_ids", "decoder_input_ids", "attention_mask", "token_type_ids", "special_tokens_mask")
+
+
+def arrow_columns(dataset: Any) -> list[ColumnEvidence]:
+    """Every column of a `datasets.Dataset`, in its order."""
+    return [_column(dataset, name, feature) for name, feature in dataset.features.items()]
+
+
+def _column(dataset: Any, name: str, feature: Any) -> ColumnEvidence:
+    values = _values(dataset, name)
+    kind, dtype, names = described(name, feature)
+    types = library("pyarrow.types")
+    if types.is_integer(values.type) or types.is_boolean(values.type) or types.is_floating(values.type):
+        return _scalars(name, kind, dtype, names, values)
+    if types.is_list(values.type) or types.is_large_list(values.type):
+        return _lists(name, kind, dtype, names, values)
+    return ColumnEvidence(name, kind, dtype, names=names, rows_read=len(values))
+
+
+def _values(dataset: Any, name: str) -> Any:
+    column = dataset.data.column(name)
+    if dataset._indices is None:
+        return column
+    return column.take(dataset._indices.column(0))
+
+
+def _scalars(name: str, kind: str, dtype: str, names: tuple[str, ...], values: Any) -> ColumnEvidence:
+    compute, types = library("pyarrow.compute"), library("pyarrow.types")
+    if types.is_boolean(values.type):
+        values = values.cast("int8")
+    numbers = values.drop_null()
+    finite = numbers.filter(compute.is_finite(numbers)) if types.is_floating(values.type) else numbers
+    span = compute.min_max(finite).as_py()
+    return ColumnEvidence(
+        name,
+        kind,
+        dtype,
+        minimum=_number(span["min"]),
+        maximum=_number(span["max"]),
+        counts=() if types.is_floating(values.type) else value_counts(numbers),
+        names=names,
+        rows_read=len(values),
+        non_finite=len(numbers) - len(finite),
+    )
+
+
+def _lists(name: str, kind: str, dtype: str, names: tuple[str, ...], values: Any) -> ColumnEvidence:
+    types = library("pyarrow.types")
+    chosen = _spread(values)
+    inner = _flattened(chosen)
+    if inner is None or not types.is_integer(inner.type):
+        return ColumnEvidence(name, kind, dtype, names=names, lengths=_lengths(chosen), rows_read=len(chosen))
+    compute = library("pyarrow.compute")
+    span = compute.min_max(inner).as_py()
+    counts = value_counts(inner) if name not in TOKEN_COLUMNS else ()
+    return ColumnEvidence(
+        name, kind, dtype, _number(span["min"]), _number(span["max"]), counts, names, _lengths(chosen), len(chosen)
+    )
+
+
+def _flattened(lists: Any) -> Any | None:
+    """The entries of a list column, however deep; None where they are no lists of numbers."""
+    compute, types = library("pyarrow.compute"), library("pyarrow.types")
+    while types.is_list(lists.type) or types.is_large_list(lists.type):
+        lists = compute.list_flatten(lists)
+    return lists
+
+
+def _spread(values: Any) -> Any:
+    if len(values) <= MOST_LISTS:
+        return values
+    step = len(values) / MOST_LISTS
+    return values.take([int(index * step) for index in range(MOST_LISTS)])
+
+
+def _lengths(lists: Any) -> tuple[int, ...]:
+    compute = library("pyarrow.compute")
+    lengths = compute.list_value_length(lists).drop_null()
+    if len(lengths) == 0:
+        return ()
+    quantiles = compute.quantile(lengths, q=[0.0, 0.5, 0.95, 1.0], interpolation="higher")
+    return tuple(int(value) for value in quantiles.to_pylist())
+
+
+def value_counts(values: Any) -> tuple[tuple[int, int], ...]:
+    """[value, rows] by value; empty where there are too many different ones to be classes."""
+    counted = library("pyarrow.compute").value_counts(values)
+    if len(counted) > MOST_VALUES:
+        return ()
+    return tuple(sorted((int(entry["values"]), int(entry["counts"])) for entry in counted.to_pylist()))
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def described(name: str, feature: Any) -> tuple[str, str, tuple[str, ...]]:
+    """Kind, dtype and class names of a feature."""
+    kind = type(feature).__name__
+    dtype = str(getattr(feature, "dtype", "") or kind)
+    if kind == "ClassLabel":
+        return "class label", dtype, tuple(feature.names or ())
+    if kind == "Value":
+        return _scalar_kind(dtype), dtype, ()
+    inner = getattr(feature, "feature", None)
+    if isinstance(feature, list) and feature:
+        inner = feature[0]
+    if inner is not None:
+        inner_kind, inner_dtype, names = described(name, inner)
+        plural = "token ids" if name in TOKEN_COLUMNS[:2] else _plural(inner_kind)
+        return plural, f"list<{inner_dtype}>", names
+    return ("structure" if isinstance(feature, dict) else kind.lower()), dtype, ()
+
+
+def _scalar_kind(dtype: str) -> str:
+    if "string" in dtype:
+        return "text"
+    if dtype.startswith(("int", "uint", "bool")):
+        return "integer"
+    return "number" if dtype.startswith(("float", "double")) else dtype
+
+
+def _plural(kind: str) -> str:
+    return kind if kind.startswith("lists") else f"lists of {kind}"
+
+
+def label_rows(dataset: Any, name: str) -> Iterator[int]:
+    """For every value of an integer column one row number that holds it."""
+    seen: set[Any] = set()
+    for row, value in enumerate(_values(dataset, name).to_pylist()):
+        if not isinstance(value, list) and value is not None and value not in seen:
+            seen.add(value)
+            yield row

@@ -1,0 +1,78 @@
+"""The batch stage: the run's own loader and collator, and what they put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from lintrain.core.evidence import BatchEvidence, TensorEvidence
+from lintrain.probe.child.experiments.tokenizer import find_tokenizer
+from lintrain.probe.child.experiments.tokens import TokenCounts, count_tokens
+from lintrain.probe.child.library import library
+from lintrain.probe.child.run import Run
+
+
+def collate_batches(run: Run) -> None:
+    """Take the first batches of the training loader and describe the first; all of them count for the tokens."""
+    loader = run.trainer.get_train_dataloader()
+    for batch in islice(iter(loader), run.session.batches):
+        run.batches.append(batch)
+        run.progress("batch", len(run.batches), run.session.batches)
+    if not run.batches:
+        raise ValueError("the training loader gives no batch")
+    run.batch_evidence.append(describe(run, "train_dataset", run.batches))
+    run.measured(batches=run.batch_evidence)
+
+
+def collator_name(collator: Any) -> str:
+    """The class of a collator, or the name of a function."""
+    inner = getattr(collator, "data_collator", collator)
+    return getattr(inner, "__name__", None) or type(inner).__name__
+
+
+def describe(run: Run, argument: str, batches: list[Any]) -> BatchEvidence:
+    """Tensors of the first batch, and the token counts of all."""
+    first = batches[0]
+    tensors = [_tensor(str(name), value) for name, value in entries(first).items() if hasattr(value, "dtype")]
+    tokens = count_tokens(find_tokenizer(run), [entries(batch) for batch in batches]) or TokenCounts()
+    return BatchEvidence(
+        argument=argument,
+        collator=collator_name(run.trainer.data_collator),
+        tensors=tuple(tensors),
+        rows=tensors[0].shape[0] if tensors and tensors[0].shape else 0,
+        attended_tokens=tokens.attended,
+        padding_tokens=tokens.padding,
+        unknown_tokens=tokens.unknown,
+        ordinary_tokens=tokens.ordinary,
+        longest=tokens.longest,
+        mask_shape_differs=tokens.mask_shape_differs,
+        mask_empty_rows=tokens.mask_empty_rows,
+        mask_on_padding=tokens.mask_on_padding,
+        pad_is_eos=tokens.pad_is_eos,
+    )
+
+
+def entries(batch: Any) -> Mapping[str, Any]:
+    """A batch as names and values; the positions are the names of a tuple's entries."""
+    if isinstance(batch, Mapping):
+        return batch
+    if isinstance(batch, tuple | list):
+        return {str(position): value for position, value in enumerate(batch)}
+    return {"0": batch}
+
+
+def _tensor(name: str, value: Any) -> TensorEvidence:
+    torch = library("torch")
+    numbers = value.detach().float() if value.numel() and not value.is_complex() else None
+    if numbers is None:
+        return TensorEvidence(name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+    finite = numbers[torch.isfinite(numbers)]
+    return TensorEvidence(
+        name,
+        tuple(value.shape),
+        str(value.dtype).removeprefix("torch."),
+        float(finite.min()) if finite.numel() else None,
+        float(finite.max()) if finite.numel() else None,
+        int(numbers.numel() - finite.numel()),
+    )

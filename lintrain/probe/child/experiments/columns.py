@@ -1,0 +1,63 @@
+"""The dataset stage: every split's columns, label values over the whole column, and decoded samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lintrain.core.evidence import ColumnEvidence, SplitEvidence
+from lintrain.probe.child.experiments.arrow import arrow_columns
+from lintrain.probe.child.experiments.rows import row_columns, sample_rows
+from lintrain.probe.child.experiments.samples import decoded_samples
+from lintrain.probe.child.library import loaded
+from lintrain.probe.child.run import Run
+from lintrain.probe.child.trainer_setup import Given
+
+LABEL_NAMES = ("labels", "label", "label_ids")
+
+
+def measure_splits(run: Run, given: list[Given]) -> None:
+    """Send the evidence of every split; an error is that of reading the user's data."""
+    splits: list[SplitEvidence] = []
+    for number, one in enumerate(given):
+        run.progress("dataset", number, len(given))
+        splits.append(measure_split(run, one))
+        run.measured(splits=splits)
+
+
+def measure_split(run: Run, given: Given) -> SplitEvidence:
+    """Columns, label range and samples of one split."""
+    dataset = given.dataset
+    rows = sample_rows(dataset)
+    columns = arrow_columns(dataset) if is_arrow(dataset) else row_columns(dataset, rows)
+    label = label_column(columns, tuple(run.trainer.label_names or ()))
+    return SplitEvidence(
+        argument=given.argument,
+        rows=number_of_rows(dataset),
+        columns=tuple(columns),
+        key=given.key,
+        samples=decoded_samples(run, rows, label),
+        label_column=label.name if label else None,
+        kind=type(dataset).__name__,
+    )
+
+
+def is_arrow(dataset: Any) -> bool:
+    """Whether a dataset is a table of `datasets` whose rows are not made by the user's own transform."""
+    module = loaded("datasets.arrow_dataset")
+    if module is None or not isinstance(dataset, module.Dataset):
+        return False
+    return bool(dataset.format["type"] != "custom")
+
+
+def number_of_rows(dataset: Any) -> int | None:
+    """The length of a dataset, or None for one that only streams."""
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def label_column(columns: list[ColumnEvidence], label_names: tuple[str, ...]) -> ColumnEvidence | None:
+    """The column that the trainer takes as labels."""
+    by_name = {column.name: column for column in columns}
+    return next((by_name[name] for name in (*label_names, *LABEL_NAMES) if name in by_name), None)

@@ -1,0 +1,131 @@
+"""The evaluation stage: two batches of every evaluation set through the trainer's own evaluation, before any training."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from lintrain.core.evidence import EvaluationEvidence
+from lintrain.probe.child.experiments.batch import describe
+from lintrain.probe.child.experiments.subset import subset
+from lintrain.probe.child.replace import replaced
+from lintrain.probe.child.run import Run
+from lintrain.probe.child.trainer_setup import Given
+
+BATCHES = 2
+
+
+class Seen:
+    """What the metric function was given and gave back."""
+
+    def __init__(self) -> None:
+        self.predictions: Any = None
+        self.called = False
+        self.metrics: Any = None
+
+
+def evaluate_two_batches(run: Run, given: list[Given]) -> None:
+    """Evaluate the first of the evaluation sets that fails, or all of them; without any the stage is not reached."""
+    splits = [split for split in given if split.argument != "train_dataset"]
+    if not splits:
+        run.skip("evaluation", "no `eval_dataset` is given")
+        return
+    if run.session.device != "cpu" and any(status == "failed" for status in run.statuses.values()):
+        run.skip("evaluation", "an error on the GPU can leave it unusable")
+        return
+    run.attempt("evaluation", lambda: _evaluate_all(run, splits))
+
+
+def _evaluate_all(run: Run, splits: list[Given]) -> None:
+    for number, split in enumerate(splits):
+        run.progress("evaluation", number, len(splits))
+        _evaluate(run, split, is_first=number == 0)
+
+
+def _evaluate(run: Run, split: Given, *, is_first: bool) -> None:
+    trainer, seen = run.trainer, Seen()
+    rows = subset(split.dataset, BATCHES * trainer.args.eval_batch_size)
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(replaced(trainer, log=_nothing))
+            stack.enter_context(replaced(trainer.callback_handler, callbacks=[]))
+            if trainer.compute_metrics is not None:
+                stack.enter_context(replaced(trainer, compute_metrics=_watched(trainer.compute_metrics, seen)))
+            _collate(run, split, rows)
+            _call(trainer, split, rows)
+    finally:
+        if is_first or _is_bad(seen):
+            run.measured(evaluation=_evidence(run, split, seen, _length(rows)))
+
+
+def _collate(run: Run, split: Given, rows: Any) -> None:
+    trainer = run.trainer
+    make = trainer.get_test_dataloader if split.argument == "test_dataset" else trainer.get_eval_dataloader
+    batches = list(make(rows))[:BATCHES]
+    if batches:
+        run.batch_evidence.append(describe(run, split.argument, batches))
+        run.measured(batches=run.batch_evidence)
+
+
+def _call(trainer: Any, split: Given, rows: Any) -> None:
+    if split.argument == "test_dataset":
+        trainer.predict(rows)
+    else:
+        trainer.evaluate(eval_dataset=rows)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _watched(function: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def compute_metrics(prediction: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.called = True
+        seen.predictions = getattr(prediction, "predictions", None)
+        seen.metrics = function(prediction, *args, **kwargs)
+        return seen.metrics
+
+    return compute_metrics
+
+
+def _length(rows: Any) -> int:
+    return len(rows) if hasattr(rows, "__len__") else 0
+
+
+def _is_bad(seen: Seen) -> bool:
+    return seen.called and (not isinstance(seen.metrics, Mapping) or bool(_non_finite(seen.metrics)))
+
+
+def _evidence(run: Run, split: Given, seen: Seen, rows: int) -> EvaluationEvidence:
+    arguments = run.trainer.args
+    strategy = getattr(arguments, "eval_strategy", getattr(arguments, "evaluation_strategy", "no"))
+    metrics = seen.metrics if isinstance(seen.metrics, Mapping) else {}
+    return EvaluationEvidence(
+        wanted=str(getattr(strategy, "value", strategy)) != "no",
+        has_metric_function=run.trainer.compute_metrics is not None,
+        metric_function_called=seen.called,
+        argument=split.argument,
+        rows=rows,
+        predictions=type(seen.predictions).__name__ if seen.called else "",
+        predictions_are_tuple=isinstance(seen.predictions, tuple),
+        predictions_shape=tuple(getattr(seen.predictions, "shape", ())),
+        metrics={str(name): _number(value) for name, value in metrics.items()},
+        non_finite=_non_finite(metrics),
+    )
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _non_finite(metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    numbers = {str(name): _number(value) for name, value in metrics.items()}
+    return tuple(name for name, value in numbers.items() if value is not None and not math.isfinite(value))
+

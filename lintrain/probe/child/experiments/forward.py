@@ -1,0 +1,152 @@
+"""The forward stage: the trainer's own training step, held before its backward pass."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from lintrain.core.evidence import ForwardEvidence
+from lintrain.probe.child.experiments.model import base_model, is_fresh, task_of
+from lintrain.probe.child.experiments.non_finite import first_non_finite
+from lintrain.probe.child.library import library
+from lintrain.probe.child.replace import replaced
+from lintrain.probe.child.run import Run
+from lintrain.probe.child.trainer_setup import overridden
+
+CHANCE_TASKS = frozenset({"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"})
+LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
+
+
+class Recorder:
+    """What passes through a training step: raw losses, the last output of the model, the loss that waits for backward."""
+
+    def __init__(self) -> None:
+        self.losses: list[Any] = []
+        self.output: Any = None
+        self.waiting: list[tuple[Any, dict[str, Any]]] = []
+        self.holds = False
+
+
+@contextmanager
+def recording(run: Run) -> Iterator[Recorder]:
+    """Watch the trainer's loss, model and backward; with `holds` the backward pass waits."""
+    trainer, recorder = run.trainer, Recorder()
+    compute, backward = trainer.compute_loss, trainer.accelerator.backward
+
+    def compute_loss(*args: Any, **kwargs: Any) -> Any:
+        result = compute(*args, **kwargs)
+        recorder.losses.append(result[0] if isinstance(result, tuple) else result)
+        return result
+
+    def held_backward(loss: Any, **kwargs: Any) -> None:
+        if recorder.holds:
+            recorder.waiting.append((loss, kwargs))
+        else:
+            backward(loss, **kwargs)
+
+    def keep_output(_model: Any, _args: Any, output: Any) -> None:
+        recorder.output = output
+
+    hook = trainer.model.register_forward_hook(keep_output)
+    with replaced(trainer, compute_loss=compute_loss), replaced(trainer.accelerator, backward=held_backward):
+        try:
+            yield recorder
+        finally:
+            hook.remove()
+
+
+def training_step(run: Run, batch: Any) -> Any:
+    """One step as the trainer's own loop calls it; gives the loss that the loop would log."""
+    trainer = run.trainer
+    items = _items(trainer, batch)
+    parameters = inspect.signature(library("transformers.trainer").Trainer.training_step).parameters
+    if "num_items_in_batch" in parameters:
+        return trainer.training_step(run.model, batch, items)
+    return trainer.training_step(run.model, batch)
+
+
+def _items(trainer: Any, batch: Any) -> Any:
+    """The number of scored labels, counted by the trainer as for a window of one batch."""
+    take = getattr(trainer, "get_batch_samples", None)
+    if take is None:
+        return None
+    arguments = [iter([batch]), 1]
+    if len(inspect.signature(take).parameters) > 2:
+        arguments.append(trainer.args.device)
+    return take(*arguments)[1]
+
+
+def measure_forward(run: Run) -> None:
+    """The first batch through model and loss; its backward pass waits for the next stage."""
+    run.model = wrapped_model(run.trainer)
+    with recording(run) as recorder:
+        recorder.holds = True
+        returned = training_step(run, run.batches[0])
+    loss = recorder.losses[-1] if recorder.losses else returned
+    run.waiting = recorder.waiting
+    run.losses = [number(loss)]
+    run.output_keys, run.logits_shape = _shape(recorder.output)
+    run.measured(forward=forward_evidence(run))
+
+
+def wrapped_model(trainer: Any) -> Any:
+    """The model as the trainer runs it: wrapped for autocast and devices, not for an optimizer."""
+    model = trainer._wrap_model(trainer.model_wrapped)
+    return trainer.accelerator.prepare_model(model) if model is trainer.model else model
+
+
+def number(loss: Any) -> float:
+    """A loss as a float; of several entries their mean."""
+    return float(loss.detach().float().mean()) if hasattr(loss, "detach") else float(loss)
+
+
+def forward_evidence(run: Run) -> ForwardEvidence:
+    """What the forward passes until now say."""
+    finite = all(math.isfinite(loss) for loss in run.losses)
+    module, input_was = (None, None) if finite else first_non_finite(run, run.batches[len(run.losses) - 1])
+    model = base_model(run.trainer.model)
+    return ForwardEvidence(
+        losses=tuple(run.losses),
+        chance=_chance(run, model),
+        finite=finite,
+        logits_shape=run.logits_shape,
+        returned_keys=run.output_keys,
+        fresh_head=is_fresh(model),
+        standard_loss=_has_standard_loss(run, model),
+        first_non_finite=module,
+        first_non_finite_input=input_was,
+    )
+
+
+def _shape(output: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    if isinstance(output, Mapping):
+        logits = output.get("logits")
+        keys = tuple(str(key) for key in output)
+    else:
+        logits = next((part for part in output if getattr(part, "ndim", 0) > 1), None) if _is_row(output) else None
+        keys = ()
+    return keys, tuple(getattr(logits, "shape", ()))
+
+
+def _is_row(output: Any) -> bool:
+    return isinstance(output, tuple | list)
+
+
+def _chance(run: Run, model: Any) -> float | None:
+    """ln(classes) for a classification head under cross-entropy; ln 2 for several labels at once; else None."""
+    config = getattr(model, "config", None)
+    classes = getattr(config, "num_labels", None)
+    if task_of(model) not in CHANCE_TASKS or not isinstance(classes, int) or classes < 2:
+        return None
+    if getattr(config, "problem_type", None) == "multi_label_classification":
+        return math.log(2)
+    return math.log(classes) if getattr(config, "problem_type", None) != "regression" else None
+
+
+def _has_standard_loss(run: Run, model: Any) -> bool:
+    changed = LOSS_OVERRIDES & set(overridden(run.trainer))
+    is_librarys = type(model).__module__.startswith("transformers.")
+    return not changed and is_librarys and not run.trainer.args.label_smoothing_factor

@@ -1,0 +1,89 @@
+"""What the model of a run is: class, inputs, head, positions, parameters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from lintrain.core.evidence import ModelEvidence
+from lintrain.probe.child.library import library
+from lintrain.probe.child.run import Run
+
+GENERIC_NAME = re.compile(r"LABEL_\d+")
+
+
+def base_model(model: Any) -> Any:
+    """The model under its adapters: the one whose `forward` names the inputs."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def measure_model(run: Run) -> ModelEvidence:
+    """The facts that other stages and rules judge by."""
+    model = base_model(run.trainer.model)
+    config = getattr(model, "config", None)
+    parameters = list(run.trainer.model.parameters())
+    fresh = getattr(model, "lintrain_fresh", None)
+    return ModelEvidence(
+        name=type(model).__name__,
+        inputs=tuple(inspect.signature(model.forward).parameters),
+        label_inputs=tuple(run.trainer.label_names or ()),
+        task=task_of(model),
+        num_labels=getattr(config, "num_labels", None),
+        label_names=_label_names(config),
+        positions=_positions(model, config),
+        rotary=_is_rotary(config),
+        pretrained=fresh is not None,
+        parameters=sum(parameter.numel() for parameter in parameters),
+        trainable_parameters=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+        training=bool(model.training),
+        has_dropout_or_batch_norm=_has_dropout_or_batch_norm(model),
+        device=str(parameters[0].device) if parameters else "cpu",
+        fresh=fresh or (),
+    )
+
+
+def task_of(model: Any) -> str:
+    """What follows `For` in the name of the class or of a library class above it: `SequenceClassification`."""
+    for kind in type(model).__mro__:
+        found = re.search(r"For([A-Z]\w+)$|(LMHead)Model$", kind.__name__)
+        if found:
+            return found.group(1) or "CausalLM"
+    return ""
+
+
+def is_fresh(model: Any) -> bool:
+    """Whether the head, or the whole model, holds no trained weights."""
+    fresh = getattr(base_model(model), "lintrain_fresh", None)
+    return fresh is None or len(fresh) > 0
+
+
+def _label_names(config: Any) -> tuple[str, ...]:
+    names = getattr(config, "id2label", None) or {}
+    values = tuple(str(names[key]) for key in sorted(names, key=int)) if len(names) <= 1000 else ()
+    return () if all(GENERIC_NAME.fullmatch(name) for name in values) else values
+
+
+def _positions(model: Any, config: Any) -> int | None:
+    """Tokens that the position embeddings hold; RoBERTa's family keeps `padding_idx + 1` of them for itself."""
+    if _is_rotary(config):
+        value = getattr(config, "max_position_embeddings", None)
+        return value if isinstance(value, int) else None
+    for name, module in model.named_modules():
+        if name.endswith(("position_embeddings", "wpe", "embed_positions")) and hasattr(module, "num_embeddings"):
+            offset = getattr(module, "offset", 0)
+            padding = module.padding_idx
+            return int(module.num_embeddings - (padding + 1 if padding is not None else offset))
+    return None
+
+
+def _is_rotary(config: Any) -> bool:
+    return any(getattr(config, name, None) is not None for name in ("rope_theta", "rope_parameters", "rotary_dim"))
+
+
+def _has_dropout_or_batch_norm(model: Any) -> bool:
+    nn = library("torch.nn")
+    return any(
+        (isinstance(module, nn.Dropout) and module.p > 0) or isinstance(module, nn.modules.batchnorm._BatchNorm)
+        for module in model.modules()
+    )

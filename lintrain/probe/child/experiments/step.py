@@ -1,0 +1,130 @@
+"""The step stage: two real optimizer steps at the peak learning rate, and what they changed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lintrain.core.evidence import OptimizerGroup, StepEvidence
+from lintrain.probe.child.experiments.forward import training_step
+from lintrain.probe.child.library import library
+from lintrain.probe.child.run import Run
+
+STEPS = 2
+
+
+def take_two_steps(run: Run) -> None:
+    """Build the trainer's own optimizer and schedule, step twice, and give the weights back."""
+    trainer = run.trainer
+    make_optimizer(run)
+    groups = _groups(run)
+    before = snapshot(run)
+    had_gradient: set[str] = set()
+    skipped = 0
+    for number in range(STEPS):
+        run.progress("step", number, STEPS)
+        had_gradient |= one_step(run, run.batches[number % len(run.batches)])
+        skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))
+    changed = _changed(run, before)
+    restore(run, before)
+    run.measured(
+        step=StepEvidence(
+            optimizer=type(plain(trainer.optimizer)).__name__,
+            groups=groups,
+            trainable_tensors=len(before),
+            changed_tensors=len(changed),
+            unchanged=tuple(sorted(had_gradient - changed)),
+            outside_optimizer=_outside(run),
+            skipped=skipped == STEPS,
+        )
+    )
+
+
+def make_optimizer(run: Run) -> None:
+    """The optimizer and schedule as the library makes them; the peak learning rate is in force afterwards."""
+    trainer = run.trainer
+    steps = training_steps(run)
+    if hasattr(trainer, "_prepare_for_training"):
+        trainer.create_optimizer()
+        trainer.optimizer = trainer.accelerator.prepare(trainer.optimizer)
+        trainer.create_scheduler(num_training_steps=steps)
+    else:  # before transformers 5
+        trainer.create_optimizer_and_scheduler(num_training_steps=steps)
+        trainer.optimizer = trainer.accelerator.prepare(trainer.optimizer)
+    run.peaks = [peak(group) for group in trainer.optimizer.param_groups]
+    run.first_learning_rates = [float(group["lr"]) for group in trainer.optimizer.param_groups]
+    set_learning_rate(run, 1.0)
+
+
+def training_steps(run: Run) -> int:
+    """Optimizer steps of the whole run as it is configured."""
+    arguments = run.trainer.args
+    if arguments.max_steps > 0:
+        return int(arguments.max_steps)
+    rows = len(run.trainer.train_dataset)
+    each = max(1, run.trainer._train_batch_size * arguments.gradient_accumulation_steps)
+    return max(1, math.ceil(math.ceil(rows / each) * arguments.num_train_epochs))
+
+
+def peak(group: Any) -> float:
+    """The learning rate of a group before any schedule."""
+    return float(group.get("initial_lr", group["lr"]))
+
+
+def set_learning_rate(run: Run, factor: float) -> None:
+    """Put every group at its peak, times a factor."""
+    for group in run.trainer.optimizer.param_groups:
+        group["lr"] = peak(group) * factor
+
+
+def _groups(run: Run) -> tuple[OptimizerGroup, ...]:
+    return tuple(
+        OptimizerGroup(peak(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
+        for group, first in zip(run.trainer.optimizer.param_groups, run.first_learning_rates, strict=True)
+    )
+
+
+def plain(optimizer: Any) -> Any:
+    """The torch optimizer under accelerate's wrapper."""
+    return getattr(optimizer, "optimizer", optimizer)
+
+
+def trainable(run: Run) -> dict[str, Any]:
+    """The parameters that training may change."""
+    return {name: weight for name, weight in run.trainer.model.named_parameters() if weight.requires_grad}
+
+
+def snapshot(run: Run) -> dict[str, Any]:
+    """Copies of the trainable weights."""
+    return {name: weight.detach().clone() for name, weight in trainable(run).items()}
+
+
+def restore(run: Run, before: dict[str, Any]) -> None:
+    """Give the weights of a snapshot back and forget all gradients."""
+    with library("torch").no_grad():
+        for name, weight in trainable(run).items():
+            weight.copy_(before[name])
+            weight.grad = None
+
+
+def one_step(run: Run, batch: Any) -> set[str]:
+    """One step with the trainer's clipping; gives the names of the parameters that had a gradient other than zero."""
+    trainer = run.trainer
+    plain(trainer.optimizer).zero_grad()
+    training_step(run, batch)
+    had_gradient = {
+        name for name, weight in trainable(run).items() if weight.grad is not None and bool(weight.grad.any())
+    }
+    if trainer.args.max_grad_norm:
+        trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
+    trainer.optimizer.step()
+    return had_gradient
+
+
+def _changed(run: Run, before: dict[str, Any]) -> set[str]:
+    return {name for name, weight in trainable(run).items() if not weight.detach().equal(before[name])}
+
+
+def _outside(run: Run) -> tuple[str, ...]:
+    inside = {id(weight) for group in run.trainer.optimizer.param_groups for weight in group["params"]}
+    return tuple(name for name, weight in trainable(run).items() if id(weight) not in inside)

@@ -1,0 +1,42 @@
+"""The tokenizer of a run: given to the trainer or its collator, else the one that the script made."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+from lintrain.probe.child.frames import is_users
+from lintrain.probe.child.library import loaded
+from lintrain.probe.child.run import Run
+
+
+def find_tokenizer(run: Run) -> Any | None:
+    """A tokenizer, or None where there is none or more than one could be meant."""
+    module = loaded("transformers.tokenization_utils_base")
+    if module is None:
+        return None
+    trainer = run.trainer
+    for owner, name in (
+        (trainer, "processing_class"),
+        (trainer, "tokenizer"),
+        (trainer.data_collator, "tokenizer"),
+        (trainer.data_collator, "processing_class"),
+    ):
+        found = vars(owner).get(name) if hasattr(owner, "__dict__") else None
+        found = getattr(found, "tokenizer", found)
+        if isinstance(found, module.PreTrainedTokenizerBase):
+            return found
+    return _of_the_script(module.PreTrainedTokenizerBase)
+
+
+def _of_the_script(kind: Any) -> Any | None:
+    found: dict[int, Any] = {}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            for value in (*frame.f_locals.values(), *frame.f_globals.values()):
+                if isinstance(value, kind):
+                    found[id(value)] = value
+        frame = frame.f_back
+    return next(iter(found.values())) if len(found) == 1 else None

@@ -1,0 +1,130 @@
+"""Where in the user's own code something happens: frames of the script, not of its libraries and not of the probe."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from types import CodeType, FrameType, TracebackType
+
+from lintrain.core.evidence import Failure
+from lintrain.core.place import Place
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+START_FOLDER = os.getcwd()
+LONGEST_MESSAGE = 2_000
+
+
+@cache
+def library_folders() -> tuple[str, ...]:
+    """Folders that hold no code of the user: the standard library, installed packages, lintrain itself."""
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders.update(site.getsitepackages(), [site.getusersitepackages(), PACKAGE])
+    return tuple(os.path.realpath(folder) + os.sep for folder in folders)
+
+
+@cache
+def is_users(path: str) -> bool:
+    """Whether a file is the user's own code."""
+    if path.startswith("<"):
+        return False
+    return not os.path.realpath(path).startswith(library_folders())
+
+
+def shown(path: str) -> str:
+    """A path as a person in the starting folder would write it."""
+    absolute = os.path.abspath(os.path.join(START_FOLDER, path))
+    return os.path.relpath(absolute, START_FOLDER) if absolute.startswith(START_FOLDER + os.sep) else absolute
+
+
+def users_frame(skip: object = None) -> FrameType | None:
+    """The innermost frame of the user's code, past the methods of the object `skip` (its own `__init__` chain)."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename) and (skip is None or _first_argument(frame) is not skip):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _first_argument(frame: FrameType) -> object:
+    names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    return frame.f_locals.get(names[0]) if names else None
+
+
+def frame_place(frame: FrameType | None) -> Place | None:
+    """The expression that a frame is at, or None for no frame."""
+    return None if frame is None else _place(frame.f_code, frame.f_lasti, frame.f_lineno)
+
+
+def _place(code: CodeType, instruction: int, line: int) -> Place:
+    path = code.co_filename
+    start, end, first, last = _positions(code, instruction)
+    if start is None or end is None or first is None or last is None:
+        text = linecache.getline(path, line).rstrip("\n")
+        return Place(shown(path), line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
+    return Place(shown(path), start, _characters(path, start, first), end, _characters(path, end, last))
+
+
+def _positions(code: CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
+    if not hasattr(code, "co_positions"):  # before Python 3.11
+        return (None, None, None, None)
+    for index, position in enumerate(code.co_positions()):
+        if index == instruction // 2:
+            return position
+    return (None, None, None, None)
+
+
+def _characters(path: str, line: int, offset: int) -> int:
+    """Column from 1 in characters, of an offset in UTF-8 bytes."""
+    return len(linecache.getline(path, line).encode()[:offset].decode(errors="replace")) + 1
+
+
+def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def failure_of(error: BaseException, fallback: Place | None) -> Failure:
+    """An error with the user's own frames first; `fallback` is the place when no frame of the user is on its way."""
+    steps = [step for step in _steps(error.__traceback__) if not _is_own(step)]
+    users = [step for step in steps if is_users(step.tb_frame.f_code.co_filename)]
+    place = _place(users[-1].tb_frame.f_code, users[-1].tb_lasti, users[-1].tb_lineno) if users else fallback
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        column = error.offset or 1
+        place = Place(shown(error.filename), error.lineno, column, error.end_lineno or error.lineno, column + 1)
+    others = [step for step in steps if step not in users][-3:]
+    return Failure(
+        type=type(error).__name__,
+        message=_message(error),
+        place=place,
+        code=linecache.getline(os.path.join(START_FOLDER, place.path), place.line).strip() if place else "",
+        frames=tuple(_described(step) for step in [*reversed(users), *others]),
+    )
+
+
+def is_probes_own(error: BaseException) -> bool:
+    """Whether the probe itself raised an error: its innermost frame is lintrain's."""
+    steps = list(_steps(error.__traceback__))
+    return bool(steps) and _is_own(steps[-1])
+
+
+def _is_own(step: TracebackType) -> bool:
+    return os.path.realpath(step.tb_frame.f_code.co_filename).startswith(PACKAGE + os.sep)
+
+
+def _message(error: BaseException) -> str:
+    text = str(error) if not isinstance(error, KeyError) else f"{error}"
+    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + " …"
+
+
+def _described(step: TracebackType) -> str:
+    path = step.tb_frame.f_code.co_filename
+    code = linecache.getline(path, step.tb_lineno).strip()
+    return f"{shown(path)}:{step.tb_lineno} in {step.tb_frame.f_code.co_name}: {code}"

@@ -1,0 +1,23 @@
+"""Put something else in the place of an attribute for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def replaced(owner: Any, **values: Any) -> Iterator[None]:
+    """Set attributes on one object and give it back as it was: its own values restored, borrowed ones uncovered."""
+    before = {name: vars(owner)[name] for name in values if name in vars(owner)}
+    for name, value in values.items():
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for name in values:
+            if name in before:
+                setattr(owner, name, before[name])
+            else:
+                delattr(owner, name)

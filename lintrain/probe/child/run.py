@@ -1,0 +1,77 @@
+"""One training call under measurement: its trainer, its stages, and the evidence sent as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from lintrain.core.evidence import BatchEvidence, Stage
+from lintrain.core.place import Place
+from lintrain.probe.child.frames import failure_of, is_probes_own
+from lintrain.probe.child.session import Session
+
+Result = TypeVar("Result")
+
+
+class Run:
+    """The trainer and everything that one stage leaves for the next.
+
+    `entry` names the call that was reached (`train`, `evaluate`, `predict`); `model` is the model as the trainer wraps
+    it; `batches` come from the run's own loader; `losses` are their raw losses; `waiting` holds the first batch's loss
+    until its backward pass; `peaks` and `first_learning_rates` are those of the optimizer's groups.
+    """
+
+    def __init__(self, session: Session, trainer: Any, entry: str, call: Place | None) -> None:
+        self.session = session
+        self.trainer = trainer
+        self.entry = entry
+        self.call = call
+        self.model: Any = trainer.model
+        self.batches: list[Any] = []
+        self.batch_evidence: list[BatchEvidence] = []
+        self.losses: list[float] = []
+        self.waiting: list[tuple[Any, dict[str, Any]]] = []
+        self.output_keys: tuple[str, ...] = ()
+        self.logits_shape: tuple[int, ...] = ()
+        self.peaks: list[float] = []
+        self.first_learning_rates: list[float] = []
+        self.statuses: dict[str, str] = {}
+
+    def measured(self, **values: Any) -> None:
+        """Send evidence: fields of `Evidence` by name."""
+        self.session.channel.send("measured", run=0, values=values)
+
+    def progress(self, stage: str, done: int, of: int) -> None:
+        """Say how far a stage is."""
+        self.session.channel.send("progress", run=0, stage=stage, done=done, of=of)
+
+    def attempt(self, name: str, work: Callable[[], Result]) -> Result | None:
+        """Run one stage; an error in the user's pipeline is its result, not a crash."""
+        self.session.channel.send("stage-started", run=0, stage=name)
+        started = time.perf_counter()
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - whatever the user's collator, model or metric raises is the answer
+            self._settle(_failed(name, time.perf_counter() - started, error, self.call))
+            return None
+        self._settle(Stage(name, "passed", time.perf_counter() - started))
+        return result
+
+    def skip(self, name: str, reason: str) -> None:
+        """Record that a stage cannot run."""
+        self._settle(Stage(name, "not reached", 0.0, reason))
+
+    def passed(self, name: str) -> bool:
+        """Whether a stage went through."""
+        return self.statuses.get(name) == "passed"
+
+    def _settle(self, stage: Stage) -> None:
+        self.statuses[stage.name] = stage.status
+        self.session.channel.send("stage", run=0, stage=stage)
+
+
+def _failed(name: str, seconds: float, error: BaseException, call: Place | None) -> Stage:
+    if is_probes_own(error):
+        return Stage(name, "not reached", seconds, f"lintrain's own measurement failed: {type(error).__name__}: {error}")
+    return Stage(name, "failed", seconds, "", failure_of(error, call))

@@ -1,0 +1,136 @@
+"""The probe inside the script's process: what was asked, where events go, and how the process is ended."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from typing import Any, NoReturn
+
+from lintrain.core.evidence import Stage
+from lintrain.core.place import Place
+from lintrain.probe.child.channel import Channel
+from lintrain.probe.child.frames import Failure, failure_of
+from lintrain.probe.child.library import version_of
+
+PACKAGES = ("torch", "transformers", "datasets", "accelerate", "evaluate", "peft", "trl", "tokenizers")
+ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
+
+
+class Session:
+    """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through."""
+
+    def __init__(self, request: dict[str, Any], channel: Channel) -> None:
+        self.temporary: str = request["temporary"]
+        self.device: str = request["device"]
+        self.overfit: int = request["overfit"]
+        self.sample_rows: int = request["sample_rows"]
+        self.batches: int = request["batches"]
+        self.script: str = request["script"]
+        self.channel = channel
+        self.started = time.perf_counter()
+        self.measuring = False
+        self.construction_error: BaseException | None = None
+        self.construction_place: Place | None = None
+        self.shortcuts: list[str] = []
+        self.notes: list[str] = []
+        self._ended = False
+        self._lock = threading.RLock()
+        os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this process runs the script itself, not a worker that the script started."""
+        return os.environ.get(ROOT_PROCESS) == str(os.getpid())
+
+    def folder(self, name: str) -> str:
+        """A folder for files that must not stay, made at the first use."""
+        path = os.path.join(self.temporary, "redirected", name)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def shorten(self, text: str) -> None:
+        """Remember something that was changed in order to be quick; said once in the report."""
+        if text not in self.shortcuts:
+            self.shortcuts.append(text)
+
+    def note(self, text: str) -> None:
+        """Remember something that the report should say."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def facts(self) -> dict[str, Any]:
+        """What every evidence of this process starts from."""
+        versions = {"python": sys.version.split()[0]}
+        versions.update({name: found for name in PACKAGES if (found := version_of(name))})
+        return {"script": self.script, "framework": "transformers", "device": self.device, "versions": versions}
+
+    def elapsed(self) -> float:
+        """Seconds since Python started on the script."""
+        return time.perf_counter() - self.started
+
+    def crashed(self, error: BaseException) -> None:
+        """Report an error that ends the script before any training call."""
+        stage = "construction" if self._is_construction(error) else "script"
+        self._report_failure(stage, failure_of(error, None))
+
+    def left(self) -> None:
+        """Report that the script came to its end without a training call."""
+        if self._ended or not self.is_root:
+            return
+        if self.construction_error is not None:
+            self._report_failure("construction", failure_of(self.construction_error, self.construction_place))
+        else:
+            self._end("no-training", "")
+
+    def restart(self, reason: str) -> NoReturn:
+        """End this process because a shortcut turned out to be unsound; the parent starts a pass without it."""
+        self._end("needs-full-data", reason)
+        self._exit()
+
+    def finish(self) -> NoReturn:
+        """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
+        self._end("measured", "")
+        self._exit()
+
+    def failed(self, error: BaseException) -> None:
+        """End because lintrain itself failed; the parent says so and keeps what was measured until then."""
+        where = traceback.extract_tb(error.__traceback__)
+        place = f" ({os.path.basename(where[-1].filename)}:{where[-1].lineno})" if where else ""
+        self._end("probe-failed", f"{type(error).__name__}: {error}{place}")
+
+    def _is_construction(self, error: BaseException) -> bool:
+        seen = error
+        while seen is not None and seen is not self.construction_error:
+            seen = seen.__cause__ or seen.__context__  # type: ignore[assignment]
+        return seen is not None
+
+    def _report_failure(self, name: str, failure: Failure) -> None:
+        if self._ended:
+            return
+        stages = [Stage("script", "passed" if name == "construction" else "failed", self.elapsed())]
+        if name == "construction":
+            stages.append(Stage("construction", "failed", 0.0, "", failure))
+        else:
+            stages = [Stage("script", "failed", self.elapsed(), "", failure)]
+        self.channel.send("run", run=0, values={**self.facts(), "trainer": "", "shortcuts": self.shortcuts})
+        for stage in stages:
+            self.channel.send("stage", run=0, stage=stage)
+        self._end("crashed", f"{failure.type}: {failure.message}")
+
+    def _end(self, kind: str, reason: str) -> None:
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                self.channel.send("end", kind=kind, reason=reason, pid=os.getpid())
+
+    @staticmethod
+    def _exit() -> NoReturn:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                continue  # a stream that the script closed or replaced
+        os._exit(0)

@@ -1,0 +1,109 @@
+"""The stages of one Trainer call, in the order of the pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lintrain.core.evidence import Stage
+from lintrain.core.place import Place
+from lintrain.probe.child.experiments.batch import collate_batches
+from lintrain.probe.child.experiments.columns import measure_splits
+from lintrain.probe.child.experiments.evaluation import evaluate_two_batches
+from lintrain.probe.child.experiments.forward import measure_forward
+from lintrain.probe.child.experiments.gradients import measure_gradients
+from lintrain.probe.child.experiments.model import measure_model
+from lintrain.probe.child.experiments.overfit import overfit_one_batch
+from lintrain.probe.child.experiments.step import take_two_steps
+from lintrain.probe.child.run import Run
+from lintrain.probe.child.session import Session
+from lintrain.probe.child.trainer_setup import Given, argument_values, given_splits, overridden, run_until_the_loop
+
+TRAINING_STAGES = ("batch", "forward", "backward", "step")
+
+
+def measure(
+    session: Session, trainer: Any, entry: str, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Every stage that this call can reach; evidence is sent as it comes."""
+    run = Run(session, trainer, entry, call)
+    session.channel.send("run", run=0, values=_facts(run))
+    for name in ("script", "construction"):
+        seconds = session.elapsed() if name == "script" else 0.0
+        session.channel.send("stage", run=0, stage=Stage(name, "passed", seconds))
+    given = given_splits(trainer, entry, args, kwargs)
+    run.attempt("dataset", lambda: _measure_dataset(run, given))
+    if trainer.train_dataset is None:
+        _only_evaluate(run, given)
+    else:
+        _train(run, given)
+    run.measured(shortcuts=session.shortcuts, notes=session.notes)
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    trainer = run.trainer
+    return {
+        **run.session.facts(),
+        "trainer": type(trainer).__name__,
+        "call": run.call,
+        "construction": vars(trainer).get("lintrain_construction"),
+        "device": str(trainer.args.device),
+        "arguments": argument_values(trainer.args),
+        "overrides": overridden(trainer),
+        "shortcuts": run.session.shortcuts,
+        "notes": run.session.notes,
+    }
+
+
+def _measure_dataset(run: Run, given: list[Given]) -> None:
+    run.measured(model=measure_model(run))
+    measure_splits(run, given)
+
+
+def _only_evaluate(run: Run, given: list[Given]) -> None:
+    for name in TRAINING_STAGES:
+        run.skip(name, f"the script calls `{run.entry}` and gives no `train_dataset`")
+    evaluate_two_batches(run, given)
+
+
+def _train(run: Run, given: list[Given]) -> None:
+    """Let the library's own `train` set everything up, and stand in for its loop."""
+    failed = run_until_the_loop(run.trainer)
+    if failed is None:
+        _measure_training(run)
+    else:
+        run.attempt("batch", lambda: _raise(failed))
+        _skip_rest(run, "batch")
+    evaluate_two_batches(run, given)
+    _overfit(run)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _measure_training(run: Run) -> None:
+    work = {
+        "batch": lambda: collate_batches(run),
+        "forward": lambda: measure_forward(run),
+        "backward": lambda: measure_gradients(run),
+        "step": lambda: take_two_steps(run),
+    }
+    for name, experiment in work.items():
+        run.attempt(name, experiment)
+        if not run.passed(name):
+            _skip_rest(run, name)
+            return
+
+
+def _skip_rest(run: Run, failed: str) -> None:
+    for name in TRAINING_STAGES[TRAINING_STAGES.index(failed) + 1 :]:
+        run.skip(name, f"the {failed} stage failed")
+
+
+def _overfit(run: Run) -> None:
+    if not run.session.overfit:
+        return
+    if run.passed("step"):
+        run.attempt("overfit", lambda: overfit_one_batch(run, run.session.overfit))
+    else:
+        run.skip("overfit", "training does not get as far as one step")

@@ -1,0 +1,117 @@
+"""Run a script in a child process of its own session, follow its events, and end it whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from lintrain.probe.environment import script_environment
+from lintrain.probe.output import ScriptOutput
+from lintrain.probe.processes import end_family, family, resident_bytes
+from lintrain.probe.record import Ending
+from lintrain.probe.request import Request
+from lintrain.probe.stream import Assembly, Event, EventFile
+
+POLL_SECONDS = 0.05
+MEMORY_SECONDS = 0.25
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a probe may take: wall seconds for all passes, resident bytes of all processes together (None: no bound)."""
+
+    seconds: float
+    memory: int | None = None
+
+
+class Launch:
+    """One pass over the script: started, followed, ended."""
+
+    def __init__(self, request: Request, python: str, arguments: tuple[str, ...], echo: IO[bytes] | None) -> None:
+        self.request = request
+        self.assembly = Assembly()
+        self._file = Path(request.temporary) / "request.json"
+        self._file.write_text(json.dumps(dataclasses.asdict(request)))
+        self._events = EventFile(Path(request.events))
+        self._started = time.monotonic()
+        self._memory_checked = 0.0
+        self._process = subprocess.Popen(
+            [python, request.script, *arguments],
+            cwd=request.folder,
+            env=script_environment(self._file, Path(request.temporary), request.device),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=sys.platform != "win32",
+        )
+        if self._process.stdout is None:
+            raise RuntimeError("the script's output has no pipe")
+        self._output = ScriptOutput(self._process.stdout, echo)
+
+    def follow(self, bounds: Bounds, listen: Callable[[Event], None]) -> Ending:
+        """Pass events on until the script has been measured, has ended, or a bound is hit; nothing of it runs on."""
+        try:
+            kind, reason = self._wait(bounds, listen)
+        finally:
+            end_family(self._process, str(self._file))
+        self._listen(listen)
+        seconds = time.monotonic() - self._started
+        return Ending(kind, reason, seconds, self._output.tail())
+
+    def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[str, str]:
+        while True:
+            has_ended = self._process.poll() is not None
+            self._listen(listen)
+            if (end := self.assembly.end) is not None:
+                return str(end["kind"]), str(end["reason"])
+            if has_ended:
+                return self._silent_end()
+            if hit := self._bound_hit(bounds):
+                return hit
+            time.sleep(POLL_SECONDS)
+
+    def _listen(self, listen: Callable[[Event], None]) -> None:
+        for event in self._events.new_events():
+            self.assembly.add(event)
+            listen(event)
+
+    def _silent_end(self) -> tuple[str, str]:
+        status = self._process.returncode
+        if status < 0:
+            return "killed", f"the process was killed by {_signal_name(-status)}"
+        return "exited", f"the script ended itself with exit status {status}"
+
+    def _bound_hit(self, bounds: Bounds) -> tuple[str, str] | None:
+        passed = time.monotonic() - self._started
+        if passed > bounds.seconds:
+            return "time", f"{bounds.seconds:g} s went by (`--timeout` sets the bound)"
+        if bounds.memory is None or passed - self._memory_checked < MEMORY_SECONDS:
+            return None
+        self._memory_checked = passed
+        used = resident_bytes(family(self._process.pid, str(self._file)))
+        if used > bounds.memory:
+            bound = bounds.memory / GIB
+            return "memory", f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the bound)"
+        return None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def package_folder() -> str:
+    """The folder of this lintrain, for the child to load it from."""
+    return os.fspath(Path(__file__).parent.parent)

@@ -1,0 +1,36 @@
+"""What a script prints: drained so that it never blocks, kept only in part."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import IO
+
+KEPT = 64 * 2**10
+
+
+class ScriptOutput:
+    """The last 64 KiB of a stream; `echo`, where given, gets everything as it comes."""
+
+    def __init__(self, stream: IO[bytes], echo: IO[bytes] | None = None) -> None:
+        self._stream, self._echo = stream, echo
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        while chunk := self._stream.read1(8192):  # type: ignore[attr-defined]
+            if self._echo is not None:
+                self._echo.write(chunk)
+                self._echo.flush()
+            self._chunks.append(chunk)
+            self._size += len(chunk)
+            while self._size - len(self._chunks[0]) > KEPT:
+                self._size -= len(self._chunks.popleft())
+
+    def tail(self, lines: int = 30) -> str:
+        """The last lines; waits shortly for what is still on its way."""
+        self._thread.join(timeout=1.0)
+        text = b"".join(list(self._chunks)).decode(errors="replace")
+        return "\n".join(text.replace("\r", "\n").splitlines()[-lines:])

@@ -1,0 +1,127 @@
+"""A whole probe: the CPU pass, a second pass where a shortcut was unsound, and the GPU pass where there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from lintrain.core.evidence import Evidence
+from lintrain.probe.launcher import Bounds, Launch, package_folder
+from lintrain.probe.record import SCHEMA, Ending, Record
+from lintrain.probe.request import Request
+from lintrain.probe.stream import Event
+
+GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asked of a probe."""
+
+    script: Path
+    arguments: tuple[str, ...]
+    python: str
+    bounds: Bounds
+    overfit: int = 0
+    full_data: bool = False
+    echo: IO[bytes] | None = None
+
+
+def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
+    """Everything that the script's run can show; the temporary folder is gone afterwards, whatever happens."""
+    temporary = Path(tempfile.mkdtemp(prefix="lintrain-probe-"))
+    try:
+        return _probe(wanted, temporary, listen)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> Record:
+    runs: list[Evidence] = []
+    evidence, ending = _cpu_pass(wanted, temporary, listen)
+    if evidence is not None:
+        runs.append(evidence)
+    if has_gpu() and _gpu_can_say_more(evidence, ending):
+        evidence, gpu_ending = _pass(wanted, temporary, "gpu", wanted.full_data, listen)
+        if ending.kind != "measured":
+            runs, ending = [], gpu_ending
+        if evidence is not None:
+            runs.append(evidence)
+    text = wanted.script.read_bytes()
+    return Record(
+        schema=SCHEMA,
+        lintrain=_version(),
+        script=str(wanted.script),
+        script_sha256=hashlib.sha256(text).hexdigest(),
+        python=wanted.python,
+        ending=ending,
+        runs=tuple(runs),
+        arguments=wanted.arguments,
+    )
+
+
+def _version() -> str:
+    from lintrain import __version__
+
+    return __version__
+
+
+def _cpu_pass(
+    wanted: Wanted, temporary: Path, listen: Callable[[Event], None]
+) -> tuple[Evidence | None, Ending]:
+    evidence, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
+    if ending.kind != "needs-full-data":
+        return evidence, ending
+    listen({"event": "again", "reason": ending.reason})
+    left = replace(wanted, bounds=replace(wanted.bounds, seconds=max(1.0, wanted.bounds.seconds - ending.seconds)))
+    evidence, second = _pass(left, temporary, "cpu", True, listen)
+    if evidence is not None:
+        evidence = replace(evidence, notes=(*evidence.notes, f"the data was processed whole: {ending.reason}"))
+    return evidence, second
+
+
+def _pass(
+    wanted: Wanted, temporary: Path, device: str, full_data: bool, listen: Callable[[Event], None]
+) -> tuple[Evidence | None, Ending]:
+    folder = Path(tempfile.mkdtemp(dir=temporary))
+    request = Request(
+        script=str(wanted.script),
+        folder=str(Path.cwd()),
+        package=package_folder(),
+        temporary=str(folder),
+        events=str(folder / "events.jsonl"),
+        device=device,
+        overfit=wanted.overfit,
+        sample_rows=0 if full_data else Request.__dataclass_fields__["sample_rows"].default,
+    )
+    launch = Launch(request, wanted.python, wanted.arguments, wanted.echo)
+    ending = launch.follow(wanted.bounds, listen)
+    if not launch.assembly.reached_a_run:
+        return None, ending
+    return launch.assembly.evidence(_stopped(launch, ending)), ending
+
+
+def _stopped(launch: Launch, ending: Ending) -> str:
+    if ending.kind == "crashed":
+        return "the script stopped before"
+    where = f" in the {launch.assembly.running} stage" if launch.assembly.running else ""
+    return f"{ending.reason or ending.kind}{where}"
+
+
+def has_gpu() -> bool:
+    """Whether this machine has an accelerator that torch's CUDA devices stand for (NVIDIA or AMD)."""
+    return bool(list(Path("/dev").glob("nvidia[0-9]*"))) or Path("/dev/kfd").exists() or bool(shutil.which("nvidia-smi"))
+
+
+def _gpu_can_say_more(evidence: Evidence | None, ending: Ending) -> bool:
+    """A clean CPU pass, or one that ended because the script asks for the GPU that was hidden from it."""
+    if ending.kind == "measured" and evidence is not None and evidence.failure is None:
+        return True
+    failure = evidence.failure if evidence is not None else None
+    text = f"{failure.message} {failure.code}" if failure else ending.reason
+    return any(word in text.lower() for word in GPU_WORDS)

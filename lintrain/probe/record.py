@@ -1,0 +1,103 @@
+"""What a probe leaves for its reader: the evidence of every run, how the script ended, and the findings of its text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lintrain.core.evidence import Evidence
+from lintrain.core.finding import Finding
+
+SCHEMA = 1
+"""Counts up whenever a field of the evidence changes its meaning or goes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the script came to its end.
+
+    `kind`: measured, crashed (an error before any training call), no-training, exited (with a status, silently), killed,
+    time, memory, probe-failed; `output` is the end of what the script printed.
+    """
+
+    kind: str
+    reason: str = ""
+    seconds: float = 0.0
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One probe of one script, as `--evidence` writes it."""
+
+    schema: int
+    lintrain: str
+    script: str
+    script_sha256: str
+    python: str
+    ending: Ending
+    runs: tuple[Evidence, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    arguments: tuple[str, ...] = ()
+
+
+class EvidenceFileError(Exception):
+    """A file that holds no evidence which this lintrain can read; the text names the file and what to do."""
+
+
+def write_record(record: Record, path: Path) -> None:
+    """Write a record as JSON; NaN and infinities as strings."""
+    path.write_bytes(record_json(record))
+
+
+def record_json(record: Record) -> bytes:
+    """A record as indented JSON; NaN and infinities as the strings "NaN", "Infinity" and "-Infinity"."""
+    return json.dumps(plain(dataclasses.asdict(record)), indent=2, ensure_ascii=False).encode()
+
+
+def plain(value: Any) -> Any:  # Any: whatever JSON holds
+    """A value that strict JSON can hold."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            return {str(name): plain(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [plain(inner) for inner in value]
+        case _:
+            return value
+
+
+def read_record(path: Path) -> Record:
+    """Read a record again; raises EvidenceFileError for anything that is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise EvidenceFileError(f"{path}: cannot be read as evidence ({error})") from error
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if schema != SCHEMA:
+        raise EvidenceFileError(_wrong_schema(path, schema))
+    return _validated(path, text)
+
+
+def _wrong_schema(path: Path, schema: object) -> str:
+    if isinstance(schema, int):
+        which = "a newer" if schema > SCHEMA else "an older"
+        return f"{path}: evidence schema {schema} is of {which} lintrain, this one reads {SCHEMA}; probe the script again"
+    return f"{path}: holds no `schema` number; `lintrain probe SCRIPT --evidence FILE` writes evidence"
+
+
+def _validated(path: Path, text: str) -> Record:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(Record).validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise EvidenceFileError(f"{path}: `{where}`: {first['msg'].lower()}") from error

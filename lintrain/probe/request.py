@@ -1,0 +1,23 @@
+"""What the parent asks of a probed process: written to a file, read by its `sitecustomize`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One pass over a script: on which device, where events and redirected files go, and which extras are wanted.
+
+    `overfit` is a number of steps, 0 for none; `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all.
+    """
+
+    script: str
+    folder: str
+    package: str
+    temporary: str
+    events: str
+    device: str
+    overfit: int = 0
+    sample_rows: int = 256
+    batches: int = 4
