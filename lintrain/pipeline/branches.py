@@ -30,8 +30,8 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
         return statements.execute_block(reader, node.body if truth else node.orelse, scope)
     reader.settled.discard(node)
     place = reader.source.place(node)
-    code = ast.unparse(node.test) if len(reader.conditions) < 8 else ""
-    guarded = _asks_for_versions(node.test)
+    code = reader.once(ast.unparse, node.test)
+    guarded = reader.once(_asks_for_versions, node.test)
     branches = [(node.body, code), (node.orelse, f"not ({code})")]
     return execute_branches(reader, branches, scope, place, is_guarded=guarded)
 
@@ -39,7 +39,8 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
 def _asks_for_versions(test: ast.expr) -> bool:
     """Whether a test looks like one about versions or availability: what stands below it is meant for some only."""
     words = ("version", "available", "hasattr", "signature", "inspect", "parameters")
-    return any(word in ast.unparse(test).lower() for word in words)
+    code = ast.unparse(test).lower()
+    return any(word in code for word in words)
 
 
 def execute_branches(

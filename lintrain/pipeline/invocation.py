@@ -239,7 +239,7 @@ def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
         return expressions.evaluate(reader, function.node.body, scope)
     flow = statements.execute_block(reader, function.node.body, scope)
     returns = reader.frame.returns
-    if isinstance(function.node, ast.AsyncFunctionDef) or functions.is_generator(function.node):
+    if isinstance(function.node, ast.AsyncFunctionDef) or reader.once(functions.is_generator, function.node):
         return UNKNOWN
     return join([*returns, *([] if flow is Flow.LEAVE_FUNCTION else [Constant(None)])]) if returns else Constant(None)
 

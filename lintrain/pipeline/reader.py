@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lintrain.core.place import Place
 from lintrain.pipeline import invocation, operations, statements
@@ -19,6 +19,9 @@ from lintrain.source.source import Source
 
 if TYPE_CHECKING:
     from lintrain.knowledge.versions import TargetVersions
+
+Node = TypeVar("Node", bound=ast.AST)
+Answer = TypeVar("Answer")
 
 STEP_BUDGET = 250_000
 """Nodes that may be evaluated for one file, called functions counted at each call: about one second."""
@@ -61,6 +64,7 @@ class Reader:
     uncalled: bool = False
     steps: int = 0
     defined: list[tuple[Function, Class | None]] = field(default_factory=list[tuple[Function, "Class | None"]])
+    answers: dict[tuple[object, ast.AST], object] = field(default_factory=dict[tuple[object, ast.AST], object])
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
     """The `if` statements that were certain to go one way when last read."""
     visited: set[ast.AST] = field(default_factory=set[ast.AST])
@@ -78,6 +82,13 @@ class Reader:
     def frame(self) -> Frame:
         """The function under evaluation."""
         return self.frames[-1]
+
+    def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
+        """The answer to a question about the syntax of a node, asked only once."""
+        key = (question, node)
+        if key not in self.answers:
+            self.answers[key] = question(node)
+        return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
 
     def spend(self) -> None:
         """Count one step; raises BudgetSpentError when there are no more."""

@@ -39,13 +39,17 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
         flow = execute(reader, statement, scope)
         if flow is not Flow.ON:
             return flow
-        if isinstance(statement, ast.If | ast.Try) and _may_leave(statement) and not _is_settled(reader, statement):
+        if (
+            isinstance(statement, ast.If | ast.Try)
+            and reader.once(_may_leave, statement)
+            and not _is_settled(reader, statement)
+        ):
             with reader.condition(reader.source.place(statement)):
                 return execute_block(reader, body[position + 1 :], scope)
     return Flow.ON
 
 
-def _may_leave(statement: ast.If | ast.Try) -> bool:
+def _may_leave(statement: ast.stmt) -> bool:
     return any(isinstance(node, ast.Return | ast.Continue | ast.Break) for node in ast.walk(statement))
 
 
