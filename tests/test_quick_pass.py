@@ -1,0 +1,41 @@
+"""Which files the reader is spared."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from lintrain.pipeline.quick import may_train
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from transformers import Trainer",
+        "def f():\n    import datasets",
+        "try:\n    import trl\nexcept ImportError:\n    pass",
+        "import torch\nloss.backward()",
+        "from torch.optim import Adam",
+        "import torch\ntorch.optim.SGD",
+        "from tensorflow import keras\nmodel.fit(x)",
+        "import os\nmatch os.name:\n    case 'posix':\n        import peft",
+    ],
+)
+def test_a_file_that_may_train_is_read(code: str) -> None:
+    assert may_train(ast.parse(code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torch\nx = torch.zeros(3)",
+        "import tensorflow as tf\ntf.constant(1)",
+        "import re\nre.compile('a')",
+        "from .transformers import Trainer",
+        "model.fit(x)",
+        "from sklearn.svm import SVC\nSVC().fit(x, y)",
+    ],
+)
+def test_a_file_that_cannot_train_is_not_read(code: str) -> None:
+    assert not may_train(ast.parse(code))
