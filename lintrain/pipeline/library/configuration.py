@@ -10,6 +10,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline import objects
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.functions import attribute_default
+from lintrain.pipeline.library import transformers_arguments
 from lintrain.pipeline.registry import attribute_of, function, method, stored_attribute_of
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -181,4 +182,5 @@ def _from_command_line(call: Call, kind: Value) -> Value:
         objects.fill_fields(filler, kind, made)
         made.attributes = {name: attribute_default(value) for name, value in made.attributes.items()}
         return made
-    return Unknown(name=kind.name if isinstance(kind, Library) else "")
+    filled = transformers_arguments.from_command_line(call, kind)
+    return filled or Unknown(name=kind.name if isinstance(kind, Library) else "")

@@ -1,0 +1,64 @@
+"""Running models: what calling one gives, and what its output holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import operations
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.registry import attribute_of, called, method, subscript_of, unpacked
+from lintrain.pipeline.values.model import Model, ModelOutput, Role, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+
+@called(Model)
+def _forward(call: Call) -> Value:
+    """Calling a model runs it; whether it was given labels decides what its output holds first."""
+    given = None if "**" in call.keywords or call.is_open or len(call.positional) > 1 else "labels" in call.keywords
+    given = True if "labels" in call.keywords else given
+    values = {name: argument.value for name, argument in call.keywords.items()}
+    if call.positional:
+        values["0"] = call.positional[0].value
+    call.reader.act(Act.FORWARD, call.place, call.receiver, **values)
+    return ModelOutput(call.receiver, given, origin=call.place)
+
+
+@attribute_of(ModelOutput)
+def _output(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, ModelOutput):
+        return None
+    role = {"loss": Role.LOSS, "logits": Role.LOGITS, "last_hidden_state": Role.HIDDEN}.get(name)
+    if role is None:
+        return operations.child(reader, value, name)
+    return Tensor(role, value.model, reader.source.code(place), origin=place)
+
+
+@subscript_of(ModelOutput)
+def _output_item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    if not isinstance(value, ModelOutput) or not isinstance(key, Constant):
+        return UNKNOWN
+    if isinstance(key.value, str):
+        return operations.attribute(reader, value, key.value, place)
+    first = {True: "loss", False: "logits"}.get(value.has_labels) if value.has_labels is not None else None
+    names = {0: first, 1: "logits" if value.has_labels else None}
+    name = names.get(key.value) if isinstance(key.value, int) else None
+    return operations.attribute(reader, value, name, place) if name else UNKNOWN
+
+
+@unpacked(ModelOutput)
+def _unpack_output(reader: Reader, value: Value, count: int) -> list[Value] | None:
+    """`loss, logits = model(…)`: the tuple of older versions, or of `return_dict=False`."""
+    if not isinstance(value, ModelOutput) or not value.has_labels or count < 2:
+        return None
+    parts: list[Value] = [Tensor(Role.LOSS, value.model), Tensor(Role.LOGITS, value.model)]
+    return [*parts, *([UNKNOWN] * (count - 2))]
+
+
+@method(Model, "generate")
+def _generate(call: Call) -> Value:
+    return Tensor(Role.TOKENS, call.receiver, call.text, origin=call.place)
