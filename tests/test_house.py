@@ -1,0 +1,55 @@
+"""The rules of the house, held over every file of the project."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LONGEST_FILE = 300
+LONGEST_FUNCTION = 50
+EMPTY_NAMES = {"utils", "util", "helper", "helpers", "manager", "misc", "common"}
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_no_file_of_the_engine_is_too_long_to_read_in_one_sitting() -> None:
+    lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in tracked("lintrain/*.py")}
+    assert {name: count for name, count in lines.items() if count > LONGEST_FILE} == {}
+
+
+def test_no_function_is_longer_than_a_page() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
+        for path in tracked("lintrain/*.py", "rules/*.py", "tools/*.py", "benchmarks/*.py")
+        for function in functions(path)
+        if (function.end_lineno or 0) - function.lineno >= LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    assert [path for path in tracked("*.py") if path.stem in EMPTY_NAMES] == []
+
+
+def test_nothing_is_left_to_be_done_later() -> None:
+    mark = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+    assert [path for path in tracked("*.py", "*.md", "*.toml") if mark.search(path.read_text())] == []
+
+
+def test_no_file_speaks_of_the_machine_it_was_written_on() -> None:
+    home = re.compile(r"(?<![\w.])/(?:ho" + r"me|ro" + r"ot|wo" + r"rk|opt)/\w")
+    texts = {path: path.read_text() for path in tracked("*.py", "*.md", "*.toml", "*.yaml", "*.svg", ".ci/*")}
+    assert [path.relative_to(ROOT).as_posix() for path, text in texts.items() if home.search(text)] == []
