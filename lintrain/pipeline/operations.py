@@ -10,6 +10,7 @@ from lintrain.pipeline.pipeline import LibraryName
 from lintrain.pipeline.registry import (
     ATTRIBUTES,
     ELEMENTS,
+    ENTRIES,
     OPERATORS,
     STORED_ATTRIBUTES,
     STORED_ITEMS,
@@ -232,7 +233,12 @@ def update(entries: dict[Literal, Value], other: Value) -> bool:
     if isinstance(other, Mapping):
         entries.update(other.entries)
         return other.is_complete
-    return False
+    held = of_type(ENTRIES, other)
+    if held is None:
+        return False
+    added, is_complete = held(other)
+    entries.update(added)
+    return is_complete
 
 
 def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.values.data import Dataset, DatasetDict, Loader, Tokenizer
+from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, Loader, Tokenizer
 from lintrain.pipeline.values.model import Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Value
 from lintrain.pipeline.values.training import KerasRun, Metric, MetricCall, TrainerRun, TrainingArguments
@@ -87,6 +87,8 @@ class Pipeline:
     datasets: list[Dataset | DatasetDict] = field(default_factory=list[Dataset | DatasetDict])
     loaders: list[Loader] = field(default_factory=list[Loader])
     tokenizers: list[Tokenizer] = field(default_factory=list[Tokenizer])
+    encodings: list[Encoding] = field(default_factory=list[Encoding])
+    collators: list[Collator] = field(default_factory=list[Collator])
     models: list[Model] = field(default_factory=list[Model])
     optimizers: list[Optimizer] = field(default_factory=list[Optimizer])
     schedulers: list[Scheduler] = field(default_factory=list[Scheduler])

@@ -6,12 +6,12 @@ path for functions and classes, and by the type of a value (its bases too) for e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.python import Literal, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -43,8 +43,15 @@ Operate = Callable[["Reader", Value, str, Value, Place], Value | None]
 Family = Callable[[str], Transfer | None]
 """Library functions told by the form of their dotted path: the transfer for a path, None where it is none of them."""
 
+Entries = Callable[[Value], tuple[dict[Literal, Value], bool]]
+"""What a value holds as a mapping, by key, and whether that is all of it."""
+
+Ancestry = Callable[[str], str | None]
+"""The library class that a library class derives from, by their dotted names; None where it derives from none such."""
+
 FUNCTIONS: dict[str, Transfer] = {}
 FAMILIES: dict[str, list[Family]] = {}
+ANCESTRY: dict[str, list[Ancestry]] = {}
 METHODS: dict[tuple[type[Value], str], Transfer] = {}
 CALLED: dict[type[Value], Transfer] = {}
 ATTRIBUTES: dict[type[Value], Attribute] = {}
@@ -54,6 +61,7 @@ UNPACKED: dict[type[Value], Unpack] = {}
 STORED_ATTRIBUTES: dict[type[Value], StoreAttribute] = {}
 STORED_ITEMS: dict[type[Value], StoreItem] = {}
 OPERATORS: dict[type[Value], Operate] = {}
+ENTRIES: dict[type[Value], Entries] = {}
 BASE_CALLS: dict[str, Transfer] = {}
 INSTANCE_METHODS: dict[tuple[str, str], Transfer] = {}
 INSTANCES_CALLED: dict[str, Transfer] = {}
@@ -92,6 +100,26 @@ def function_at(path: str) -> Transfer | None:
         return FUNCTIONS[path]
     package = path.partition(".")[0]
     return next((transfer for choose in FAMILIES.get(package, ()) if (transfer := choose(path))), None)
+
+
+def ancestry(package: str) -> Callable[[Ancestry], Ancestry]:
+    """Register which of a package's classes derive from a class that other library files know."""
+
+    def register(find: Ancestry) -> Ancestry:
+        ANCESTRY.setdefault(package, []).append(find)
+        return find
+
+    return register
+
+
+def lineage_of(paths: Iterable[str]) -> Iterator[str]:
+    """Library classes, each followed by the class that it derives from where that is known."""
+    for path in paths:
+        yield path
+        for find in ANCESTRY.get(path.partition(".")[0], ()):
+            base = find(path)
+            if base is not None:
+                yield base
 
 
 def method(kind: type[Value], *names: str) -> Callable[[Transfer], Transfer]:
@@ -137,6 +165,11 @@ def stored_item_of(kind: type[Value]) -> Callable[[StoreItem], StoreItem]:
 def operated(kind: type[Value]) -> Callable[[Operate], Operate]:
     """Register what operators and comparisons with a kind of value give."""
     return _registrar(OPERATORS, kind)
+
+
+def entries_of(kind: type[Value]) -> Callable[[Entries], Entries]:
+    """Register what a kind of value holds when it is taken for a mapping: `dict(value)`, `{**value}`, `update(value)`."""
+    return _registrar(ENTRIES, kind)
 
 
 def base_call(*paths: str) -> Callable[[Transfer], Transfer]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.registry import function
+from lintrain.pipeline.registry import function, method_of
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
+    Bound,
     Class,
     Constant,
     Instance,
@@ -52,8 +53,9 @@ def _len(call: Call) -> Value:
             return Constant(len(entries))
         case Constant(value=str(text), is_default=is_default):
             return Constant(len(text), is_default)
-        case _:
-            return UNKNOWN
+        case value:
+            count = method_of(value, "__len__")
+            return UNKNOWN if count is None else call.reader.call(Bound(value, "__len__"), [], place=call.place)
 
 
 @function("builtins.range")

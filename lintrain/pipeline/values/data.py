@@ -37,7 +37,10 @@ class Padding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: what it holds, its class names in order, how its token rows are padded, and who says so."""
+    """One column: what it holds, its class names in order, how its token rows are padded, and who says so.
+
+    `copied_from` names the column whose values it repeats; `is_masked` says that some of them were set to -100.
+    """
 
     name: str
     kind: Kind = Kind.UNKNOWN
@@ -47,6 +50,8 @@ class Column:
     truncated: bool | None = None
     max_length: int | None = None
     source: str = ""
+    copied_from: str = ""
+    is_masked: bool = False
 
     def named(self, name: str) -> Column:
         """The same column under another name."""
@@ -66,7 +71,10 @@ class Step:
 class Dataset(Value):
     """Rows with columns: `columns` is None where they are not known; `is_complete` where there are no others.
 
-    `parent` is the data set that it was derived from; `set_transform` and `set_format` change it in place.
+    `parent` is the data set that it was derived from; `set_transform` and `set_format` change it in place. `hidden`
+    are the columns that a format leaves out. `read_as_text` holds the columns that some code hands to a tokenizer, and
+    is shared by the data sets with the same columns. `is_unchanged` where its last operation left rows and columns alone;
+    `depth` counts the conditions around the place where it was made.
     """
 
     columns: dict[str, Column] | None = None
@@ -79,7 +87,13 @@ class Dataset(Value):
     is_default: bool = False
     rows: int | None = None
     hub_name: str | None = None
+    config: str | None = None
     library: str = "datasets"
+    hidden: dict[str, Column] = field(default_factory=dict[str, Column])
+    format: str | None = None
+    read_as_text: dict[str, Place] = field(default_factory=dict[str, Place])
+    is_unchanged: bool = False
+    depth: int = 0
 
     @property
     def is_tokenized(self) -> bool:
@@ -102,6 +116,14 @@ class Dataset(Value):
         """The names of the operations that made it, in order."""
         return tuple(step.operation for step in self.steps)
 
+    @property
+    def lineage(self) -> tuple[Dataset, ...]:
+        """The data set itself and those that it was derived from, nearest first."""
+        ancestors: list[Dataset] = [self]
+        while isinstance(ancestors[-1].parent, Dataset) and len(ancestors) < 64:
+            ancestors.append(ancestors[-1].parent)
+        return tuple(ancestors)
+
     def origins(self, note: str = "made here") -> tuple[Reason, ...]:
         """The place where the data set was first made."""
         return tuple(Reason(step.place, note, "origin", step.text) for step in self.steps[:1])
@@ -109,11 +131,23 @@ class Dataset(Value):
 
 @dataclass(eq=False, slots=True)
 class DatasetDict(Value):
-    """Splits by name; `template` stands for the splits whose names are not known."""
+    """Splits by name; `template` stands for the splits whose names are not known.
+
+    `parent` is the DatasetDict that it was derived from.
+    """
 
     splits: dict[str, Dataset] = field(default_factory=dict[str, Dataset])
     template: Dataset | None = None
     is_complete: bool = False
+    parent: DatasetDict | None = None
+    depth: int = 0
+
+    def split(self, name: str) -> Dataset | None:
+        """One split by its name, or None where there is none such; the same one each time."""
+        if name not in self.splits and self.template is not None and not self.is_complete:
+            above = self.parent.split(name) if self.parent else self.template.parent
+            self.splits[name] = replace(self.template, split=name, parent=above)
+        return self.splits.get(name)
 
     def every(self) -> Iterable[Dataset]:
         """All its data sets that are known."""
@@ -124,21 +158,52 @@ class DatasetDict(Value):
 class Rows(Value):
     """What a mapped function, a collator or a loop gets of a data set: one row, or a batch of rows by columns.
 
-    `items` holds what code put into it since, by key.
+    `items` holds what code put into it since, by key; `removed` what it took out, `reads` what it looked at.
     """
 
     dataset: Value = UNKNOWN
     is_batch: bool = True
     items: dict[Literal, Value] = field(default_factory=dict[Literal, Value])
     removed: set[str] = field(default_factory=set[str])
+    reads: set[str] = field(default_factory=set[str])
+    is_open: bool = False
+    depth: int = 0
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The columns that are in it still, those that code put into it left out."""
+        known = (self.dataset.columns if isinstance(self.dataset, Dataset) else None) or {}
+        return {name: column for name, column in known.items() if name not in self.removed}
 
 
 @dataclass(eq=False, slots=True)
 class ColumnValues(Value):
-    """The values of one column, of a whole data set, of a batch or of a row."""
+    """The values of one column, of a whole data set, of a batch, of a row or of an Encoding: `dataset` is that owner."""
 
     column: Column
     dataset: Value = UNKNOWN
+
+
+@dataclass(eq=False, slots=True)
+class ColumnNames(Value):
+    """`dataset.column_names` of a data set whose columns are not all known."""
+
+    dataset: Value
+
+
+@dataclass(eq=False, slots=True)
+class Features(Value):
+    """`dataset.features`: the columns by name, with what code put in their stead."""
+
+    columns: dict[str, Column]
+    is_complete: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Feature(Value):
+    """The type of one column: `ClassLabel(names=...)`, `Value("string")`, `features["label"]`."""
+
+    column: Column
 
 
 @dataclass(eq=False, slots=True)
@@ -165,6 +230,28 @@ class Encoding(Value):
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
     returns_tensors: bool = False
     is_complete: bool = True
+    text: str = ""
+    depth: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Collator(Value):
+    """What makes a batch of rows: a library's collator, or a function of the script.
+
+    `pads`, `tokenizes` and `makes_labels` are None where that is not understood.
+    """
+
+    path: str
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    tokenizer: Value = UNKNOWN
+    pads: bool | None = None
+    tokenizes: bool | None = False
+    makes_labels: bool | None = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the class's or function's path."""
+        return self.path.rpartition(".")[2]
 
 
 @dataclass(eq=False, slots=True)
