@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from lintrain.core.place import Place
+from lintrain.source.cells import Location, Notebook
+from lintrain.source.suppression import Suppression, find_suppressions
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a text is written in its file: the encoding, a byte order mark, and the end of its lines."""
+
+    encoding: str = "utf-8"
+    marked: bool = False
+    newline: str = "\n"
 
 
 @dataclass(eq=False)
 class Source:
-    """One file's code under the name that the user knows it by; raises SyntaxError from `tree` where it does not parse."""
+    """One file's code under the name that the user knows it by; raises SyntaxError from `tree` where it does not parse.
+
+    Lines end with a line feed only; of a notebook, `text` holds the code cells with their magics masked.
+    """
 
     path: str
     text: str
+    notebook: Notebook | None = None
+    writing: Writing = Writing()
     lines: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -23,7 +40,15 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         """The syntax tree of the code."""
-        return ast.parse(self.text)
+        with warnings.catch_warnings():
+            # An odd escape in the user's string is theirs to mend; the parser would print it over our report.
+            warnings.simplefilter("ignore")
+            return ast.parse(self.text)
+
+    @cached_property
+    def suppressions(self) -> tuple[Suppression, ...]:
+        """The comments in which the author asks for silence."""
+        return find_suppressions(self.path, self.text, self.lines)
 
     def place(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Place:
         """Where a node of the tree stands; the parser counts UTF-8 bytes, a place counts characters."""
@@ -44,6 +69,47 @@ class Source:
         first = self.lines[place.line - 1][place.column - 1 :]
         last = self.lines[place.end_line - 1][: place.end_column - 1]
         return "\n".join([first, *self.lines[place.line : place.end_line - 1], last])
+
+    def shown_line(self, line: int) -> str:
+        """A line as its author wrote it; empty for one that the text does not have."""
+        if self.notebook and line in self.notebook.masked:
+            return self.notebook.masked[line]
+        return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+
+    def locate(self, place: Place) -> Location:
+        """Where a person finds the place: cell and line of a notebook, and the line of the file itself."""
+        cell = self.notebook.cell_at(place.line) if self.notebook else None
+        if cell is None:
+            return Location(None, place.line, place.column, place.line)
+        return Location(cell.number, place.line - cell.first_line + 1, place.column, self._file_line(place.line))
+
+    def is_displayed(self, place: Place) -> bool:
+        """Whether the value at a place is what its notebook cell shows below itself."""
+        return (place.line, place.column, place.end_line, place.end_column) in self._displayed
+
+    @cached_property
+    def _displayed(self) -> set[tuple[int, int, int, int]]:
+        last_in_cell = {}
+        cells = self.notebook.cells if self.notebook else ()
+        for statement in self.tree.body:
+            cell = next((cell for cell in cells if cell.first_line <= statement.lineno <= cell.last_line), None)
+            if cell:
+                last_in_cell[cell.number] = statement
+        places = [self.place(statement) for statement in last_in_cell.values() if isinstance(statement, ast.Expr)]
+        return {
+            (place.line, place.column, place.end_line, place.end_column)
+            for place in places
+            if not self.lines[place.end_line - 1][place.end_column - 1 :].lstrip().startswith(";")
+        }
+
+    def _file_line(self, line: int) -> int:
+        return self._file_lines.get(line, line)
+
+    @cached_property
+    def _file_lines(self) -> dict[int, int]:
+        from lintrain.source.notebook import lines_of_json
+
+        return lines_of_json(self.notebook) if self.notebook else {}
 
     def _character(self, line: int, byte: int) -> int:
         text = self.lines[line - 1]

@@ -1,0 +1,113 @@
+"""The check of one source: it depends on nothing but its arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
+from lintrain.check.outcome import Crash, Reported
+from lintrain.core.finding import Finding
+from lintrain.core.fix import Fix
+from lintrain.core.place import Place
+from lintrain.rulebook import RuleFile
+from lintrain.source.source import Source
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.versions import TargetVersions
+    from lintrain.pipeline.pipeline import Pipeline
+
+LIBRARIES = re.compile(
+    rb"\b(?:accelerate|datasets|evaluate|keras|lightning|peft|pytorch_lightning|sklearn|tensorflow|torch|transformers|trl)\b"
+)
+"""A file that names none of these holds no training run that the reader knows."""
+
+READER = "reader"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the rules say of one source, before the author's suppressions are heard."""
+
+    reported: tuple[Reported, ...] = ()
+    crashes: tuple[Crash, ...] = ()
+    is_exhausted: bool = False
+    is_broken: bool = False
+
+
+def names_library(raw: bytes) -> bool:
+    """Whether a file may hold a training run: the byte scan that most files end at."""
+    return LIBRARIES.search(raw) is not None
+
+
+def check_source(source: Source, rules: Sequence[RuleFile], find_targets: Callable[[], TargetVersions]) -> Reading:
+    """What the rules say of one source; one that does not parse gives its syntax error."""
+    broken = parse_problem(source)
+    if broken:
+        return Reading((Reported(broken),), is_broken=True)
+    if not names_library(source.text.encode(errors="replace")):
+        return Reading()
+    from lintrain.pipeline.quick import may_train
+    from lintrain.pipeline.reader import read_pipeline
+
+    if not may_train(source.tree):
+        return Reading()
+    targets = find_targets()
+    try:
+        pipeline = read_pipeline(source, targets)
+    except Exception as error:  # noqa: BLE001 - a file that the reader fails on is named, and the others are still read
+        return Reading(crashes=(Crash(source.path, READER, f"{type(error).__name__}: {error}"),))
+    if pipeline.is_exhausted:
+        return Reading(is_exhausted=True)
+    reported: list[Reported] = []
+    crashes: list[Crash] = []
+    for rule in rules:
+        try:
+            reported.extend(_ask(rule, pipeline))
+        except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
+            crashes.append(Crash(source.path, rule.name, f"{type(error).__name__}: {error}"))
+    return Reading(tuple(reported), tuple(crashes))
+
+
+def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
+    for finding in rule.rule.check(pipeline):
+        fix: Fix | None = rule.rule.fix(finding)
+        yield Reported(finding if finding.why else replace(finding, why=first_paragraph(rule.manual.why)), fix)
+
+
+def first_paragraph(text: str) -> str:
+    """The first paragraph of a page, on one line."""
+    return " ".join(text.split("\n\n", 1)[0].split())
+
+
+def parse_problem(source: Source) -> Finding | None:
+    """The finding of a source that does not parse, or None."""
+    try:
+        _ = source.tree
+    except SyntaxError as error:
+        return _syntax_error(source, error)
+    except (RecursionError, MemoryError):
+        return unreadable(source.path, "nested too deeply to be parsed")
+    except ValueError as error:
+        return unreadable(source.path, str(error))
+    return None
+
+
+def unreadable(path: str, reason: str, line: int = 1) -> Finding:
+    """The finding of a file that cannot be read."""
+    return _finding(UNREADABLE_FILE, Place(path, line, 1, line, 1), reason)
+
+
+def _syntax_error(source: Source, error: SyntaxError) -> Finding:
+    line = min(max(error.lineno or 1, 1), len(source.lines))
+    column = max(error.offset or 1, 1)
+    same_line = error.end_lineno == line and (error.end_offset or 0) > column
+    place = Place(source.path, line, column, line, (error.end_offset or 0) if same_line else column + 1)
+    message = error.msg or "cannot be parsed"
+    return _finding(SYNTAX_ERROR, place, message[:1].lower() + message[1:])
+
+
+def _finding(builtin: Builtin, place: Place, message: str) -> Finding:
+    return Finding(builtin.name, builtin.level, place, message)

@@ -1,0 +1,66 @@
+"""What a run found, as plain data for the reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lintrain.core.finding import Finding
+from lintrain.core.fix import Fix
+from lintrain.core.verdict import Verdict
+from lintrain.source.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A finding as it goes into a report: with the edit that mends it, and the verdict of a probe."""
+
+    finding: Finding
+    fix: Fix | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A rule (or the `reader` itself) that raised on a file: an error of lintrain, not of the file."""
+
+    path: str
+    rule: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """All that was found in one file; `source` is None where it could not be read.
+
+    `is_exhausted` when reading it took more steps than a file is given: then rules were silent.
+    """
+
+    path: str
+    source: Source | None
+    reported: tuple[Reported, ...] = ()
+    crashes: tuple[Crash, ...] = ()
+    suppressed: int = 0
+    is_exhausted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All that a run found, file by file; `notes` are remarks on the run itself, for stderr."""
+
+    files: tuple[FileOutcome, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reported(self) -> list[Reported]:
+        """Every finding, ordered by path, line, column and rule."""
+        return [reported for file in self.files for reported in file.reported]
+
+    @property
+    def crashes(self) -> list[Crash]:
+        """Every rule that raised."""
+        return [crash for file in self.files for crash in file.crashes]
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """The sources that were read, by their path."""
+        return {file.path: file.source for file in self.files if file.source}

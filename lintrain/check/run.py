@@ -1,0 +1,123 @@
+"""A whole run: every file read, ruff asked beside us, the author's suppressions heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lintrain.builtin import UNDEFINED_NAME, UNUSED_SUPPRESSION
+from lintrain.check.one_file import Reading, check_source, names_library, unreadable
+from lintrain.check.outcome import FileOutcome, Outcome, Reported
+from lintrain.check.selection import Selection
+from lintrain.check.silence import LookedFor, apply_suppressions
+from lintrain.names.ruff import Clue, start_search
+from lintrain.rulebook import RuleFile
+from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.source.source import Source
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.versions import TargetVersions
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
+
+    `stdin` are the bytes that came through standard input under the name of the only file.
+    """
+
+    files: Sequence[str]
+    rules: Sequence[RuleFile]
+    selection: Selection
+    find_targets: Callable[[], TargetVersions]
+    stdin: bytes | None = None
+
+
+@dataclass(eq=False)
+class Run:
+    """One run over the files of a request."""
+
+    request: Request
+
+    def check(self) -> Outcome:
+        """Check every file, one after the other, while ruff looks at the names of those that use a library."""
+        search = start_search([path for path in self.request.files if self._wants_names(path)], self.request.stdin)
+        try:
+            read = [(path, *self._read(path)) for path in self.request.files]
+            clues = search.collect()
+        except BaseException:
+            search.stop()
+            raise
+        files = [
+            self._settle(path, source, reading, clues.get(str(Path(path).absolute()), []), not search.problem)
+            for path, source, reading in read
+        ]
+        return Outcome(tuple(files), (search.problem,) if search.problem else ())
+
+    @cached_property
+    def targets(self) -> TargetVersions:
+        """The versions of the libraries that the scripts are written for."""
+        return self.request.find_targets()
+
+    def _wants_names(self, path: str) -> bool:
+        if UNDEFINED_NAME.name not in self.request.selection.of(path):
+            return False
+        try:
+            return names_library(self._load(path))
+        except UnreadableError:
+            return False
+
+    def _load(self, path: str) -> bytes:
+        return load_bytes(path) if self.request.stdin is None else self.request.stdin
+
+    def _read(self, path: str) -> tuple[Source | None, Reading]:
+        try:
+            source = read_bytes(path, self._load(path))
+        except UnreadableError as error:
+            return None, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True)
+        names = self.request.selection.of(path)
+        rules = [rule for rule in self.request.rules if rule.name in names and rule.reads_text]
+        return source, check_source(source, rules, lambda: self.targets)
+
+    def _settle(
+        self, path: str, source: Source | None, reading: Reading, clues: Sequence[Clue], looked_at_names: bool
+    ) -> FileOutcome:
+        """What is left of a file's findings when selection and suppressions are applied."""
+        selected = self.request.selection.of(path)
+        reported = [*reading.reported, *self._name_findings(source, reading, clues)]
+        reported = [one for one in reported if one.finding.rule in selected]
+        suppressions = source.suppressions if source else ()
+        heard = apply_suppressions(reported, suppressions, self._looked_for(selected, reading, looked_at_names))
+        kept = list(heard.kept)
+        if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
+            kept.extend(map(Reported, heard.unused))
+        return FileOutcome(path, source, _ordered(kept), reading.crashes, heard.silenced, reading.is_exhausted)
+
+    def _name_findings(self, source: Source | None, reading: Reading, clues: Sequence[Clue]) -> list[Reported]:
+        if source is None or reading.is_broken or not clues:
+            return []
+        from lintrain.names.undefined import name_findings
+
+        return list(name_findings(source, clues))
+
+    def _looked_for(self, selected: frozenset[str], reading: Reading, looked_at_names: bool) -> LookedFor:
+        """Which rules have had their say on a file: only of those can a suppression be called unused."""
+        silent = {crash.rule for crash in reading.crashes} | {
+            rule.name for rule in self.request.rules if not rule.reads_text
+        }
+        if reading.is_exhausted:
+            silent.update(rule.name for rule in self.request.rules)
+        if not looked_at_names:
+            silent.add(UNDEFINED_NAME.name)
+        known = frozenset(self.request.selection.known)
+        everything = selected == known and looked_at_names and not reading.is_exhausted and not reading.crashes
+        return LookedFor(selected - silent, everything, known)
+
+
+def _ordered(reported: Sequence[Reported]) -> tuple[Reported, ...]:
+    """By line, column and rule, each claim once."""
+    once = {(one.finding.rule, one.finding.place, one.finding.message): one for one in reversed(reported)}
+    return tuple(sorted(once.values(), key=lambda one: (one.finding.place, one.finding.rule, one.finding.message)))

@@ -1,0 +1,113 @@
+"""Which findings a run reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lintrain.builtin import BUILTINS
+from lintrain.rulebook import RuleFile
+from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.discovery import Excludes
+
+ALL = "ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One round of choosing: the selectors to begin with (None: go on from what is chosen), to add, and to take away.
+
+    `per_file` takes some away for the files of a pattern, which is relative to `root`; `named` is who asks.
+    """
+
+    named: str
+    root: str
+    select: Sequence[str] | None = None
+    extend: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    per_file: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The names in force; `known` maps every name to its stage, `per_file` takes some away for files of a pattern."""
+
+    names: frozenset[str]
+    known: Mapping[str, str]
+    per_file: tuple[tuple[Excludes, frozenset[str]], ...] = ()
+
+    def of(self, path: str) -> frozenset[str]:
+        """The names in force for one file."""
+        return self.names.difference(*(names for pattern, names in self.per_file if pattern.leave_out_within(path)))
+
+
+def known_names(rules: Iterable[RuleFile]) -> dict[str, str]:
+    """Every name that can be selected, with its stage."""
+    return {rule.name: rule.stage for rule in rules} | {name: found.stage for name, found in BUILTINS.items()}
+
+
+def configured(settings: Settings) -> Choice:
+    """What the project's configuration chooses."""
+    return Choice(
+        str(settings.file),
+        str(settings.root),
+        settings.select,
+        settings.extend_select,
+        settings.ignore,
+        settings.per_file_ignores,
+    )
+
+
+def choose(known: Mapping[str, str], configuration: Choice, command: Choice) -> Selection:
+    """The names that both select, the command line having the last word; raises UsageError for an unknown selector."""
+    names = _apply(_apply(set(), configuration, known), command, known)
+    ignored = _expand_all(command, command.ignore, known)
+    if command.select is None:
+        ignored |= _expand_all(configuration, configuration.ignore, known)
+    names |= {name for name, found in BUILTINS.items() if found.is_unconditional} - ignored
+    per_file = tuple(
+        (Excludes((pattern,), choice.root), frozenset(_expand_all(choice, selectors, known)))
+        for choice in (configuration, command)
+        for pattern, selectors in choice.per_file.items()
+    )
+    return Selection(frozenset(names), known, per_file)
+
+
+def _apply(chosen: set[str], choice: Choice, known: Mapping[str, str]) -> set[str]:
+    """The names after one round: a rule's own name is stronger than its stage, and a stage than ALL."""
+    names = set(chosen) if choice.select is None else set[str]()
+    for breadth in (ALL, "stage", "name"):
+        added = [*(choice.select or ()), *choice.extend]
+        names |= _expand_all(choice, _of_breadth(breadth, added, known), known)
+        names -= _expand_all(choice, _of_breadth(breadth, choice.ignore, known), known)
+    return names
+
+
+def _of_breadth(breadth: str, selectors: Iterable[str], known: Mapping[str, str]) -> list[str]:
+    stages = set(known.values())
+    breadths = {
+        selector: ALL if selector == ALL else "stage" if selector in stages else "name" for selector in selectors
+    }
+    return [selector for selector, its in breadths.items() if its == breadth]
+
+
+def _expand_all(choice: Choice, selectors: Iterable[str], known: Mapping[str, str]) -> set[str]:
+    return {name for selector in selectors for name in _expand(choice, selector, known)}
+
+
+def _expand(choice: Choice, selector: str, known: Mapping[str, str]) -> list[str]:
+    """The names that a selector stands for."""
+    names = [name for name, stage in known.items() if selector in (ALL, name, stage)]
+    if not names:
+        near = nearest(selector, [*known, *known.values(), ALL])
+        hint = f"nearest: `{near}`" if near else "`lintrain rules` lists them"
+        raise UsageError(f"{choice.named}: no rule or stage `{selector}`; {hint}")
+    return names
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is written most like this one, or None where none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower().replace("_", "-"), list(dict.fromkeys(known)), n=1, cutoff=0.5)
+    return near[0] if near else None

@@ -1,0 +1,76 @@
+"""What the author of a file silenced, and which of those comments silence nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lintrain.builtin import UNUSED_SUPPRESSION
+from lintrain.check.outcome import Reported
+from lintrain.check.selection import nearest
+from lintrain.core.finding import Finding
+from lintrain.source.suppression import Suppression
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The findings that are left, how many were silenced, and the comments that silenced nothing."""
+
+    kept: tuple[Reported, ...]
+    silenced: int
+    unused: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookedFor:
+    """The rules that a run has decided for a file, whether those are all that it can, and all the known ones."""
+
+    decided: frozenset[str]
+    everything: bool
+    known: frozenset[str]
+
+
+def apply_suppressions(
+    reported: Sequence[Reported], suppressions: Sequence[Suppression], looked_for: LookedFor
+) -> Heard:
+    """Leave out what the comments silence; a comment is only called unused when its rule was looked for."""
+    used: set[tuple[Suppression, str]] = set()
+    kept: list[Reported] = []
+    for one in reported:
+        covering = [comment for comment in suppressions if comment.covers(one.finding.rule, one.finding.place)]
+        used.update((comment, one.finding.rule) for comment in covering)
+        if not covering:
+            kept.append(one)
+    unused = [
+        finding
+        for comment in suppressions
+        for finding in _complaints(comment, {rule for by, rule in used if by == comment}, looked_for)
+    ]
+    heard = [finding for finding in unused if not _is_silenced(finding, suppressions)]
+    return Heard(tuple(kept), len(reported) - len(kept), tuple(heard))
+
+
+def _is_silenced(finding: Finding, suppressions: Sequence[Suppression]) -> bool:
+    """Whether a comment asks for silence about unused comments; it must name them: `ignore` alone would hide itself."""
+    return any(
+        finding.rule in comment.rules and comment.covers(finding.rule, finding.place) for comment in suppressions
+    )
+
+
+def _complaints(comment: Suppression, used: set[str], looked_for: LookedFor) -> Iterator[Finding]:
+    if comment.flaw:
+        yield _unused(comment, comment.flaw, "write `# lintrain: ignore[rule] -- reason`")
+    elif not comment.rules and not used and looked_for.everything:
+        yield _unused(comment, "nothing is suppressed by this comment", "take the comment out")
+    for rule in () if comment.flaw else comment.rules:
+        if rule not in looked_for.known:
+            near = nearest(rule, looked_for.known)
+            yield _unused(
+                comment, f"no rule is called `{rule}`", f"write `{near}`" if near else "`lintrain rules` lists them"
+            )
+        elif rule in looked_for.decided and rule not in used and rule != UNUSED_SUPPRESSION.name:
+            yield _unused(comment, f"no `{rule}` is found here to suppress", f"take `{rule}` out of the comment")
+
+
+def _unused(comment: Suppression, message: str, cure: str) -> Finding:
+    return Finding(UNUSED_SUPPRESSION.name, UNUSED_SUPPRESSION.level, comment.place, message, help=cure)

@@ -1,0 +1,116 @@
+"""What `lintrain check` does with its options."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lintrain.check.outcome import Outcome
+from lintrain.check.run import Request, Run
+from lintrain.cli._options import CheckOptions, files_of, read_stdin, selection_of, settings_of
+from lintrain.cli._output import Refusal, say, write_report
+from lintrain.report.look import Look, look_of
+from lintrain.report.summary import count, statistics, summary
+from lintrain.rulebook import RuleFileError, load_rules
+from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.discovery import MissingPathError
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.versions import TargetVersions
+
+CLEAN, FOUND, FAILED = 0, 1, 2
+
+
+def check(options: CheckOptions) -> int:
+    """Carry out the command and give its exit code; raises Refusal."""
+    # Trees and findings hold few cycles: in a run of seconds, collecting costs more than it frees.
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        return _check(options)
+    except (UsageError, MissingPathError, RuleFileError) as error:
+        raise Refusal(str(error)) from error
+
+
+def _check(options: CheckOptions) -> int:
+    started = time.perf_counter()
+    if options.statistics and options.output_format == "json":
+        raise UsageError("--statistics is for people; the json report has the counts in `summary.rules`")
+    settings = settings_of(options)
+    rules = load_rules()
+    selection = selection_of(options, settings, rules)
+    if options.show_settings:
+        from lintrain.report.settings_text import settings_text
+
+        write_report(settings_text(settings, selection))
+        return CLEAN
+    files = files_of(options, settings)
+    if options.show_files:
+        write_report("".join(f"{file}\n" for file in files))
+        return CLEAN
+    if not files:
+        say(f"lintrain: no Python files or notebooks in {', '.join(f'`{path}`' for path in options.searched)}")
+    stdin = read_stdin() if options.reads_stdin else None
+    outcome = Run(Request(files, rules, selection, lambda: find_targets(settings), stdin)).check()
+    write_report(_report(options, settings, outcome), options.output_file)
+    _remark(options, outcome, time.perf_counter() - started)
+    if outcome.crashes:
+        return FAILED
+    return FOUND if outcome.reported and not options.exit_zero else CLEAN
+
+
+def find_targets(settings: Settings) -> TargetVersions:
+    """The versions of the libraries that the scripts are written for."""
+    try:
+        from lintrain.knowledge.versions import find_versions
+    except ModuleNotFoundError:
+        return {}
+
+    return find_versions(settings.root, settings.target_versions)
+
+
+def _report(options: CheckOptions, settings: Settings, outcome: Outcome) -> str:
+    look = Look() if options.output_file else look_of(sys.stdout)
+    is_for_person = sys.stdout.isatty() and not options.output_file
+    match settings.output_format or ("full" if is_for_person else "concise"):
+        case "json":
+            from lintrain.report.document import as_json, check_report
+
+            return as_json(check_report(outcome, outcome.sources.get)) + "\n"
+        case _ if options.statistics:
+            blocks, between = statistics(outcome.reported, look), "\n"
+        case "full":
+            from lintrain.report.full import full
+
+            blocks, between = full(outcome.reported, outcome.sources.get, look), "\n\n"
+        case _:
+            from lintrain.report.concise import concise
+
+            blocks, between = concise(outcome.reported, outcome.sources.get, look), "\n"
+    body = between.join(blocks)
+    closing = "" if options.quiet or not outcome.files else f"{summary(outcome.reported, len(outcome.files))}\n"
+    return (f"{body}\n{between[1:] if closing else ''}" if body else "") + closing
+
+
+def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:
+    """Say on stderr what is no finding: failures of lintrain always, the rest as the options ask."""
+    for crash in outcome.crashes:
+        say(f"lintrain: `{crash.rule}` failed on {crash.path}: {crash.error}; this is a fault of lintrain")
+    if not options.quiet:
+        for note in outcome.notes:
+            say(f"lintrain: {note}")
+    if options.verbose:
+        for line in _details(outcome, seconds):
+            say(line)
+
+
+def _details(outcome: Outcome, seconds: float) -> Iterator[str]:
+    for file in outcome.files:
+        if file.is_exhausted:
+            yield f"{file.path}: too much to follow within the budget of one file, so the rules said nothing of it"
+        if file.suppressed:
+            yield f"{file.path}: {count(file.suppressed, 'finding')} suppressed"
+    yield f"read {count(len(outcome.files), 'file')} in {seconds:.2f} s"

@@ -1,0 +1,31 @@
+"""The group of commands; a command's file is imported when it is called, so none pays for another."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from lintrain import __version__
+
+
+class CommandFolder(click.Group):
+    """The commands that lie beside this file: `check.py` defines the `command` that is called `check`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the name that click calls it by
+        """The names of the commands."""
+        return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command, imported now."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = import_module(f"lintrain.cli.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=CommandFolder, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="lintrain %(version)s")
+def group() -> None:
+    """Find mistakes in machine-learning training scripts before the run does."""

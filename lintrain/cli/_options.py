@@ -1,0 +1,160 @@
+"""The options of `lintrain check`, and the settings and files that they come to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lintrain.check.selection import Choice, Selection, choose, configured, known_names
+from lintrain.rulebook import RuleFile
+from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.discovery import Discovery, Excludes
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """The command line of `lintrain check`, as click reads it."""
+
+    paths: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: tuple[str, ...] = ()
+    output_format: str | None = None
+    output_file: Path | None = None
+    statistics: bool = False
+    exclude: tuple[str, ...] = ()
+    extend_exclude: tuple[str, ...] = ()
+    force_exclude: bool | None = None
+    respect_gitignore: bool | None = None
+    targets: tuple[str, ...] = ()
+    config: Path | None = None
+    isolated: bool = False
+    stdin_filename: str | None = None
+    exit_zero: bool = False
+    show_files: bool = False
+    show_settings: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def reads_stdin(self) -> bool:
+        """Whether the code comes through standard input."""
+        return STDIN in self.paths
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The files and folders to look in: the working folder where none is named."""
+        return self.paths or (".",)
+
+
+def settings_of(options: CheckOptions) -> Settings:
+    """The project's settings with what the command line says on top; raises UsageError."""
+    settings = _configured_settings(options)
+    here = str(settings.root)
+    exclude = tuple(_below(pattern, here) for pattern in split(options.exclude))
+    return replace(
+        settings,
+        exclude=exclude or settings.exclude,
+        extend_exclude=(
+            *settings.extend_exclude,
+            *(_below(pattern, here) for pattern in split(options.extend_exclude)),
+        ),
+        force_exclude=settings.force_exclude if options.force_exclude is None else options.force_exclude,
+        respect_gitignore=settings.respect_gitignore
+        if options.respect_gitignore is None
+        else options.respect_gitignore,
+        output_format=options.output_format or settings.output_format,
+        target_versions={**settings.target_versions, **_targets(options.targets)},
+    )
+
+
+def _configured_settings(options: CheckOptions) -> Settings:
+    if options.isolated and options.config:
+        raise UsageError("--isolated reads no configuration file, --config names one")
+    if options.isolated:
+        return Settings(root=Path.cwd())
+    from lintrain.settings.loading import load_settings
+
+    named = [options.stdin_filename or "."] if options.reads_stdin else options.searched
+    return load_settings(named, options.config)
+
+
+def selection_of(options: CheckOptions, settings: Settings, rules: Sequence[RuleFile]) -> Selection:
+    """The rules that settings and command line choose; raises UsageError."""
+    command = Choice(
+        "the command line",
+        str(Path.cwd()),
+        list(split(options.select)) or None,
+        list(split(options.extend_select)),
+        list(split(options.ignore)),
+        _per_file(options.per_file_ignores),
+    )
+    return choose(known_names(rules), configured(settings), command)
+
+
+def files_of(options: CheckOptions, settings: Settings) -> list[str]:
+    """The files to read; raises UsageError and MissingPathError."""
+    excludes = Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
+    if not options.reads_stdin:
+        return Discovery(excludes, settings.respect_gitignore, settings.force_exclude).find(options.searched)
+    if len(options.paths) > 1:
+        raise UsageError("`-` reads standard input alone, without other paths")
+    name = options.stdin_filename or STDIN
+    return [] if settings.force_exclude and excludes.leave_out_within(name) else [name]
+
+
+def split(given: Iterable[str]) -> Iterator[str]:
+    """The parts of options that may be repeated and may hold several parts between commas."""
+    for text in given:
+        yield from (part.strip() for part in text.split(",") if part.strip())
+
+
+def _below(pattern: str, root: str) -> str:
+    """A pattern of the command line, which is relative to the working folder, as one relative to the root."""
+    if "/" not in pattern.rstrip("/"):
+        return pattern
+    return os.path.relpath(pattern, root).replace(os.sep, "/")
+
+
+def _per_file(given: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    ignores: dict[str, list[str]] = {}
+    for text in given:
+        pattern, colon, names = text.rpartition(":")
+        if not colon or not pattern or not names.strip():
+            raise UsageError(f"--per-file-ignores {text}: write it as `PATTERN:NAME,NAME`")
+        ignores.setdefault(pattern, []).extend(split([names]))
+    return ignores
+
+
+def _targets(given: Iterable[str]) -> dict[str, str]:
+    """Package and version of every `--target`."""
+    targets: dict[str, str] = {}
+    for text in split(given):
+        package, equals, version = text.replace("==", "=").partition("=")
+        if not is_version(version.strip()):
+            what = f"`{version}` is not a version" if equals else "no version"
+            raise UsageError(f"--target {text}: {what}; write it as `transformers=4.57.6`")
+        targets[package.strip()] = version.strip()
+    return targets
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a version of a Python package."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def read_stdin() -> bytes:
+    """What comes through standard input."""
+    return sys.stdin.buffer.read()

@@ -1,0 +1,50 @@
+"""Writing to the terminal, to pipes that may be closed, and to files."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+
+class Refusal(click.ClickException):
+    """Something that was asked for and cannot be done: one line per problem on stderr, exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: object = None) -> None:  # noqa: ARG002 - the signature that click calls
+        """Write the problems to stderr."""
+        for line in self.message.splitlines():
+            say(f"lintrain: {line}")
+
+
+def say(line: str) -> None:
+    """Write a line for the person, beside the report."""
+    _write(sys.stderr, line + "\n")
+
+
+def write_report(text: str, file: Path | None = None) -> None:
+    """Write a report to stdout, or to a file; raises Refusal where the file cannot be written."""
+    if file is None:
+        _write(sys.stdout, text)
+        return
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write and flush; a reader that has gone (`| head`) is no error of ours, and the exit code stays true."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

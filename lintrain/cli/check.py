@@ -1,0 +1,56 @@
+"""`lintrain check`: read scripts and say what is wrong with them, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+FORMATS = ("full", "concise", "json")
+
+EXIT_CODES = """\b
+Exit codes:
+  0  nothing was found
+  1  there are findings, of whatever level
+  2  the command or the configuration cannot be carried out, a named file does not exist, or lintrain itself failed"""
+
+
+def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(name, multiple=True, metavar="NAMES", help=text)
+
+
+@click.command(epilog=EXIT_CODES)
+@click.argument("paths", nargs=-1)
+@_listed("--select", "Only these: rule names, stages or ALL, separated by commas.")
+@_listed("--extend-select", "These too, on top of what is selected.")
+@_listed("--ignore", "Not these.")
+@click.option("--per-file-ignores", multiple=True, metavar="PATTERN:NAMES", help="Not these, in files of the pattern.")
+@click.option("--output-format", type=click.Choice(FORMATS), help="full on a terminal, concise elsewhere.")
+@click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
+@click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
+@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out of folders, and nothing else.")
+@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out too.")
+@click.option("--force-exclude/--no-force-exclude", default=None, help="Leave them out even when they are named.")
+@click.option("--respect-gitignore/--no-respect-gitignore", default=None, help="Leave out what git ignores (default).")
+@click.option(
+    "--target", "targets", multiple=True, metavar="PACKAGE=VERSION", help="The version that scripts run with."
+)
+@click.option("--config", type=click.Path(path_type=Path), help="Read this configuration file.")
+@click.option("--isolated", is_flag=True, help="Read no configuration file.")
+@click.option("--stdin-filename", metavar="NAME", help="The name of what comes through stdin (PATHS is `-`).")
+@click.option("--exit-zero", is_flag=True, help="Leave with 0 even when there are findings.")
+@click.option("--show-files", is_flag=True, help="List the files that would be read.")
+@click.option("--show-settings", is_flag=True, help="Show the settings that would be used.")
+@click.option("-q", "--quiet", is_flag=True, help="Findings only, no summary.")
+@click.option("-v", "--verbose", is_flag=True, help="Also say what was not read, and how long it took.")
+def command(**given: Any) -> int:  # Any: click hands over what the options above declare, CheckOptions types it
+    """Read scripts, notebooks and folders of them (default: this folder), and report their mistakes.
+
+    Nothing is run or imported. A finding is silenced with `# lintrain: ignore[rule] -- reason` on its line.
+    """
+    from lintrain.cli._check import check
+    from lintrain.cli._options import CheckOptions
+
+    return check(CheckOptions(**given))

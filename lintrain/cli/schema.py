@@ -1,0 +1,16 @@
+"""`lintrain schema`: what the reports for programs look like."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+def command() -> None:
+    """Print the JSON schema of `lintrain check --output-format json`."""
+    import json
+
+    from lintrain.cli._output import write_report
+    from lintrain.report.schema import check_report_schema
+
+    write_report(json.dumps(check_report_schema(), indent=2) + "\n")

@@ -1,0 +1,1 @@
+"""Names that do not exist, found by ruff, which runs beside us on the same files."""

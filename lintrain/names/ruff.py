@@ -1,0 +1,144 @@
+"""Ruff at work beside us: started before our own reading, asked for its clues afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import TypedDict, cast
+
+NAME_CODES = ("F821", "F823")
+COMPILER_CODES = ("F701", "F702", "F704", "F706", "F707")
+"""`break`, `continue`, `yield`, `return` and `except` where Python's compiler, not its parser, refuses them."""
+
+BATCH = 30_000
+"""Characters of file names given to one process: the shortest limit of the systems that we run on (Windows)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """What ruff says of one place; in a notebook `line` counts within the cell."""
+
+    code: str
+    message: str
+    cell: int | None
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(slots=True)
+class NameSearch:
+    """Processes of ruff that are at work; `problem` says in one line why there is none, or what went wrong."""
+
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+    readers: list[Thread] = field(default_factory=list[Thread])
+    outputs: list[bytes] = field(default_factory=list[bytes])
+    problem: str = ""
+
+    def collect(self) -> dict[str, list[Clue]]:
+        """Wait for the end and give the clues by absolute path."""
+        for reader in self.readers:
+            reader.join()
+        clues: dict[str, list[Clue]] = {}
+        for output in self.outputs:
+            for path, clue in _read_clues(output):
+                clues.setdefault(path, []).append(clue)
+        return clues
+
+    def stop(self) -> None:
+        """End the processes of a run that was interrupted."""
+        for process in self.processes:
+            process.kill()
+
+
+def start_search(paths: Sequence[str], stdin: bytes | None = None) -> NameSearch:
+    """Set ruff to work on files, or on what came through stdin under the name `paths[0]`."""
+    search = NameSearch()
+    if not paths:
+        return search
+    program = find_ruff()
+    if program is None:
+        search.problem = "ruff is not installed, so undefined names are not looked for; `pip install ruff` brings it"
+        return search
+    codes = ",".join((*NAME_CODES, *COMPILER_CODES))
+    command = [program, "check", "--isolated", "--no-cache", "--quiet", "--select", codes, "--output-format", "json"]
+    if stdin is not None:
+        _launch(search, [*command, "--stdin-filename", paths[0], "-"], stdin)
+        return search
+    for batch in _batches(paths):
+        _launch(search, [*command, "--", *batch], None)
+    return search
+
+
+def _launch(search: NameSearch, command: list[str], stdin: bytes | None) -> None:
+    given = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+    try:
+        process = subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        search.problem = f"ruff could not be started ({error}), so undefined names are not looked for"
+        return
+    search.processes.append(process)
+    reader = Thread(target=_drain, args=(search, process, stdin), daemon=True)
+    reader.start()
+    search.readers.append(reader)
+
+
+def _drain(search: NameSearch, process: subprocess.Popen[bytes], stdin: bytes | None) -> None:
+    output, errors = process.communicate(stdin)
+    if process.returncode in (0, 1):
+        search.outputs.append(output)
+    else:
+        last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        search.problem = f"ruff failed ({last[0]}), so undefined names are not looked for"
+
+
+def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    for path in paths:
+        if batch and sum(map(len, batch)) + len(path) > BATCH:
+            yield batch
+            batch = []
+        batch.append(path)
+    yield batch
+
+
+def find_ruff() -> str | None:
+    """The ruff that belongs to this Python, else the one on the search path, or None."""
+    name = "ruff.exe" if os.name == "nt" else "ruff"
+    beside = Path(sys.executable).parent / name
+    if beside.is_file():
+        return str(beside)
+    import shutil
+
+    return shutil.which(name)
+
+
+class _Point(TypedDict):
+    row: int
+    column: int
+
+
+class _Message(TypedDict):
+    code: str | None
+    message: str
+    filename: str
+    cell: int | None
+    location: _Point
+    end_location: _Point
+
+
+def _read_clues(output: bytes) -> Iterator[tuple[str, Clue]]:
+    for message in cast(list[_Message], json.loads(output or b"[]")):
+        code, start, end = message["code"], message["location"], message["end_location"]
+        if code in (*NAME_CODES, *COMPILER_CODES):
+            clue = Clue(
+                code, message["message"], message["cell"], start["row"], start["column"], end["row"], end["column"]
+            )
+            yield message["filename"], clue

@@ -1,0 +1,226 @@
+"""Which of ruff's clues are names that a run will stumble over, as findings."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME
+from lintrain.check.outcome import Reported
+from lintrain.core.finding import Finding
+from lintrain.core.fix import AddImport, Fix
+from lintrain.core.place import Place
+from lintrain.names.ruff import COMPILER_CODES, Clue
+from lintrain.source.source import Source
+
+SURROUNDINGS = frozenset(
+    ("display", "get_ipython", "In", "Out", "exit", "quit", "dbutils", "spark", "sc", "reveal_type")
+)
+"""Names that notebooks, shells and hosted platforms bring along."""
+
+MAKES_NAMES = re.compile(r"\b(?:exec|globals|locals|vars|builtins|__builtins__)\b")
+MAGIC_MAKES_NAMES = re.compile(r"\s*%+\s*(?:run|load|pylab|store|cython|cell_magic|reload_ext\s+autoreload_names|R)\b")
+
+MODULES = frozenset(
+    (
+        "accelerate",
+        "collections",
+        "copy",
+        "datasets",
+        "evaluate",
+        "functools",
+        "itertools",
+        "json",
+        "logging",
+        "math",
+        "os",
+        "peft",
+        "pickle",
+        "random",
+        "re",
+        "shutil",
+        "sys",
+        "time",
+        "torch",
+        "transformers",
+        "trl",
+        "warnings",
+    )
+)
+
+LIBRARY_NAMES: Mapping[str, str] = {
+    "load_dataset": "datasets",
+    "load_from_disk": "datasets",
+    "Dataset": "datasets",
+    "DatasetDict": "datasets",
+    "Trainer": "transformers",
+    "TrainingArguments": "transformers",
+    "Seq2SeqTrainer": "transformers",
+    "Seq2SeqTrainingArguments": "transformers",
+    "AutoConfig": "transformers",
+    "AutoTokenizer": "transformers",
+    "AutoModel": "transformers",
+    "AutoModelForCausalLM": "transformers",
+    "AutoModelForSeq2SeqLM": "transformers",
+    "AutoModelForSequenceClassification": "transformers",
+    "AutoModelForTokenClassification": "transformers",
+    "DataCollatorWithPadding": "transformers",
+    "DataCollatorForLanguageModeling": "transformers",
+    "get_scheduler": "transformers",
+    "set_seed": "transformers",
+    "Accelerator": "accelerate",
+    "DataLoader": "torch.utils.data",
+    "Path": "pathlib",
+}
+
+
+WHY = "the run ends with NameError when it gets here"
+LOCAL_WHY = "the run ends with UnboundLocalError when it gets here"
+COMPILER_WHY = "Python refuses to run a file with this in it"
+
+
+def name_findings(source: Source, clues: Sequence[Clue]) -> Iterator[Reported]:
+    """The findings among ruff's clues on one source; what may come from elsewhere is left out."""
+    surroundings = _Surroundings(source)
+    for clue in clues:
+        place = _place(source, clue)
+        if clue.code in COMPILER_CODES:
+            message = clue.message[:1].lower() + clue.message[1:]
+            yield Reported(Finding(SYNTAX_ERROR.name, SYNTAX_ERROR.level, place, message, COMPILER_WHY))
+        elif not surroundings.may_define(source.code(place), place):
+            yield _undefined(source, clue, place, surroundings)
+
+
+def _place(source: Source, clue: Clue) -> Place:
+    """The clue's place in the text; ruff counts the lines of a notebook within the cell."""
+    cells = source.notebook.cells if source.notebook else ()
+    above = next((cell.first_line - 1 for cell in cells if cell.number == clue.cell), 0)
+    return Place(source.path, above + clue.line, clue.column, above + clue.end_line, clue.end_column)
+
+
+def _undefined(source: Source, clue: Clue, place: Place, surroundings: _Surroundings) -> Reported:
+    name = source.code(place)
+    bound = surroundings.bindings.get(name)
+    if clue.code == "F823":
+        message, why = f"`{name}` is local to this function and used before it is set", LOCAL_WHY
+    elif bound and bound > place.line:
+        message, why = f"`{name}` is used before line {bound} defines it", WHY
+    elif bound:
+        message, why = f"`{name}` no longer exists here", WHY
+    else:
+        message, why = f"`{name}` is never defined or imported", WHY
+    fix = None if bound else _import_of(source, name, place)
+    cure = "" if fix or bound else _nearest(name, surroundings)
+    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, place, message, why, cure), fix)
+
+
+def _nearest(name: str, surroundings: _Surroundings) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, surroundings.bindings, n=1, cutoff=0.75)
+    return f"the nearest name in this file is `{near[0]}`" if near else ""
+
+
+def _import_of(source: Source, name: str, place: Place) -> Fix | None:
+    """The import that brings a well-known name in; safe when the file imports from that library already."""
+    is_module = source.lines[place.end_line - 1][place.end_column - 1 :].startswith(".")
+    if name in MODULES and is_module:
+        return Fix.of(f"add `import {name}`", AddImport(name), safe=name in sys.stdlib_module_names)
+    if name in LIBRARY_NAMES and not is_module:
+        module = LIBRARY_NAMES[name]
+        return Fix.of(f"add `from {module} import {name}`", AddImport(module, name), safe=_imports(source, module))
+    return None
+
+
+def _imports(source: Source, module: str) -> bool:
+    return any(isinstance(node, ast.ImportFrom) and node.module == module for node in source.tree.body)
+
+
+@dataclass(eq=False)
+class _Surroundings:
+    """What a source says about names that ruff cannot see being made."""
+
+    source: Source
+
+    def may_define(self, name: str, place: Place) -> bool:
+        """Whether the name may exist when the code runs, or the place is never evaluated."""
+        if not name.isidentifier() or name in SURROUNDINGS or set(name) <= set("_0123456789"):
+            return True
+        if self.makes_names or any(span.holds(place) for span in self.unevaluated):
+            return True
+        return self.source.notebook is not None and (name in self.bindings or name in self.magic_words)
+
+    @cached_property
+    def makes_names(self) -> bool:
+        """Whether the code, or a magic, defines names by their text."""
+        notebook = self.source.notebook
+        magics = notebook.masked.values() if notebook else ()
+        return bool(MAKES_NAMES.search(self.source.text)) or any(MAGIC_MAKES_NAMES.match(line) for line in magics)
+
+    @cached_property
+    def magic_words(self) -> set[str]:
+        """The words of the notebook's masked lines: `%%capture out` defines `out`."""
+        notebook = self.source.notebook
+        return set(re.findall(r"\w+", "\n".join(notebook.masked.values()))) if notebook else set()
+
+    @cached_property
+    def bindings(self) -> Mapping[str, int]:
+        """The names that the module itself defines, each with the first line that does."""
+        lines: dict[str, int] = {}
+        for node in _module_level(self.source.tree):
+            for name in _bound_names(node):
+                lines.setdefault(name, getattr(node, "lineno", 1))
+        return lines
+
+    @cached_property
+    def unevaluated(self) -> list[Place]:
+        """The annotations and strings that Python never evaluates, though ruff reads names in them."""
+        return [self.source.place(node) for node in _unevaluated(self.source.tree)]
+
+
+def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of a module in their order, without what stands inside its functions and classes."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.alias():
+            yield node.asname or node.name.split(".")[0]
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case _:
+            pass
+
+
+def _unevaluated(tree: ast.Module) -> Iterator[ast.expr]:
+    postponed = any(isinstance(node, ast.ImportFrom) and _postpones(node) for node in tree.body)
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield from (inner.annotation for inner in ast.walk(node) if isinstance(inner, ast.AnnAssign))
+                if postponed and node.returns:
+                    yield node.returns
+            case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation) if postponed:
+                yield annotation
+            case ast.Constant(value=str()):
+                yield node
+            case _:
+                pass
+
+
+def _postpones(node: ast.ImportFrom) -> bool:
+    return node.module == "__future__" and any(alias.name == "annotations" for alias in node.names)

@@ -1,0 +1,75 @@
+"""The report for a person at a terminal: every finding with its code, its reasons, its cure and its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lintrain.check.outcome import Reported
+from lintrain.core.finding import Finding
+from lintrain.core.fix import Fix
+from lintrain.core.place import Place
+from lintrain.report.columns import columns, printable, wrap
+from lintrain.report.frame import FindSource, frame, gutter_of
+from lintrain.report.look import Look
+
+
+def full(reported: Iterable[Reported], find_source: FindSource, look: Look) -> Iterator[str]:
+    """The blocks of a full report; why a mistake hurts is said once, at the first finding that it explains."""
+    explained: set[str] = set()
+    for one in reported:
+        yield "\n".join(full_finding(one, find_source, look, with_why=one.finding.why not in explained))
+        explained.add(one.finding.why)
+
+
+def full_finding(one: Reported, find_source: FindSource, look: Look, *, with_why: bool = True) -> Iterator[str]:
+    """The lines of one finding."""
+    yield from _header(one.finding, find_source, look)
+    yield from frame(one.finding, find_source, look)
+    indent = gutter_of(one.finding, find_source) + 1
+    if one.finding.why and with_why:
+        yield from _remark("why", one.finding.why, indent, look)
+    cure = cure_of(one)
+    if cure:
+        yield from _remark("fix", cure, indent, look)
+    if one.verdict:
+        ruling = look.ruling(one.verdict.ruling)
+        yield from _remark("probe", f"{ruling} {look.dot} {one.verdict.reason}", indent, look)
+
+
+def place_of(place: Place, find_source: FindSource) -> str:
+    """A place as people and editors write it: `path:line:column`, in a notebook `path:cell 2:line:column`."""
+    source = find_source(place.path)
+    if source is None:
+        return str(place)
+    location = source.locate(place)
+    cell = f"cell {location.cell}:" if location.cell is not None else ""
+    return f"{place.path}:{cell}{location.line}:{location.column}"
+
+
+def cure_of(one: Reported) -> str:
+    """What mends a finding, and which option writes it; empty where nothing is known to."""
+    if one.fix is None:
+        return one.finding.help
+    return f"{one.finding.help or one.fix.title} ({_option(one.fix)} writes it)"
+
+
+def _option(fix: Fix) -> str:
+    return "`--fix`" if fix.safe else "`--fix --unsafe-fixes`"
+
+
+def _header(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str]:
+    where = place_of(finding.place, find_source)
+    plain = f"{where}: {finding.level}[{finding.rule}] "
+    level = look.level(finding.level, f"{finding.level}[{finding.rule}]")
+    first, *rest = wrap(printable(finding.message), columns(plain), 4, look.width)
+    yield f"{look.paint(where, bold=True)}: {level} {look.code(first)}"
+    for line in rest:
+        yield " " * 4 + look.code(line)
+
+
+def _remark(label: str, text: str, indent: int, look: Look) -> Iterator[str]:
+    start = indent + len(label) + 4
+    first, *rest = wrap(text, start, start, look.width)
+    yield f"{' ' * indent}{look.paint('=', 'blue', bold=True)} {look.paint(label, bold=True)}: {look.code(first)}"
+    for line in rest:
+        yield " " * start + look.code(line)

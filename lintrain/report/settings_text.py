@@ -1,0 +1,30 @@
+"""The settings in force, as the lines that a project would write."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+from lintrain.check.selection import Selection
+from lintrain.settings.settings import Settings
+
+
+def settings_text(settings: Settings, selection: Selection) -> str:
+    """The settings as TOML, with the file that they come from and the rules that they come to."""
+    lines = [f"# from {settings.file}" if settings.file else "# no configuration file; these are the defaults"]
+    tables: list[str] = []
+    for field in fields(settings):
+        if field.name in ("root", "file"):
+            continue
+        key, value = field.name.replace("_", "-"), getattr(settings, field.name)
+        if isinstance(value, dict):
+            tables.extend(["", f"[{key}]", *(f"{_toml(name)} = {_toml(item)}" for name, item in value.items())])
+        elif value is not None:
+            lines.append(f"{key} = {_toml(value)}")
+    rules = "".join(f"\n#   {name}" for name in sorted(selection.names))
+    return "\n".join([*lines, *tables, "", f"# rules in force:{rules}", ""])
+
+
+def _toml(value: object) -> str:
+    """A value as TOML; its strings, lists and booleans are written as in JSON."""
+    return json.dumps(value, ensure_ascii=False)

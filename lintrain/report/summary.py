@@ -1,0 +1,43 @@
+"""The closing line of a report, and the counts by rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lintrain.check.outcome import Reported
+from lintrain.core.level import Level
+from lintrain.report.look import Look
+
+
+def summary(reported: Sequence[Reported], files: int) -> str:
+    """How many findings of which level, in how many files, and how many can be mended."""
+    if not reported:
+        return f"no findings in {count(files, 'file')}"
+    levels = Counter(one.finding.level for one in reported)
+    parts = [count(levels[level], level.value) for level in Level if levels[level]]
+    touched = len({one.finding.place.path for one in reported})
+    where = count(touched, "file") if touched == files else f"{touched} of {count(files, 'file')}"
+    return f"{count(len(reported), 'finding')} ({', '.join(parts)}) in {where}{_mendable(reported)}"
+
+
+def _mendable(reported: Sequence[Reported]) -> str:
+    safe = sum(1 for one in reported if one.fix and one.fix.safe)
+    unsafe = sum(1 for one in reported if one.fix and not one.fix.safe)
+    parts = [f"{safe} can be fixed safely with `--fix`"] if safe else []
+    if unsafe:
+        parts.append(f"{unsafe} {'more ' if safe else 'can be fixed '}with `--fix --unsafe-fixes`")
+    return "".join(f"; {part}" for part in parts)
+
+
+def statistics(reported: Sequence[Reported], look: Look) -> Iterator[str]:
+    """A line per rule: how often, which level, its name; the most frequent first."""
+    counts = Counter((one.finding.rule, one.finding.level) for one in reported)
+    digits = max((len(str(number)) for number in counts.values()), default=1)
+    for (rule, level), number in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{number:>{digits}}  {look.level(level, f'{level.value:<7}')}  {rule}"
+
+
+def count(number: int, thing: str) -> str:
+    """A number with its thing, in the plural where it is not one."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,1 @@
+"""What a project asks of lintrain: `[tool.lintrain]` in pyproject.toml, or a lintrain.toml."""

@@ -1,0 +1,100 @@
+"""Finding and reading the configuration of the files that a run was asked to read."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from lintrain.settings.settings import Settings, UsageError
+
+OWN_FILES = (".lintrain.toml", "lintrain.toml")
+PROJECT_FILE = "pyproject.toml"
+
+
+def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
+    """The settings for these paths: from `config`, else from the nearest configuration at or above their common folder.
+
+    Raises UsageError when the configuration cannot be read.
+    """
+    if config:
+        found = config.resolve()
+        if not found.is_file():
+            raise UsageError(f"{config}: no such configuration file")
+        table = _table_of(found)
+        if table is None:
+            raise UsageError(f"{config}: has no table `[tool.lintrain]`")
+        return _settings(found, table)
+    folder = _common_folder(paths)
+    for parent in (folder, *folder.parents):
+        for name in (*OWN_FILES, PROJECT_FILE):
+            table = _table_of(parent / name) if (parent / name).is_file() else None
+            if table is not None:
+                return _settings(parent / name, table)
+    return Settings(root=Path.cwd())
+
+
+def _common_folder(paths: Iterable[str]) -> Path:
+    resolved = [Path(path).resolve() for path in paths] or [Path.cwd()]
+    common = Path(os.path.commonpath(resolved))
+    return common if common.is_dir() else common.parent
+
+
+def _table_of(file: Path) -> Mapping[str, object] | None:
+    """The table of lintrain in a configuration file, or None where a pyproject.toml has none."""
+    text = _read(file)
+    if file.name == PROJECT_FILE and "lintrain" not in text:
+        return None
+    parsed = _parse(file, text)
+    if file.name in OWN_FILES:
+        return parsed
+    tool = parsed.get("tool")
+    table = cast(Mapping[str, object], tool).get("lintrain") if isinstance(tool, dict) else None
+    if table is None:
+        return None if file.name == PROJECT_FILE else parsed
+    if not isinstance(table, dict):
+        raise UsageError(f"{_shown(file)}: `tool.lintrain` must be a table, not `{table}`")
+    return cast(Mapping[str, object], table)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: not UTF-8") from error
+
+
+def _parse(file: Path, text: str) -> dict[str, object]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        raise UsageError(f"{_shown(file)}: not TOML: {message[:1].lower()}{message[1:]}") from error
+
+
+def _settings(file: Path, written: Mapping[str, object]) -> Settings:
+    from lintrain.settings.table import read_table
+
+    named = f"{_shown(file)} [tool.lintrain]" if file.name == PROJECT_FILE else _shown(file)
+    # The table has checked every type, which the checker of this code cannot see.
+    values = {name: cast(Any, _frozen(value)) for name, value in read_table(written, named).items()}
+    return Settings(root=file.parent, file=file, **values)
+
+
+def _frozen(value: object) -> object:
+    match value:
+        case list():
+            return tuple(cast(list[object], value))
+        case dict():
+            return {key: _frozen(item) for key, item in cast(dict[object, object], value).items()}
+        case _:
+            return value
+
+
+def _shown(file: Path) -> str:
+    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)

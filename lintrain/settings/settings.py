@@ -1,0 +1,34 @@
+"""The settings of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lintrain.source.discovery import DEFAULT_EXCLUDES
+
+
+class UsageError(Exception):
+    """Something that the user asked for and lintrain cannot do; the text says what and where, the run exits with 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to look for, where, and how to say it; patterns of paths are relative to `root`.
+
+    `file` is the configuration file that this was read from, or None.
+    """
+
+    root: Path
+    file: Path | None = None
+    select: tuple[str, ...] = ("ALL",)
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDES
+    extend_exclude: tuple[str, ...] = ()
+    respect_gitignore: bool = True
+    force_exclude: bool = False
+    output_format: str | None = None
+    target_versions: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,0 +1,76 @@
+"""The table that a project writes, validated; pydantic is imported only by runs that have one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Literal
+
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from lintrain.settings.settings import UsageError
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _version(text: str) -> str:
+    try:
+        Version(text)
+    except InvalidVersion as error:
+        raise ValueError(f"`{text}` is not a version") from error
+    return text
+
+
+class Table(BaseModel):
+    """The keys of `[tool.lintrain]`; None where the project leaves one out."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=_dashed)
+
+    select: list[str] | None = None
+    extend_select: list[str] | None = None
+    ignore: list[str] | None = None
+    per_file_ignores: dict[str, list[str]] | None = None
+    exclude: list[str] | None = None
+    extend_exclude: list[str] | None = None
+    respect_gitignore: bool | None = None
+    force_exclude: bool | None = None
+    output_format: Literal["full", "concise", "json"] | None = None
+    target_versions: dict[str, Annotated[str, AfterValidator(_version)]] | None = Field(default=None)
+
+
+KEYS = tuple(_dashed(name) for name in Table.model_fields)
+
+
+def read_table(written: Mapping[str, object], named: str) -> dict[str, object]:
+    """The settings that a table gives, by their field; raises UsageError, whose text starts with the table's name."""
+    try:
+        table = Table.model_validate(written)
+    except ValidationError as error:
+        problems = [f"{named}: {_describe(problem)}" for problem in error.errors()]
+        raise UsageError("\n".join(problems)) from error
+    return table.model_dump(exclude_none=True)
+
+
+def _describe(problem: ErrorDetails) -> str:
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        near = get_close_matches(key, KEYS, n=1, cutoff=0.5)
+        return f"unknown key `{key}`; " + (f"nearest: `{near[0]}`" if near else f"keys: {', '.join(KEYS)}")
+    reason = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    reason = reason.replace("should be a valid", "must be a").replace("should be", "must be")
+    value = "" if problem["type"] == "value_error" else f", not {_as_toml(problem['input'])}"
+    return f"`{key}`: {reason}{value}"
+
+
+def _as_toml(value: object) -> str:
+    match value:
+        case bool():
+            return f"`{str(value).lower()}`"
+        case str():
+            return f'`"{value}"`'
+        case _:
+            return f"`{value}`"

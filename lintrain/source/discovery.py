@@ -1,0 +1,157 @@
+"""The files that a run reads: named ones, and what lies in named folders."""
+
+# ruff: noqa: PTH100, PTH110, PTH112, PTH118, PTH119, PTH120, PTH109, PTH208
+# A walk makes thousands of paths, and a `Path` costs ten times a string.
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lintrain.source.gitignore import Ignores
+
+SUFFIXES = (".py", ".ipynb")
+
+DEFAULT_EXCLUDES = (
+    ".bzr",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".lintrain_cache",
+    ".mypy_cache",
+    ".nox",
+    ".pyenv",
+    ".pytest_cache",
+    ".pytype",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    ".venv",
+    ".vscode",
+    "__pycache__",
+    "__pypackages__",
+    "_build",
+    "build",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "venv",
+)
+
+
+class MissingPathError(Exception):
+    """A file or folder that was named and does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excludes:
+    """Patterns of paths to leave out: a name (`build`, `*_old.py`) anywhere, or a path from the root (`docs/*.py`)."""
+
+    patterns: tuple[str, ...] = DEFAULT_EXCLUDES
+    root: str = ""
+
+    def leave_out(self, path: str) -> bool:
+        """Whether a pattern names this file or folder itself."""
+        absolute = os.path.abspath(path)
+        name = os.path.basename(absolute)
+        below = absolute.removeprefix(self.root.rstrip(os.sep) + os.sep).replace(os.sep, "/")
+        return any(_matches(pattern.rstrip("/"), name, below, absolute) for pattern in self.patterns)
+
+    def leave_out_within(self, path: str) -> bool:
+        """Whether a pattern names this file or a folder around it, as far up as the root."""
+        current = os.path.abspath(path)
+        while current not in (self.root, os.path.dirname(current)):
+            if self.leave_out(current):
+                return True
+            current = os.path.dirname(current)
+        return False
+
+
+def _matches(pattern: str, name: str, below: str, absolute: str) -> bool:
+    if pattern in (name, below):
+        return True
+    if not any(sign in pattern for sign in "*?[/"):
+        return False
+    pattern = pattern.removeprefix("./")
+    return any(fnmatchcase(text, pattern) for text in (name, below, absolute.replace(os.sep, "/")))
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """How files are looked for."""
+
+    excludes: Excludes = field(default_factory=Excludes)
+    respect_gitignore: bool = True
+    force_exclude: bool = False
+
+    def find(self, paths: Iterable[str]) -> list[str]:
+        """The files to read, in order of their paths, each once; raises MissingPathError."""
+        given = list(paths)
+        _demand_existing(given)
+        found: dict[str, str] = {}
+        for path in given:
+            for file in self._files(path):
+                found.setdefault(os.path.realpath(file), _as_shown(file))
+        return sorted(found.values())
+
+    def _files(self, path: str) -> Iterator[str]:
+        if self.force_exclude and self.excludes.leave_out_within(path):
+            return
+        if not os.path.isdir(path):
+            yield path
+        elif self.respect_gitignore:
+            from lintrain.source.gitignore import Ignores
+
+            yield from self._walk(path, Ignores.above(path))
+        else:
+            yield from self._walk(path, None)
+
+    def _walk(self, folder: str, ignores: Ignores | None) -> Iterator[str]:
+        """The Python files below a folder; folders behind symbolic links are not entered, so there are no loops."""
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            return
+        if ignores:
+            ignores = ignores.within(folder, {entry.name for entry in entries})
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not is_folder and not (entry.name.endswith(SUFFIXES) and entry.is_file()):
+                continue
+            if self.excludes.leave_out(entry.path) or (ignores and ignores.leave_out(entry.path, is_folder)):
+                continue
+            if is_folder:
+                yield from self._walk(entry.path, ignores)
+            else:
+                yield entry.path
+
+
+def _demand_existing(paths: list[str]) -> None:
+    missing = [path for path in paths if not os.path.exists(path)]
+    if missing:
+        raise MissingPathError("\n".join(f"`{path}` does not exist{_nearest(path)}" for path in missing))
+
+
+def _nearest(path: str) -> str:
+    """The file beside a missing one that has nearly its name, as the tail of a message."""
+    from difflib import get_close_matches
+
+    folder, name = os.path.split(path)
+    try:
+        near = get_close_matches(name, os.listdir(folder or "."), n=1)
+    except OSError:
+        return ""
+    return f"; nearest: `{os.path.join(folder, near[0])}`" if near else ""
+
+
+def _as_shown(path: str) -> str:
+    """A path as reports show it: relative to the working folder when it lies below that."""
+    normal = os.path.normpath(path)
+    here = os.getcwd() + os.sep
+    return normal.removeprefix(here)

@@ -1,0 +1,77 @@
+"""Which paths a repository's .gitignore files leave out, nested ones included."""
+
+# ruff: noqa: PTH100, PTH110, PTH118, PTH120, PTH123
+# A walk makes thousands of paths, and a `Path` costs ten times a string.
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Ignores:
+    """The patterns in force in a folder, each file's with the folder that it lies in, outermost first."""
+
+    specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
+
+    @classmethod
+    def above(cls, folder: str) -> Ignores:
+        """The patterns that the folders around this one give it, from the root of its repository on.
+
+        There are none for a folder that git ignores itself: who names it wants it read.
+        """
+        folder = os.path.abspath(folder)
+        above = _folders_above(folder)
+        if not above:
+            return cls()
+        ignores = cls(_read(above[0], os.path.join(above[0], ".git", "info", "exclude")))
+        for parent in above:
+            if parent != folder:
+                ignores = ignores.within(parent, {".gitignore"})
+        return cls() if ignores.leave_out(folder, is_folder=True) else ignores
+
+    def within(self, folder: str, names: set[str]) -> Ignores:
+        """The patterns in force in a folder that holds files of these names."""
+        if ".gitignore" not in names:
+            return self
+        return Ignores(self.specs + _read(os.path.abspath(folder), os.path.join(folder, ".gitignore")))
+
+    def leave_out(self, path: str, is_folder: bool) -> bool:
+        """Whether git ignores the path; the innermost pattern file that speaks of it decides."""
+        absolute = os.path.abspath(path)
+        for folder, spec in reversed(self.specs):
+            below = os.path.relpath(absolute, folder).replace(os.sep, "/")
+            answer = spec.check_file(f"{below}/" if is_folder else below).include
+            if answer is not None:
+                return answer
+        return False
+
+
+def _folders_above(folder: str) -> list[str]:
+    """The folders from the root of the repository down to this one; empty where there is no repository."""
+    folders = [folder]
+    while not os.path.exists(os.path.join(folders[0], ".git")):
+        parent = os.path.dirname(folders[0])
+        if parent == folders[0]:
+            return []
+        folders.insert(0, parent)
+    return folders
+
+
+def _read(folder: str, path: str) -> tuple[tuple[str, GitIgnoreSpec], ...]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ()
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return ((folder, GitIgnoreSpec.from_lines(lines)),)
+    except ValueError:
+        return ()  # git skips patterns that it cannot read, and says nothing

@@ -1,0 +1,88 @@
+"""IPython's own syntax, masked so that Python's parser reads the cell and every line and column stays where it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+PYTHON_CELL_MAGICS = {"capture", "debug", "ipytest", "memit", "prun", "pypy", "python", "python3", "time", "timeit"}
+"""Cell magics whose cell is Python code of this notebook; every other cell magic reads another language."""
+
+SYSTEM_LINE = re.compile(r"\s*(?:[%!]|\?{1,2}\s*[\w.%*]|[,;/]\w+ )")
+HELP_LINE = re.compile(r"\s*%{0,2}[\w.*\[\]'\"]+\?{1,2}\s*(?:#.*)?$")
+ASSIGNED_LINE = re.compile(r"(?P<target>\s*[\w.,\s\[\]'\"]+?\s*=\s*)(?P<command>(?:!|%(?=[A-Za-z])).*)")
+TIMED_LINE = re.compile(r"(?P<indent>\s*)%time(?P<code>\s+[^-\s].*)")
+TOKEN = re.compile(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[\[({]|[\])}]")
+ENDS = {quotes: re.compile(rf"(?:\\.|(?!{quotes}).)*{quotes}") for quotes in ("'''", '"""')}
+
+
+def mask_cell(lines: list[str]) -> tuple[list[str], dict[int, str]]:
+    """The lines of a cell as Python reads them, and the original of each changed line by its index."""
+    masked = list(lines)
+    first = next((index for index, line in enumerate(lines) if line.strip()), None)
+    if first is not None and lines[first].startswith("%%"):
+        _mask_cell_magic(masked, first)
+    for index in _statement_starts(masked):
+        _mask_statement(masked, index)
+    return masked, {index: line for index, line in enumerate(lines) if masked[index] != line}
+
+
+def _mask_cell_magic(lines: list[str], first: int) -> None:
+    words = lines[first][2:].split()
+    other_language = not words or words[0] not in PYTHON_CELL_MAGICS
+    for index in range(first, len(lines) if other_language else first + 1):
+        lines[index] = ""
+
+
+def _mask_statement(lines: list[str], index: int) -> None:
+    line = lines[index]
+    timed = TIMED_LINE.fullmatch(line)
+    assigned = ASSIGNED_LINE.fullmatch(line)
+    if timed:
+        lines[index] = f"{timed['indent']}0;   {timed['code']}"
+    elif SYSTEM_LINE.match(line) or HELP_LINE.fullmatch(line):
+        _mask_lines(lines, index, f"{line[: len(line) - len(line.lstrip())]}pass")
+    elif assigned:
+        _mask_lines(lines, index, f"{assigned['target']}get_ipython()")
+
+
+def _mask_lines(lines: list[str], index: int, replacement: str) -> None:
+    """Replace a line, and empty the ones that a backslash joins to it."""
+    continued = lines[index].endswith("\\")
+    lines[index] = replacement
+    while continued and index + 1 < len(lines):
+        index += 1
+        continued = lines[index].endswith("\\")
+        lines[index] = ""
+
+
+def _statement_starts(lines: list[str]) -> Iterator[int]:
+    """The indexes of lines that start outside every bracket and string; read while the lines are being masked."""
+    depth, quotes, continued = 0, "", False
+    for index in range(len(lines)):
+        if not depth and not quotes and not continued:
+            yield index
+        line = lines[index]
+        depth, quotes = _scan(line, depth, quotes)
+        continued = line.endswith("\\")
+
+
+def _scan(line: str, depth: int, quotes: str) -> tuple[int, str]:
+    """How many brackets are open after a line, and the triple quotes that are."""
+    position = 0
+    while position < len(line):
+        if quotes:
+            end = ENDS[quotes].match(line, position)
+            if end is None:
+                return depth, quotes
+            position, quotes = end.end(), ""
+            continue
+        token = TOKEN.search(line, position)
+        if token is None:
+            break
+        position = token.end()
+        if token[0] in ENDS:
+            quotes = token[0]
+        else:
+            depth = max(0, depth + (token[0] in "[({") - (token[0] in "])}"))
+    return depth, quotes

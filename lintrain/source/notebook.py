@@ -1,0 +1,142 @@
+"""Notebooks: their code cells joined into one text, and the way back to the lines of the .ipynb file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import cast
+
+from lintrain.source.cells import Cell, Notebook
+from lintrain.source.magics import mask_cell
+
+Json = dict[str, object]
+
+MARKER = "# %% cell "
+"""Above every cell in the joined text stands such a comment with the cell's number."""
+
+
+class NotebookError(Exception):
+    """The text is no notebook, for this reason; `line` is the line where its JSON breaks."""
+
+    def __init__(self, reason: str, line: int = 1) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def join_cells(text: str) -> tuple[str, Notebook]:
+    """The Python code of a notebook as one text, and what is needed to find the way back; raises NotebookError."""
+    lines: list[str] = []
+    cells: list[Cell] = []
+    masked: dict[int, str] = {}
+    for number, code in _code_cells(_parse(text)):
+        written = code.split("\n")
+        read, originals = mask_cell(written)
+        lines.append(f"{MARKER}{number}")
+        cells.append(Cell(number, len(lines) + 1, len(lines) + len(read)))
+        masked.update({len(lines) + 1 + index: line for index, line in originals.items()})
+        lines.extend(read)
+    return "\n".join([*lines, ""]), Notebook(tuple(cells), masked, text)
+
+
+def _parse(text: str) -> Json:
+    try:
+        notebook = json.loads(text) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        raise NotebookError(f"not a notebook: {error.msg[:1].lower()}{error.msg[1:]}", error.lineno) from error
+    if not isinstance(notebook, dict):
+        raise NotebookError("not a notebook: its JSON is no object")
+    return cast(Json, notebook)
+
+
+def _code_cells(notebook: Json) -> Iterator[tuple[int, str]]:
+    """The number and code of every code cell; of a notebook in another language than Python, none."""
+    if not _is_python(notebook):
+        return
+    for number, cell in enumerate(_cells(notebook), start=1):
+        if cell.get("cell_type") == "code":
+            yield number, _code(cell).replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+
+
+def _is_python(notebook: Json) -> bool:
+    metadata = _object(notebook.get("metadata"))
+    kernel, language = _object(metadata.get("kernelspec")), _object(metadata.get("language_info"))
+    name = language.get("name") or kernel.get("language") or "python"
+    return "python" in str(name).lower()
+
+
+def _cells(notebook: Json) -> list[Json]:
+    """The cells of a notebook; before version 4 of the format they lie in worksheets."""
+    sheets = _objects(notebook.get("worksheets"))
+    return [cell for sheet in sheets for cell in _objects(sheet.get("cells"))] or _objects(notebook.get("cells"))
+
+
+def _code(cell: Json) -> str:
+    """A cell's code: one string or a list of strings, under `input` before version 4 of the format."""
+    match cell.get("source", cell.get("input")):
+        case str() as code:
+            return code
+        case list() as parts:
+            return "".join(part for part in cast(list[object], parts) if isinstance(part, str))
+        case _:
+            return ""
+
+
+def _object(value: object) -> Json:
+    return cast(Json, value) if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> list[Json]:
+    return [_object(item) for item in cast(list[object], value)] if isinstance(value, list) else []
+
+
+CELLS_KEY = re.compile(r'"cells"\s*:\s*\[')
+SOURCE_KEY = re.compile(r'"(?:source|input)"\s*:\s*\[?')
+GAP = re.compile(r"[\s,]*")
+
+
+def lines_of_json(notebook: Notebook) -> dict[int, int]:
+    """The line of the .ipynb file for every line of the joined text.
+
+    A string that holds several lines of a cell has them all on one line of the file.
+    """
+    text, lines = notebook.json, dict[int, int]()
+    offsets = dict(_source_offsets(text))
+    for cell in notebook.cells:
+        line = cell.first_line
+        for offset, string in _values(text, offsets.get(cell.number, len(text)), '"'):
+            parts = str(string).split("\n")
+            file_line = text.count("\n", 0, offset) + 1
+            lines.update((line + index, file_line) for index in range(len(parts) if parts[-1] else len(parts) - 1))
+            line += len(parts) - 1
+    return lines
+
+
+def _source_offsets(text: str) -> Iterator[tuple[int, int]]:
+    """The number of every cell, and where in the file the strings of its source start."""
+    number = 0
+    for key in CELLS_KEY.finditer(text):
+        for offset, value in _values(text, key.end(), "{"):
+            number += 1
+            cell = _object(value)
+            wanted = cell.get("source", cell.get("input"))
+            for match in SOURCE_KEY.finditer(text, offset):
+                strings = [string for _, string in _values(text, match.end(), '"')]
+                if strings == wanted or strings == [wanted]:
+                    yield number, match.end()
+                    break
+
+
+def _values(text: str, position: int, first: str) -> Iterator[tuple[int, object]]:
+    """The JSON values from a position on that start with a character, and where each starts."""
+    decoder = json.JSONDecoder()
+    position = _skip_gap(text, position)
+    while text.startswith(first, position):
+        value, end = decoder.raw_decode(text, position)
+        yield position, value
+        position = _skip_gap(text, end)
+
+
+def _skip_gap(text: str, position: int) -> int:
+    gap = GAP.match(text, position)
+    return gap.end() if gap else position

@@ -1,0 +1,75 @@
+"""From a file's bytes to its Source."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+
+from lintrain.source.notebook import NotebookError, join_cells
+from lintrain.source.source import Source, Writing
+
+ENCODING_LINE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+"""PEP 263: a comment in one of the first two lines may name the encoding of the file."""
+
+
+class UnreadableError(Exception):
+    """A file that holds no text to read, with the line (from 1) where that shows."""
+
+    def __init__(self, reason: str, line: int = 1) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def read_file(path: str, shown_as: str | None = None) -> Source:
+    """The source in a file; raises UnreadableError where it holds no text, and where it may not be read."""
+    return read_bytes(shown_as or path, load_bytes(path))
+
+
+def load_bytes(path: str) -> bytes:
+    """The bytes of a file; raises UnreadableError where it may not be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UnreadableError(f"{(error.strerror or str(error)).lower()}") from error
+
+
+def read_bytes(path: str, raw: bytes) -> Source:
+    """The source that these bytes hold under the name of a file; raises UnreadableError."""
+    text, writing = _decode(raw)
+    if "\0" in text:
+        raise UnreadableError("null byte in the file", text.count("\n", 0, text.index("\0")) + 1)
+    if not path.endswith(".ipynb"):
+        return Source(path, text, writing=writing)
+    try:
+        joined, notebook = join_cells(text)
+    except NotebookError as error:
+        raise UnreadableError(str(error), error.line) from error
+    except RecursionError as error:
+        raise UnreadableError("not a notebook: its JSON is nested too deeply") from error
+    return Source(path, joined, notebook, writing)
+
+
+def _decode(raw: bytes) -> tuple[str, Writing]:
+    marked = raw.startswith(codecs.BOM_UTF8)
+    content = raw.removeprefix(codecs.BOM_UTF8)
+    encoding = "utf-8" if marked or content.isascii() else _declared_encoding(content)
+    try:
+        text = content.decode(encoding)
+    except LookupError as error:
+        raise UnreadableError(f"the encoding `{encoding}` that it declares is unknown") from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(f"byte 0x{content[error.start]:02x} is not {encoding.upper()}", line) from error
+    newline = "\r\n" if "\r\n" in text else "\r" if "\r" in text and "\n" not in text else "\n"
+    return text.replace("\r\n", "\n").replace("\r", "\n"), Writing(encoding, marked, newline)
+
+
+def _declared_encoding(content: bytes) -> str:
+    for line in content.split(b"\n", 2)[:2]:
+        match = ENCODING_LINE.match(line)
+        if match:
+            return match[1].decode("ascii")
+        if line.strip() and not line.lstrip().startswith(b"#"):
+            break
+    return "utf-8"

@@ -1,0 +1,98 @@
+"""Comments in which the author of a script asks for silence: `# lintrain: ignore[rule] -- reason`."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lintrain.core.place import Place
+
+MARK = "lintrain:"
+COMMENT = re.compile(r"#\s*lintrain:\s*(?P<words>[^#]*)")
+DIRECTIVE = re.compile(r"(?P<word>ignore-file|ignore)\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?:--.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """One comment: the rules that it names (none: all of them) and the line that it speaks of (None: the whole file).
+
+    `flaw` says why a comment was not understood; such a comment suppresses nothing.
+    """
+
+    place: Place
+    rules: tuple[str, ...]
+    line: int | None
+    flaw: str = ""
+
+    def covers(self, rule: str, place: Place) -> bool:
+        """Whether the comment silences a rule at a place: on its first line or on its last one."""
+        if self.flaw or (self.rules and rule not in self.rules):
+            return False
+        return self.line is None or self.line in (place.line, place.end_line)
+
+
+def find_suppressions(path: str, text: str, lines: Sequence[str]) -> tuple[Suppression, ...]:
+    """The suppressions of a text, in its order; strings that only look like comments are none."""
+    if MARK not in text:
+        return ()
+    return tuple(_suppressions(path, text, lines))
+
+
+def _suppressions(path: str, text: str, lines: Sequence[str]) -> Iterator[Suppression]:
+    code_lines = set[int]()
+    comments: list[tokenize.TokenInfo] = []
+    for token in _tokens(text):
+        if token.type == tokenize.COMMENT:
+            comments.append(token)
+        elif token.type not in NO_CODE:
+            code_lines.update(range(token.start[0], token.end[0] + 1))
+    first_code = min(code_lines, default=len(lines) + 1)
+    for comment in comments:
+        match = COMMENT.search(comment.string)
+        if match:
+            yield _read(path, comment, match, code_lines, first_code)
+
+
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
+
+
+def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    try:
+        yield from tokenize.generate_tokens(io.StringIO(text).readline)
+    except (tokenize.TokenError, SyntaxError):
+        return  # what stands above the broken line still counts
+
+
+def _read(
+    path: str, comment: tokenize.TokenInfo, match: re.Match[str], code_lines: set[int], first_code: int
+) -> Suppression:
+    line, start = comment.start
+    words = match["words"].rstrip()
+    end = start + match.start("words") + len(words.split("--")[0].rstrip())
+    place = Place(path, line, start + match.start() + 1, line, end + 1)
+    directive = DIRECTIVE.fullmatch(words)
+    if directive is None:
+        return Suppression(place, (), line, f"`{words}` is not understood")
+    rules = tuple(name.strip() for name in (directive["rules"] or "").split(",") if name.strip())
+    if directive["rules"] is not None and not rules:
+        return Suppression(place, (), line, "the brackets name no rule")
+    if directive["word"] == "ignore":
+        return Suppression(place, rules, line if line in code_lines else _next_line(code_lines, line))
+    flaw = "" if line < first_code else "`ignore-file` counts only above the first line of code"
+    return Suppression(place, rules, None, flaw)
+
+
+def _next_line(code_lines: set[int], line: int) -> int:
+    """The line that a comment on a line of its own speaks of: the next one with code."""
+    return min((other for other in code_lines if other > line), default=line)
