@@ -1,0 +1,238 @@
+"""What the libraries' published versions accept and offer, decided from the shipped tables.
+
+Every answer holds for all versions that the project may run on (`Targets`); where they disagree, or where the tables
+do not tell, the answer is `unknown` or None, and a rule stays silent.
+
+    keyword_state("transformers.TrainingArguments", "evaluation_strategy", targets).state      "gone"
+    name_state("transformers", "AdamW", targets).last_with                                     "4.52"
+    signature("transformers.Trainer", targets).positional[2]                                   "data_collator"
+    default_value("transformers.TrainingArguments", "learning_rate", targets)                  5e-05
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Literal
+
+from lintrain.knowledge import tables
+from lintrain.knowledge.target import Target, Targets, written
+
+State = Literal["present", "gone", "not_yet", "never", "unknown"]
+"""`gone`: an older version had it. `not_yet`: only a newer one has it. `never`: no covered version has it."""
+
+Literals = str | int | float | bool | None | tuple["Literals", ...] | list["Literals"] | dict[str, "Literals"]
+
+_MOST_COMBINATIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter. `default` is the text of a literal default, `?` for one that is no literal, None for none.
+
+    `stands_for` is the new name of an old keyword that the library still translates, or `""` for one that it ignores.
+    """
+
+    name: str
+    default: str | None = None
+    stands_for: str | None = None
+
+    @property
+    def value(self) -> Literals:
+        """The default's value; None too where it is not known, see `default`."""
+        return None if self.default in (None, "?") else ast.literal_eval(self.default or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a class or function takes. `positional` are the names by position (without `self`)."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    positional: tuple[str, ...]
+    accepts_any_keyword: bool
+    accepts_any_position: bool
+
+    def takes(self, keyword: str) -> bool:
+        """Whether a call may name this keyword."""
+        return self.accepts_any_keyword or any(each.name == keyword for each in self.parameters)
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter of that name."""
+        return next((each for each in self.parameters if each.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the versions say of a keyword or a name.
+
+    `last_with` and `first_with` are the last and first versions of `package` in the tables that have it.
+    `stands_for` is the new name where the library still takes an old keyword.
+    """
+
+    state: State
+    package: str
+    last_with: str | None = None
+    first_with: str | None = None
+    stands_for: str | None = None
+
+
+def signature(name: str, targets: Targets) -> Signature | None:
+    """The signature of a class, function or method (`keras.Model.fit`); None if unknown or versions differ."""
+    found = set(_all_items(name, targets) or ())
+    return _parsed(name, found.pop()) if len(found) == 1 else None
+
+
+def keyword_state(name: str, keyword: str, targets: Targets) -> Known:
+    """Whether a class or function takes a keyword; never `gone` where `**kwargs` would take it."""
+    package = name.split(".")[0]
+    if (target := targets.get(package)) is None or name not in tables.callable_names(package):
+        return Known("unknown", package)
+    history = tables.history_of(package, name)
+    answers = {_state_at(name, history, place, keyword, targets) for place in _places(package, target)}
+    return answers.pop() if len(answers) == 1 else Known("unknown", package)
+
+
+def default_value(name: str, parameter: str, targets: Targets) -> Literals:
+    """The default that a parameter has in all target versions, if that is a literal; else None."""
+    signatures = [_parsed(name, items) for items in _all_items(name, targets) or ()]
+    found = {each.default if (each := known.parameter(parameter)) else None for known in signatures}
+    return Parameter(parameter, found.pop()).value if len(found) == 1 else None
+
+
+def name_state(module: str, name: str, targets: Targets) -> Known:
+    """Whether `from module import name` works."""
+    package = module.split(".")[0]
+    target = targets.get(package)
+    if target is None or module not in tables.names_of(package)["exists"]:
+        return Known("unknown", package)
+    spans = tables.lives_of(package, module).get(name, "")
+    if _is_open(package, module, name, _places(package, target)):
+        return Known("unknown", package)
+    return _judged(package, tables.places(spans), _places(package, target))
+
+
+def module_state(module: str, targets: Targets) -> Known:
+    """Whether `import module` works."""
+    parent, _, name = module.rpartition(".")
+    return name_state(parent, name, targets) if parent else Known("unknown", module)
+
+
+def covered_names(module: str, targets: Targets) -> frozenset[str]:
+    """The names that can be imported from a module in all target versions, for the nearest spelling."""
+    package = module.split(".")[0]
+    if (target := targets.get(package)) is None:
+        return frozenset()
+    every = _places(package, target)
+    lives = tables.lives_of(package, module)
+    return frozenset(name for name, spans in lives.items() if all(tables.holds(spans, place) for place in every))
+
+
+def _state_at(
+    name: str, history: Sequence[tuple[str, ...] | None], place: int, keyword: str, targets: Targets
+) -> Known:
+    package = name.split(".")[0]
+    items = history[place]
+    if items is None:
+        return Known("unknown", package)
+    parsed = _parsed(name, items)
+    if parsed.takes(keyword):
+        parameter = parsed.parameter(keyword)
+        return Known("present", package, stands_for=parameter.stands_for if parameter else None)
+    inherited = _inherited(items, keyword, targets)
+    if inherited is not None and inherited.state != "never":
+        return inherited
+    having = [at for at, each in enumerate(history) if each is not None and _parsed(name, each).takes(keyword)]
+    return _judged(package, having, [place])
+
+
+def _inherited(items: Sequence[str], keyword: str, targets: Targets) -> Known | None:
+    return keyword_state(items[0][1:], keyword, targets) if items and items[0].startswith("<") else None
+
+
+def _judged(package: str, having: Sequence[int], wanted: Sequence[int]) -> Known:
+    """What it means for the wanted versions that just those other versions have it."""
+    versions = [written(version) for version in tables.covered_versions(package)]
+    ends = (versions[having[-1]], versions[having[0]]) if having else (None, None)
+    if not having:
+        return Known("never", package)
+    if all(place in having for place in wanted):
+        return Known("present", package, *ends)
+    if any(place in having for place in wanted):
+        return Known("unknown", package)
+    if any(place < wanted[0] for place in having):
+        last = max(place for place in having if place < wanted[0])
+        return Known("gone", package, versions[last], versions[having[0]])
+    return Known("not_yet", package, *ends)
+
+
+def _is_open(package: str, module: str, name: str, wanted: Sequence[int]) -> bool:
+    """Whether a module may make the name on demand in one of the versions."""
+    table = tables.names_of(package)
+    endings = (spans for ending, spans in table["open_endings"].items() if name.endswith(ending))
+    spans = [table["open"].get(module, ""), *endings]
+    return any(tables.holds(each, place) for each in spans for place in wanted) and name not in tables.lives_of(
+        package, module
+    )
+
+
+def _places(package: str, target: Target) -> list[int]:
+    covered = tables.covered_versions(package)
+    return [covered.index(version) for version in target.versions if version in covered]
+
+
+def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
+    """The distinct signatures over all target versions, inherited parameters of other packages filled in."""
+    package = name.split(".")[0]
+    target = targets.get(package)
+    if target is None or name not in tables.callable_names(package):
+        return None
+    history = tables.history_of(package, name)
+    own = [history[place] for place in _places(package, target)]
+    found: dict[tuple[str, ...], None] = {}
+    for items in dict.fromkeys(own):
+        if items is None:
+            return None
+        bases = _all_items(items[0][1:], targets) if items and items[0].startswith("<") else [()]
+        if bases is None:
+            return None
+        found.update(
+            dict.fromkeys(_merged(base, items) for base, items in islice(product(bases, [items]), _MOST_COMBINATIONS))
+        )
+    return list(found)
+
+
+def _merged(base: tuple[str, ...], items: tuple[str, ...]) -> tuple[str, ...]:
+    """A base's parameters with a subclass's own: one of the same name keeps its place, the others follow."""
+    if not items or not items[0].startswith("<"):
+        return items
+    fields = {item.partition("=")[0]: item for item in base}
+    fields.update((item.partition("=")[0], item) for item in items[1:])
+    return tuple(fields.values())
+
+
+def _parsed(name: str, items: Sequence[str]) -> Signature:
+    parameters: list[Parameter] = []
+    positional: list[str] = []
+    by_position = True
+    for item in items:
+        plain, has_default, default = item.partition("=")
+        if item.startswith("~"):
+            parameters.append(Parameter(plain[1:], "?", default))
+        elif item.startswith("*"):
+            by_position = False
+        elif item == "/":
+            parameters = []
+        elif not item.startswith("<"):
+            parameters.append(Parameter(plain, default if has_default else None))
+            positional += [plain] if by_position else []
+    keywords = any(item.startswith("**") for item in items)
+    return Signature(
+        name,
+        tuple(parameters),
+        tuple(positional),
+        keywords,
+        any(item[0] == "*" and item[1:2] not in ("*", "") for item in items),
+    )

@@ -1,0 +1,115 @@
+"""Reads the generated tables of names and signatures, each once and only when asked for.
+
+`tools/api_tables/tables.py` describes the format and writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lintrain.knowledge.target import Version
+
+COVERED_PACKAGES = ("accelerate", "datasets", "evaluate", "keras", "peft", "transformers", "trl")
+
+_FOLDER = Path(__file__).parent / "tables"
+_LEADING = re.compile(r"v?(\d+)(?:\.(\d+))?")
+
+
+@cache
+def covered_versions(package: str) -> tuple[Version, ...]:
+    """The versions that the tables of a package hold, oldest first; empty for a package without tables."""
+    if package not in COVERED_PACKAGES:
+        return ()
+    with (_FOLDER / f"{package}.signatures.json").open(encoding="utf-8") as file:
+        file.readline()
+        file.readline()
+        line = file.readline()
+    listed: list[str] = json.loads(line.partition(":")[2].rstrip().rstrip(","))
+    return tuple(_minor(version) for version in listed)
+
+
+def covered_version(package: str, version: str) -> Version | None:
+    """The version of the tables that stands for a published version.
+
+    One that is newer than the newest of its major version is taken for that newest; others outside the tables are None.
+    """
+    covered = covered_versions(package)
+    if not covered or _LEADING.match(version) is None:
+        return None
+    minor = _minor(version)
+    if minor in covered:
+        return minor
+    newest = covered[-1]
+    return newest if minor > newest and minor[0] == newest[0] else None
+
+
+@cache
+def names_of(package: str) -> Mapping[str, Any]:
+    """The table of names of a package. `Any`: the file is our own, made and checked by the generator."""
+    return _load(f"{package}.names.json")
+
+
+@cache
+def lives_of(package: str, module: str) -> Mapping[str, str]:
+    """The spans (`"0-18,20-21"`) in which each name of a module could be imported."""
+    groups: Mapping[str, str] = names_of(package)["modules"].get(module, {})
+    return {name: spans for spans, names in groups.items() for name in names.split(" ")}
+
+
+@cache
+def history_of(package: str, name: str) -> tuple[tuple[str, ...] | None, ...]:
+    """A callable's signature in every covered version, in the notation of the tables; None where it does not exist."""
+    changes: list[tuple[int, Any]] = _load_signatures(package)["callables"].get(name, [])
+    history: list[tuple[str, ...] | None] = []
+    current: tuple[str, ...] | None = None
+    for position, change in changes:
+        history += [current] * (position - len(history))
+        current = None if change is None else tuple(change) if current is None else _edited(current, change)
+    return (*history, *[current] * (len(covered_versions(package)) - len(history)))
+
+
+@cache
+def callable_names(package: str) -> frozenset[str]:
+    """The full names of all callables in a package's table."""
+    return frozenset(_load_signatures(package)["callables"])
+
+
+def holds(spans: str, position: int) -> bool:
+    """Whether a version's place is inside spans such as `"0-18,20-21"`."""
+    return any(int(since) <= position < int(until) for since, until in _parts(spans))
+
+
+def places(spans: str) -> list[int]:
+    """Every version's place inside spans."""
+    return [place for since, until in _parts(spans) for place in range(int(since), int(until))]
+
+
+def _parts(spans: str) -> list[list[str]]:
+    return [part.split("-") for part in spans.split(",")] if spans else []
+
+
+def _edited(items: tuple[str, ...], edits: list[tuple[int, int, list[str]]]) -> tuple[str, ...]:
+    changed = list(items)
+    for start, removed, inserted in edits:
+        changed[start : start + removed] = inserted
+    return tuple(changed)
+
+
+@cache
+def _load_signatures(package: str) -> Mapping[str, Any]:
+    return _load(f"{package}.signatures.json")
+
+
+def _load(name: str) -> Mapping[str, Any]:
+    loaded: Mapping[str, Any] = json.loads((_FOLDER / name).read_bytes())
+    return loaded
+
+
+def _minor(version: str) -> Version:
+    found = _LEADING.match(version)
+    return (int(found[1]), int(found[2] or 0)) if found is not None else (0, 0)

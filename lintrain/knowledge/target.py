@@ -1,0 +1,35 @@
+"""Which versions of a package a project runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+Version = tuple[int, int]
+"""A minor version, `(4, 46)`. The tables hold one patch of each, and a patch does not change what is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The versions of a package that a project may run on, oldest first, as far as the tables cover them.
+
+    `text` is what the source says (`4.46.3`, `>=4.40,<5`) and `source` where it says so (`requirements.txt:3`). More
+    than one version means that the source leaves it open: a claim must hold in all of them.
+    """
+
+    versions: tuple[Version, ...]
+    text: str
+    source: str
+
+
+class Targets(Protocol):
+    """Gives the target of a package by its name; None when its version is outside the tables. A plain dict will do."""
+
+    def get(self, package: str, /) -> Target | None:
+        """The target of a package."""
+        ...
+
+
+def written(version: Version) -> str:
+    """A version as people write it: `4.46`."""
+    return f"{version[0]}.{version[1]}"

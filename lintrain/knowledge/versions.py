@@ -1,0 +1,114 @@
+"""Which versions of the libraries a project is written for.
+
+Asked in this order: the settings, lock files, requirements, pyproject, the project's environment, the interpreter that
+runs lintrain. The first to name a version decides; one that only names a range is narrowed by those that follow, as far
+as they agree with it. Where nothing names a package, the newest version that the tables cover is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lintrain.knowledge.specifiers import allowed_versions, lowest_version
+from lintrain.knowledge.statements import Reader, Statement, interpreter_folders
+from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
+from lintrain.knowledge.target import Target, Version, written
+
+__all__ = ["Target", "TargetVersions", "Version", "exactly", "find_versions"]
+
+_MOST_FOLDERS_ABOVE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TargetVersions:
+    """The target of each package that the tables cover, and notes on files that could not be read.
+
+    A package without a target is one whose version lies outside the tables: nothing can be said of it.
+    """
+
+    targets: Mapping[str, Target] = field(default_factory=dict[str, Target])
+    notes: tuple[str, ...] = ()
+
+    def get(self, package: str, /) -> Target | None:
+        """The target of a package."""
+        return self.targets.get(package)
+
+
+def find_versions(folder: str | os.PathLike[str], settings: Mapping[str, str] | None = None) -> TargetVersions:
+    """The target versions of a project folder; `settings` maps packages to versions or specifiers and comes first."""
+    readers = [Reader(each, COVERED_PACKAGES) for each in _project_folders(Path(folder))]
+    by_package: dict[str, list[Statement]] = {}
+    for statement in _statements(readers, settings or {}):
+        by_package.setdefault(statement.package, []).append(statement)
+    targets = {package: _decided(package, by_package.get(package, [])) for package in COVERED_PACKAGES}
+    known = {package: target for package, target in targets.items() if target is not None}
+    return TargetVersions(known, tuple(note for reader in readers for note in reader.notes))
+
+
+def exactly(**versions: str) -> TargetVersions:
+    """Targets of the given versions and nothing else: `exactly(transformers="4.46.3")`."""
+    statements = {package: [Statement(package, f"=={version}", "given")] for package, version in versions.items()}
+    targets = {package: _decided(package, stated) for package, stated in statements.items()}
+    return TargetVersions({package: target for package, target in targets.items() if target is not None})
+
+
+def _statements(readers: list[Reader], settings: Mapping[str, str]) -> Iterator[Statement]:
+    for package, version in settings.items():
+        yield Statement(package.lower(), version if version[:1] in "=<>!~^" else f"=={version}", "settings")
+    for reader in readers:
+        yield from reader.lock_files()
+    for reader in readers:
+        yield from reader.requirements()
+    for reader in readers:
+        yield from reader.pyproject()
+    for reader in readers:
+        yield from reader.environment()
+    yield from readers[0].installed(interpreter_folders(), "the interpreter that runs lintrain")
+
+
+def _decided(package: str, statements: Iterable[Statement]) -> Target | None:
+    """The versions that the statements leave, taken in order; one that contradicts those before it does not count."""
+    covered = covered_versions(package)
+    agreeing: list[Statement] = []
+    left = covered
+    for place, group in enumerate(_by_rank(statements)):
+        allowed = {version for statement in group for version in _allowed(package, statement)}
+        narrowed = tuple(version for version in left if version in allowed)
+        if not narrowed and place == 0:
+            return None
+        if narrowed and len(narrowed) < len(left):
+            left = narrowed
+            agreeing += group
+        if len(left) == 1:
+            break
+    if not agreeing and left == covered:
+        return Target(covered[-1:], written(covered[-1]), "the newest version that lintrain knows")
+    text = ", ".join(dict.fromkeys(statement.specifier.removeprefix("==") for statement in agreeing))
+    return Target(left, text, ", ".join(dict.fromkeys(statement.source for statement in agreeing)))
+
+
+def _by_rank(statements: Iterable[Statement]) -> list[list[Statement]]:
+    """Statements of one file together: a lock file may pin a package once for each platform."""
+    groups: dict[str, list[Statement]] = {}
+    for statement in statements:
+        groups.setdefault(statement.source.partition(":")[0], []).append(statement)
+    return list(groups.values())
+
+
+def _allowed(package: str, statement: Statement) -> tuple[Version, ...]:
+    covered = covered_versions(package)
+    if allowed := allowed_versions(statement.specifier, covered):
+        return allowed
+    lowest = lowest_version(statement.specifier)
+    newest = covered_version(package, lowest) if lowest else None
+    return (newest,) if newest is not None and newest == covered[-1] else ()
+
+
+def _project_folders(folder: Path) -> list[Path]:
+    """The folder and those above it up to the one with `.git`; without one in reach, the folder alone."""
+    above = [folder, *list(folder.absolute().parents)[:_MOST_FOLDERS_ABOVE]]
+    roots = [place for place, each in enumerate(above) if (each / ".git").exists()]
+    return above[: roots[0] + 1] if roots else above[:1]

@@ -1,0 +1,117 @@
+"""Which packages the tables cover, since when, and which of their classes and functions matter to training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tools.api_tables.exports import exports, open_endings
+from tools.api_tables.package_tree import PackageTree
+from tools.api_tables.published import Release
+from tools.api_tables.signatures import Items, method_items, signature_items
+from tools.api_tables.tables import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """What to keep of a package.
+
+    `signatures` are the modules whose public classes and functions are kept, `methods` the classes whose methods are.
+    Names of the modules in `skipped` (and below) are not listed, and no signature defined there is kept.
+    """
+
+    package: str
+    since: Release
+    signatures: tuple[str, ...]
+    methods: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    depth: int = 3
+
+
+COVERED = (
+    Covered(
+        "transformers",
+        (4, 40),
+        ("transformers", "transformers.integrations", "transformers.trainer_utils", "transformers.trainer_pt_utils"),
+        (
+            "transformers.Trainer",
+            "transformers.Seq2SeqTrainer",
+            "transformers.PreTrainedModel",
+            "transformers.PreTrainedTokenizerBase",
+            "transformers.GenerationMixin",
+        ),
+        (
+            "models",
+            "cli",
+            "commands",
+            "onnx",
+            "benchmark",
+            "sagemaker",
+            "kernels",
+            "pipelines",
+            "quantizers",
+            "testing_utils",
+        ),
+    ),
+    Covered(
+        "trl", (0, 8), ("trl", "trl.trainer"), ("trl.SFTTrainer", "trl.DPOTrainer"), ("cli", "scripts", "commands")
+    ),
+    Covered(
+        "accelerate",
+        (0, 30),
+        ("accelerate", "accelerate.utils"),
+        ("accelerate.Accelerator",),
+        ("commands", "test_utils"),
+    ),
+    Covered(
+        "datasets",
+        (2, 18),
+        ("datasets",),
+        ("datasets.Dataset", "datasets.DatasetDict", "datasets.IterableDataset", "datasets.IterableDatasetDict"),
+        ("packaged_modules", "commands", "io", "tasks"),
+    ),
+    Covered("evaluate", (0, 4), ("evaluate",), (), ("commands",)),
+    Covered("peft", (0, 10), ("peft",), ("peft.PeftModel",), (), 2),
+    Covered(
+        "keras",
+        (3, 0),
+        ("keras", "keras.optimizers", "keras.optimizers.schedules", "keras.losses", "keras.metrics", "keras.callbacks"),
+        ("keras.Model",),
+        ("src", "api", "_tf_keras", "ops", "applications"),
+        4,
+    ),
+)
+
+
+def snapshot(covered: Covered, version: str, tree: PackageTree) -> Snapshot:
+    """What one version of a package offers, as far as it is covered."""
+    names = {module: exports(tree, module) for module in sorted(tree.sources) if _is_listed(covered, module)}
+    return Snapshot(version, names, open_endings(tree), dict(_callables(covered, tree)))
+
+
+def _is_listed(covered: Covered, module: str) -> bool:
+    parts = module.split(".")
+    return len(parts) <= covered.depth and not any(
+        part in covered.skipped or part.startswith(("_", "dummy_")) for part in parts[1:]
+    )
+
+
+def _callables(covered: Covered, tree: PackageTree) -> Iterator[tuple[str, Items]]:
+    for module in covered.signatures:
+        for name in sorted(exports(tree, module).own):
+            if not name.startswith("_") and _is_kept(covered, tree, module, name):
+                items = signature_items(tree, module, name)
+                if items is not None:
+                    yield f"{module}.{name}", items
+    for path in covered.methods:
+        module, _, name = path.rpartition(".")
+        yield from ((f"{path}.{method}", items) for method, items in method_items(tree, module, name))
+
+
+def _is_kept(covered: Covered, tree: PackageTree, module: str, name: str) -> bool:
+    """Whether a name is a class or function of its own: no model, and not the same one under a second address."""
+    found = tree.find(module, name)
+    if found is None or found.node is None or (module != covered.package and tree.find(covered.package, name) == found):
+        return False
+    skipped = covered.skipped if covered.package == "transformers" else ()
+    return not any(part in skipped for part in found.module.split("."))

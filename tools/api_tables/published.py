@@ -1,0 +1,45 @@
+"""Finds and fetches the published versions of a package with pip."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+Release = tuple[int, ...]
+
+
+def release_of(version: str) -> Release | None:
+    """`"4.57.6"` as `(4, 57, 6)`; None for pre-releases and other unusual versions."""
+    return tuple(map(int, version.split("."))) if re.fullmatch(r"\d+(\.\d+)*", version) else None
+
+
+def last_patches(package: str, since: Release) -> list[str]:
+    """The last patch of every minor version published since the given one, oldest first."""
+    listing = _pip("index", "versions", package)
+    found = re.search(r"^Available versions: (.*)$", listing, re.MULTILINE)
+    versions = found[1].split(", ") if found else []
+    releases = sorted((release, version) for version in versions if (release := release_of(version)) is not None)
+    last = {release[:2]: version for release, version in releases if release >= since}
+    return list(last.values())
+
+
+def fetch(package: str, version: str, folder: Path) -> Path:
+    """The package file (wheel, or source archive where there is none) of one version, downloaded unless it is there."""
+    if (known := _fetched(package, version, folder)) is None:
+        _pip("download", "--quiet", "--no-deps", "--dest", str(folder), f"{package}=={version}")
+        known = _fetched(package, version, folder)
+    if known is None:
+        raise FileNotFoundError(f"{folder}: pip left no file for {package} {version}")
+    return known
+
+
+def _fetched(package: str, version: str, folder: Path) -> Path | None:
+    names = (f"{package}-{version}-*.whl", f"{package}-{version}.tar.gz")
+    return next((path for name in names for path in sorted(folder.glob(name))), None)
+
+
+def _pip(*arguments: str) -> str:
+    command = [sys.executable, "-m", "pip", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -1,0 +1,60 @@
+"""Makes the tables of names and signatures in `lintrain/knowledge/tables` from the published packages.
+
+    python -m tools.generate_api_tables [--packages FOLDER] [PACKAGE ...]     fetch with pip, read, write
+    python -m tools.generate_api_tables --check [PACKAGE ...]                 compare with what is installed, offline
+
+Packages are read as text and never imported. With `--packages`, fetched files stay in that folder for the next time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.api_tables.comparison import differences_from_installed
+from tools.api_tables.package_tree import PackageTree
+from tools.api_tables.packages import COVERED, Covered, snapshot
+from tools.api_tables.published import fetch, last_patches
+from tools.api_tables.tables import Snapshot, names_table, signatures_table, written
+
+TABLES = Path(__file__).parent.parent / "lintrain" / "knowledge" / "tables"
+
+
+def main() -> int:
+    """The exit code: 1 when `--check` finds a difference."""
+    parser = argparse.ArgumentParser(description="Makes the tables of names and signatures.")
+    parser.add_argument("package", nargs="*", choices=[[], *(each.package for each in COVERED)])
+    parser.add_argument("--packages", type=Path, help="keep fetched packages in this folder")
+    parser.add_argument("--check", action="store_true", help="compare the tables with the installed packages")
+    options = parser.parse_args()
+    chosen = [each for each in COVERED if not options.package or each.package in options.package]
+    if options.check:
+        differences = [line for covered in chosen for line in differences_from_installed(covered)]
+        print("\n".join(differences) or "the tables agree with the installed packages")
+        return 1 if differences else 0
+    with tempfile.TemporaryDirectory() as passing:
+        folder = options.packages or Path(passing)
+        folder.mkdir(parents=True, exist_ok=True)
+        for covered in chosen:
+            _write_tables(
+                covered, [_read(covered, version, folder) for version in last_patches(covered.package, covered.since)]
+            )
+    return 0
+
+
+def _read(covered: Covered, version: str, folder: Path) -> Snapshot:
+    print(f"reading {covered.package} {version}", file=sys.stderr)
+    return snapshot(covered, version, PackageTree.of_file(covered.package, fetch(covered.package, version, folder)))
+
+
+def _write_tables(covered: Covered, snapshots: Sequence[Snapshot]) -> None:
+    TABLES.mkdir(exist_ok=True)
+    for kind, table in (("names", names_table(snapshots)), ("signatures", signatures_table(snapshots))):
+        (TABLES / f"{covered.package}.{kind}.json").write_text(written(table), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
