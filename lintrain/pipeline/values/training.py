@@ -28,12 +28,17 @@ class TrainingArguments(Value):
 
 @dataclass(eq=False, slots=True)
 class Metric(Value):
-    """A metric of `evaluate`, or a metric function of scikit-learn, by its name (None where it is not literal)."""
+    """A metric of `evaluate`, or a metric function of scikit-learn, by its name (None where it is not literal).
+
+    `takes_classes` tells whether its predictions must be classes; False where it wants scores or texts, None where
+    that is not known.
+    """
 
     library: str
     name: str | None = None
     config: str | None = None
     text: str = ""
+    takes_classes: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,102 @@
+"""Metrics of `evaluate`: which are loaded, and what they are given to judge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline.call import Argument, Call
+from lintrain.pipeline.library.numpy_arrays import note_tuple
+from lintrain.pipeline.pipeline import Misuse
+from lintrain.pipeline.registry import function, method, subscript_of
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Value, literal
+from lintrain.pipeline.values.training import Metric, MetricCall
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+CLASS_METRICS = frozenset(
+    {"accuracy", "confusion_matrix", "exact_match", "f1", "matthews_correlation", "precision", "recall"}
+)
+"""Metrics that compare classes one by one (evaluate 0.4: their `predictions` are an integer feature)."""
+
+SCORE_TASKS = frozenset({("glue", "stsb")})
+"""Configurations of a class metric that compare numbers: STS-B is a regression."""
+
+TASK_METRICS = frozenset({"glue", "super_glue"})
+"""Metrics with a configuration for each task; all but the score tasks compare classes."""
+
+DATASET_METHODS = ("map", "filter", "select", "shuffle", "train_test_split", "rename_column", "remove_columns")
+
+
+@function("evaluate.load", "datasets.load_metric")
+def _load(call: Call) -> Value:
+    name = literal(call.value("path", 0))
+    config = literal(call.value("config_name", 1))
+    return _metric(call, name if isinstance(name, str) else None, config if isinstance(config, str) else None)
+
+
+def _metric(call: Call, name: str | None, config: str | None) -> Metric:
+    made = Metric("evaluate", name, config, call.text, takes_classes(name, config), origin=call.place)
+    call.reader.record.metrics.append(made)
+    return made
+
+
+def takes_classes(name: str | None, config: str | None) -> bool | None:
+    """Whether a metric's predictions must be classes; None where it is not one of the known."""
+    if name is None:
+        return None
+    if name in TASK_METRICS:
+        return None if config is None else (name, config) not in SCORE_TASKS
+    return True if name in CLASS_METRICS else None
+
+
+@function("evaluate.combine")
+def _combine(call: Call) -> Value:
+    """Several metrics in one: they want classes if all of them do."""
+    given = call.value("evaluations", 0)
+    parts = given.items if isinstance(given, Sequence) and given.is_complete else [UNKNOWN]
+    wanted = {_part_takes_classes(part) for part in parts}
+    made = _metric(call, None, None)
+    made.takes_classes = wanted.pop() if len(wanted) == 1 else None
+    return made
+
+
+def _part_takes_classes(part: Value) -> bool | None:
+    if isinstance(part, Metric):
+        return part.takes_classes
+    name = literal(part)
+    return takes_classes(name, None) if isinstance(name, str) else None
+
+
+@method(Metric, "compute", "add_batch", "add")
+def _compute(call: Call) -> Value:
+    """Predictions and references come by name; older versions took them by position too."""
+    metric = call.receiver
+    if not isinstance(metric, Metric):
+        return UNKNOWN
+    predictions = call.argument("predictions", 0) or call.argument("prediction")
+    references = call.argument("references", 1) or call.argument("reference")
+    if predictions is not None or references is not None:
+        note_metric_call(call, metric, predictions, references)
+    return LibraryObject("evaluate.result", origin=call.place) if call.path.endswith("compute") else Constant(None)
+
+
+def note_metric_call(call: Call, metric: Metric, predictions: Argument | None, references: Argument | None) -> None:
+    """Record what a metric is given; a tuple of a model's outputs is no predictions for any metric."""
+    call.reader.record.metric_calls.append(MetricCall(metric, call.place, predictions, references))
+    if predictions is not None:
+        note_tuple(call, predictions.value, predictions.text, predictions.place, "compute")
+
+
+@subscript_of(Metric)
+def _subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """A metric has no splits: it is taken for a data set."""
+    reader.record.misuses.append(Misuse(place, value, "subscript", reader.source.code(place)))
+    return UNKNOWN
+
+
+@method(Metric, *DATASET_METHODS)
+def _use_as_dataset(call: Call) -> Value:
+    call.reader.record.misuses.append(Misuse(call.place, call.receiver, call.path.rpartition(".")[2], call.text))
+    return UNKNOWN
