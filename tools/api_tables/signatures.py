@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from tools.api_tables.package_tree import Definition, Found, PackageTree
 
 Items = tuple[str, ...]
-"""A signature as written in the tables: `name`, `name=literal`, `name=?` (a default that is no literal), `*`, `*name`,
-"""A signature as written in the tables: `name`, `name=literal`, `name=?` (default that is no literal), `*`, `*name`,
+"""A signature as written in the tables: `name`, `name=literal`, `name=?` (a default that is no literal), `*`,
+`*name`, `/`, `**name`; `~old=new` for a keyword that a decorator still takes; `<other.Class` for the parameters of
+another package's class."""
 
 TRANSPARENT_DECORATORS = frozenset(
     {
