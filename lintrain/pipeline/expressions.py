@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 BUILTINS = frozenset(dir(builtins))
 
+FORGOTTEN = frozenset({"accelerate", "datasets", "evaluate", "peft", "torch", "transformers", "trl"})
+"""A name of these that nothing binds is the library with its import forgotten: the rest is judged all the same."""
+
 
 def evaluate(reader: Reader, node: ast.expr, scope: Scope) -> Value:
     """What an expression gives; Unknown where that is not understood."""
@@ -68,6 +71,8 @@ def _name(reader: Reader, node: ast.Name, scope: Scope) -> Value:
     value = scope.lookup(node.id)
     if value is not None:
         return value
+    if node.id in FORGOTTEN:
+        return Library(node.id)
     return Library(f"builtins.{node.id}") if node.id in BUILTINS else UNKNOWN
 
 
