@@ -131,7 +131,7 @@ def _set_mode(call: Call) -> Value:
     else:
         act = {True: Act.TRAIN_MODE, False: Act.EVAL_MODE}.get(literal(mode) is True, Act.ESCAPE)
         act = act if isinstance(mode, Constant) and not mode.is_default else Act.ESCAPE
-    call.reader.act(act, call.place, call.receiver)
+    call.reader.act(act, call.place, call.receiver, text=Constant(call.receiver_text))
     return call.receiver
 
 
@@ -178,7 +178,7 @@ def _freeze(model: Value, wanted: Value, place: Place) -> None:
 
 @method(Model, "zero_grad")
 def _zero_grad(call: Call) -> Value:
-    call.reader.act(Act.ZERO_GRAD, call.place, call.receiver)
+    call.reader.act(Act.ZERO_GRAD, call.place, call.receiver, text=Constant(call.receiver_text))
     return Constant(None)
 
 

@@ -8,6 +8,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import runs_inside_a_forward
 from lintrain.pipeline.registry import attribute_of, called, method, subscript_of, unpacked
 from lintrain.pipeline.values.model import Model, ModelOutput, Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
@@ -24,7 +25,8 @@ def _forward(call: Call) -> Value:
     values = {name: argument.value for name, argument in call.keywords.items()}
     if call.positional:
         values["0"] = call.positional[0].value
-    call.reader.act(Act.FORWARD, call.place, call.receiver, **values)
+    if not runs_inside_a_forward(call.reader):
+        call.reader.act(Act.FORWARD, call.place, call.receiver, **values)
     return ModelOutput(call.receiver, given, origin=call.place)
 
 
