@@ -84,7 +84,8 @@ class PackageTree:
 
     def find(self, module: str, name: str, depth: int = 0) -> Found | None:
         """The class or function that a name of a module stands for, followed through imports and lazy tables."""
-        if depth > 12:
+        if depth > 12 or module.startswith("transformers.models"):
+            # The thousand files of model code would take most of the time and hold nothing that the tables keep.
             return None
         if module.split(".")[0] != self.package:
             return Found(module, name, None)
