@@ -41,6 +41,13 @@ class Call:
     keywords: dict[str, Argument] = field(default_factory=dict[str, Argument])
     is_open: bool = False
 
+    @property
+    def receiver_text(self) -> str:
+        """The code of what a method is called on (`optimizer` in `optimizer.step()`), empty where there is none."""
+        if self.node is None or not isinstance(self.node.func, ast.Attribute):
+            return ""
+        return self.reader.source.code(self.reader.source.place(self.node.func.value))
+
     def argument(self, name: str, position: int | None = None) -> Argument | None:
         """One argument by its parameter name, or by its position counted from 0; None where it was not given."""
         if name in self.keywords:

@@ -30,7 +30,11 @@ class Act(StrEnum):
     """A framework's training call: `trainer.train()`, `model.fit()`."""
     EVALUATE = "evaluate"
     ESCAPE = "escape"
-    """A value was handed to code that was not understood: anything may have happened to it."""
+    """A value was handed to code that was not understood, or such code was called: anything may have happened to it."""
+    GRADIENT = "gradient"
+    """Code looks at gradients or changes them itself: `.grad`, `torch.autograd.grad`, hooks."""
+    LEAVE = "leave"
+    """`break`, `return` or `raise` inside a loop."""
 
 
 @dataclass(eq=False, slots=True)

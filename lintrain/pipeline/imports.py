@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from lintrain.pipeline.flow import Flow
@@ -92,12 +93,20 @@ FLAT = frozenset(
 """Packages whose public names mean the same wherever inside them they were imported from."""
 
 
+INNER_TORCH = re.compile(
+    r"^(torch\.nn(?=\.modules\.)|torch\.optim(?!\.lr_scheduler|\.swa_utils)|torch\.utils\.data)\.[a-z_.]+\.([A-Z]\w*)"
+)
+"""The modules inside torch that its classes live in, as in `torch.optim.adamw.AdamW`."""
+
+
 def canonical(path: str) -> str:
     """The one dotted name that the reader knows a library's thing by."""
     for alias, name in ALIASES.items():
         if path == alias or path.startswith(f"{alias}."):
             path = name + path[len(alias) :]
             break
+    if path.startswith("torch."):
+        return INNER_TORCH.sub(r"\1.\2", path)
     parts = path.split(".")
     if parts[0] in FLAT and len(parts) > 2:
         return _flattened(parts)

@@ -11,10 +11,10 @@ from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.pipeline import LibraryCall
-from lintrain.pipeline.registry import CALLED, INSTANCE_METHODS, INSTANCES_CALLED, function_at, method_of, of_type
+from lintrain.pipeline.registry import CALLED, INSTANCES_CALLED, function_at, lineage_of, method_of, of_type
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Loader, Tokenizer
-from lintrain.pipeline.values.model import Model, Optimizer
+from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Bound,
@@ -37,7 +37,7 @@ from lintrain.pipeline.values.python import (
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-FOLLOWED = Model | Optimizer | Tokenizer | Loader | Instance
+FOLLOWED = Model | ModelPart | Module | Optimizer | Tokenizer | Loader | Instance
 """Values whose fate matters: handing one to code that is not understood is an event."""
 
 
@@ -155,24 +155,24 @@ def _invoke_method(call: Call, callee: Bound) -> Value:
     call.path = f"{type(callee.receiver).__name__}.{callee.name}"
     transfer = method_of(callee.receiver, callee.name)
     if transfer is None and isinstance(callee.receiver, Instance):
-        for base in callee.receiver.cls.library_bases:
-            transfer = transfer or INSTANCE_METHODS.get((base, callee.name))
+        transfer = objects.transfer_of(callee.receiver, callee.name)
     if transfer is not None:
         return transfer(call)
     escape(call)
+    if isinstance(callee.receiver, Model | Module | Optimizer):
+        call.reader.act(Act.ESCAPE, call.place, callee.receiver)
     return UNKNOWN
 
 
 def _invoke_instance(call: Call, callee: Instance) -> Value:
     call.receiver = callee
-    for path in callee.cls.library_bases:
+    for path in lineage_of(callee.cls.library_bases):
         if path in INSTANCES_CALLED:
             return INSTANCES_CALLED[path](call)
     found = callee.cls.lookup("__call__")
     if found is not None and isinstance(found[1], Function):
         return invoke(call, found[1], callee, found[0])
-    escape(call)
-    return UNKNOWN
+    return _invoke_other(call, Unknown()) if callee.cls.has_unknown_base else unknown_result(call)
 
 
 def _invoke_partial(call: Call, callee: Partial) -> Value:

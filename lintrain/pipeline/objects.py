@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline import invocation, operations
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.registry import BASE_CALLS, INSTANCE_METHODS
+from lintrain.pipeline.registry import BASE_CALLS, INSTANCE_METHODS, METHODS, Transfer, lineage_of
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -20,6 +20,7 @@ from lintrain.pipeline.values.python import (
     Library,
     LibraryObject,
     Super,
+    Unknown,
     Value,
 )
 
@@ -65,8 +66,15 @@ def bind_member(reader: Reader, value: Instance, name: str, owner: Class, member
 
 def _library_method(value: Instance, name: str) -> Value | None:
     """A method that the object has from a library class, where the reader knows what it does."""
-    known = any((path, name) in INSTANCE_METHODS for path in value.cls.library_bases)
-    return Bound(value, name) if known else None
+    return Bound(value, name) if transfer_of(value, name) else None
+
+
+def transfer_of(value: Instance, name: str) -> Transfer | None:
+    """What a method does that an object has from a library class, or from a base that was not understood."""
+    for path in lineage_of(value.cls.library_bases):
+        if (path, name) in INSTANCE_METHODS:
+            return INSTANCE_METHODS[path, name]
+    return METHODS.get((Unknown, name)) if value.cls.has_unknown_base else None
 
 
 def _above(reader: Reader, value: Super, name: str) -> Value:
@@ -85,7 +93,7 @@ def _above(reader: Reader, value: Super, name: str) -> Value:
 
 def instantiate(call: Call, cls: Class) -> Value:
     """What calling a class of the script gives."""
-    for path in cls.library_bases:
+    for path in lineage_of(cls.library_bases):
         if path in BASE_CALLS:
             return BASE_CALLS[path](call)
     return make_instance(call, cls)

@@ -120,18 +120,27 @@ def _while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
 
 def _leave_loop(reader: Reader, node: ast.stmt, scope: Scope) -> Flow:
     reader.frame.exits.append(dict(scope.names))
+    if isinstance(node, ast.Break):
+        _leave(reader, node)
     return Flow.LEAVE_LOOP
+
+
+def _leave(reader: Reader, node: ast.stmt) -> None:
+    if reader.loops:
+        reader.act(Act.LEAVE, reader.source.place(node), UNKNOWN)
 
 
 def _return(reader: Reader, node: ast.Return, scope: Scope) -> Flow:
     value = expressions.evaluate(reader, node.value, scope) if node.value else Constant(None)
     reader.frame.returns.append(value)
+    _leave(reader, node)
     return Flow.LEAVE_FUNCTION
 
 
 def _raise(reader: Reader, node: ast.Raise, scope: Scope) -> Flow:
     if node.exc is not None:
         expressions.evaluate(reader, node.exc, scope)
+    _leave(reader, node)
     return Flow.LEAVE_FUNCTION
 
 

@@ -103,6 +103,37 @@ class Parameter(Value):
     of: tuple[Value, ...] = ()
 
 
+@dataclass(eq=False, slots=True)
+class Module(Value):
+    """A module of torch's or torchvision's own classes: `parts` are the modules and values that it was made of."""
+
+    path: str
+    parts: list[Value] = field(default_factory=list[Value])
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+
+    @property
+    def name(self) -> str:
+        """The last part of the class's path."""
+        return self.path.rpartition(".")[2]
+
+
+@dataclass(eq=False, slots=True)
+class Launcher(Value):
+    """What runs a plain loop on devices: an Accelerator or a Fabric."""
+
+    path: str
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+
+
+@dataclass(eq=False, slots=True)
+class Scaler(Value):
+    """A gradient scaler of mixed precision."""
+
+    path: str
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+
+
 class Role(StrEnum):
     """What an array or tensor holds, in training terms."""
 
@@ -149,6 +180,8 @@ class Optimizer(Value):
     has_groups: bool = False
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
     text: str = ""
+    is_part: bool = False
+    """Whether it may have been given only some of their parameters."""
 
     @property
     def name(self) -> str:

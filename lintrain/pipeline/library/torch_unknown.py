@@ -1,0 +1,45 @@
+"""What is not understood, by the names that training code uses: calling a model, stepping an optimizer."""
+
+from __future__ import annotations
+
+import re
+
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.library.torch_gradients import MODEL_NAME
+from lintrain.pipeline.modules import runs_inside_a_forward
+from lintrain.pipeline.registry import called, method
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Unknown, Value
+
+OPTIMIZER = re.compile(r"(^|[._])(opt|optim|optimizer|optimiser)s?(_?\w{0,12})(\[.*\])?$", re.IGNORECASE)
+SCHEDULE = re.compile(r"sched|warmup|(^|[._])lr", re.IGNORECASE)
+OTHER_STEPS = re.compile(r"(^|[._])(env|envs|prof|profiler|p|pbar|bar|timer|simulator|game)s?$", re.IGNORECASE)
+
+
+@method(Unknown, "step")
+def _step(call: Call) -> Value:
+    """A step of whatever it is: an optimizer by its name, or perhaps one."""
+    name = call.receiver_text
+    for argument in call.positional:
+        if isinstance(argument.value, Function):
+            call.reader.call(argument.value, [], place=call.place)
+    if SCHEDULE.search(name):
+        call.reader.act(Act.SCHEDULER_STEP, call.place, call.receiver)
+    elif not OTHER_STEPS.search(name):
+        is_optimizer = Constant(OPTIMIZER.search(name) is not None)
+        call.reader.act(Act.STEP, call.place, call.receiver, text=Constant(name), named=is_optimizer)
+    return UNKNOWN
+
+
+@called(Unknown)
+def _call(call: Call) -> Value:
+    """Calling what is not understood: a forward pass where it has a model's name; anything may happen in it."""
+    callee = call.receiver
+    if isinstance(callee, Unknown) and MODEL_NAME.search(callee.name) and call.node is not None:
+        if not runs_inside_a_forward(call.reader):
+            call.reader.act(Act.FORWARD, call.place, callee)
+        return Unknown(name="output")
+    call.reader.act(Act.ESCAPE, call.place, callee)
+    escape(call)
+    return UNKNOWN

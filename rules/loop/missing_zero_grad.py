@@ -1,0 +1,125 @@
+"""Nothing clears the gradients between two optimizer steps.
+
+`backward` adds to the gradients that are there. Without `zero_grad` every step goes along the sum of all batches seen
+so far, and the loss stalls or grows while no error appears.
+
+## Bad
+
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()  # <- missing-zero-grad
+        optimizer.step()
+
+## Good
+
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+Gradients of several batches may be added up on purpose, if they are cleared when the step is done:
+
+    for index, (x, y) in enumerate(loader):
+        loss = criterion(net(x), y) / 4
+        loss.backward()
+        if index % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+
+The model can clear them as well, or the closure that an optimizer runs:
+
+    for x, y in loader:
+        net.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, `torch.optim.Optimizer.zero_grad`; PyTorch tutorial "Zeroing out gradients".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import Finding, Fix, InsertBefore, Level, Pipeline, Reason, Rule
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.phases import (
+    TrainingLoop,
+    is_certain_step,
+    made_here,
+    may_hide,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class MissingZeroGrad(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        for training in training_loops(pipeline):
+            if self._never_clears(pipeline, training):
+                yield self._report(training)
+
+    def _never_clears(self, pipeline: Pipeline, training: TrainingLoop) -> bool:
+        clears = [event for event in pipeline.acts(Act.ZERO_GRAD) if _shares_a_loop(event, training)]
+        if clears or training.has(Act.GRADIENT) or any(may_hide(pipeline, event) for event in training.inside):
+            return False
+        return all(is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
+
+    def _report(self, training: TrainingLoop) -> Finding:
+        step = training.steps[-1]
+        optimizer = text_of_event(step)
+        loss = text_of_event(training.backward)
+        return self.finding(
+            training.backward.place,
+            f"gradients of `{_short(loss)}` add up: nothing in this loop clears them",
+            because=[
+                *made_here(step.subject, "made here"),
+                Reason(step.place, "steps along the sum of all batches", "step"),
+            ],
+            help=f"call `{optimizer}.zero_grad()` before `backward`",
+            facts={"optimizer": optimizer if _is_plain(training) else None},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        optimizer = finding.facts.get("optimizer")
+        if not isinstance(optimizer, str) or not optimizer:
+            return None
+        statement = f"{optimizer}.zero_grad()"
+        return Fix.of(f"insert `{statement}` before `backward`", InsertBefore(finding.place, statement), safe=True)
+
+
+def _shares_a_loop(event: Event, training: TrainingLoop) -> bool:
+    """Whether gradients are cleared in this loop, or in a loop around it."""
+    return any(event.is_inside(loop) for loop in training.backward.loops)
+
+
+def _is_engine(step: Event, training: TrainingLoop) -> bool:
+    """`engine.backward(loss)` with `engine.step()`: an engine clears gradients itself."""
+    return step.subject is training.backward.subject
+
+
+def _is_plain(training: TrainingLoop) -> bool:
+    """One backward and one step, always and in this order, in one function: no accumulation is meant."""
+    backwards = [event for event in training.inside if event.act is Act.BACKWARD]
+    step = training.steps[0]
+    return (
+        len(backwards) == len(training.steps) == 1
+        and step.function == training.backward.function
+        and training.backward.order < step.order
+        and not step.is_conditional_in(training.loop)
+        and not training.backward.is_conditional_in(training.loop)
+        and training.backward.loops[-1] is step.loops[-1] is training.loop
+    )
+
+
+def _short(loss: str) -> str:
+    return loss if 0 < len(loss) <= 40 and "\n" not in loss else "the loss"
