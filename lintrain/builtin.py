@@ -18,6 +18,7 @@ class Builtin:
     level: Level
     page: str
     is_unconditional: bool = False
+    has_fix: bool = False
 
     @property
     def stage(self) -> str:
@@ -136,6 +137,7 @@ here, or with ruff's own `# noqa: F821`, which is honoured.
 
 Ruff's documentation: undefined-name (F821), undefined-local (F823).
 """,
+    has_fix=True,
 )
 
 BUILTINS = {builtin.name: builtin for builtin in (SYNTAX_ERROR, UNREADABLE_FILE, UNDEFINED_NAME, UNUSED_SUPPRESSION)}

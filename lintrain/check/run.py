@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 class Request:
     """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
 
-    `stdin` are the bytes that came through standard input under the name of the only file.
+    `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
     """
 
     files: Sequence[str]
     rules: Sequence[RuleFile]
     selection: Selection
     find_targets: Callable[[], TargetVersions]
-    stdin: bytes | None = None
+    given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class Run:
 
     def check(self) -> Outcome:
         """Check every file, one after the other, while ruff looks at the names of those that use a library."""
-        search = start_search([path for path in self.request.files if self._wants_names(path)], self.request.stdin)
+        search = start_search([path for path in self.request.files if self._wants_names(path)], self.request.given)
         try:
             read = [(path, *self._read(path)) for path in self.request.files]
             clues = search.collect()
@@ -71,7 +71,7 @@ class Run:
             return False
 
     def _load(self, path: str) -> bytes:
-        return load_bytes(path) if self.request.stdin is None else self.request.stdin
+        return self.request.given[path] if path in self.request.given else load_bytes(path)
 
     def _read(self, path: str) -> tuple[Source | None, Reading]:
         try:

@@ -6,15 +6,17 @@ import gc
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request, Run
-from lintrain.cli._options import CheckOptions, files_of, read_stdin, selection_of, settings_of
+from lintrain.cli._options import CheckOptions, demand_sense, files_of, read_stdin, selection_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
 from lintrain.report.look import Look, look_of
 from lintrain.report.summary import count, statistics, summary
 from lintrain.rulebook import RuleFileError, load_rules
+from lintrain.settings.loading import common_folder
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
 
@@ -37,8 +39,7 @@ def check(options: CheckOptions) -> int:
 
 def _check(options: CheckOptions) -> int:
     started = time.perf_counter()
-    if options.statistics and options.output_format == "json":
-        raise UsageError("--statistics is for people; the json report has the counts in `summary.rules`")
+    demand_sense(options)
     settings = settings_of(options)
     rules = load_rules()
     selection = selection_of(options, settings, rules)
@@ -53,33 +54,54 @@ def _check(options: CheckOptions) -> int:
         return CLEAN
     if not files:
         say(f"lintrain: no Python files or notebooks in {', '.join(f'`{path}`' for path in options.searched)}")
-    stdin = read_stdin() if options.reads_stdin else None
-    outcome = Run(Request(files, rules, selection, lambda: find_targets(settings), stdin)).check()
-    write_report(_report(options, settings, outcome), options.output_file)
+    given = {files[0]: read_stdin()} if options.reads_stdin and files else {}
+    request = Request(files, rules, selection, lambda: find_targets(common_folder(options.named), settings), given)
+    outcome = Run(request).check()
+    if options.fix or options.diff:
+        return _mend(options, settings, request, outcome, started)
+    write_report(report_text(options, settings, outcome), options.output_file)
+    return _close(options, outcome, started)
+
+
+def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: Outcome, started: float) -> int:
+    """Write the fixes, or show them."""
+    from lintrain.cli._fix import show_diff, write_fixes
+
+    if options.diff:
+        return show_diff(options, request, outcome)
+    mended = write_fixes(options, request, outcome)
+    text = report_text(options, settings, mended.outcome, mended.fixed)
+    if options.reads_stdin and not options.output_file:
+        say(text.removesuffix("\n"))
+    else:
+        write_report(text, options.output_file)
+    return _close(options, mended.outcome, started)
+
+
+def _close(options: CheckOptions, outcome: Outcome, started: float) -> int:
+    """Say what is no finding, and give the exit code."""
     _remark(options, outcome, time.perf_counter() - started)
     if outcome.crashes:
         return FAILED
     return FOUND if outcome.reported and not options.exit_zero else CLEAN
 
 
-def find_targets(settings: Settings) -> TargetVersions:
+def find_targets(folder: Path, settings: Settings) -> TargetVersions:
     """The versions of the libraries that the scripts are written for."""
-    try:
-        from lintrain.knowledge.versions import find_versions
-    except ModuleNotFoundError:
-        return {}
+    from lintrain.knowledge.versions import find_versions
 
-    return find_versions(settings.root, settings.target_versions)
+    return find_versions(folder, settings.target_versions)
 
 
-def _report(options: CheckOptions, settings: Settings, outcome: Outcome) -> str:
+def report_text(options: CheckOptions, settings: Settings, outcome: Outcome, fixed: int = 0) -> str:
+    """The report in the form that was asked for, with its closing line."""
     look = Look() if options.output_file else look_of(sys.stdout)
     is_for_person = sys.stdout.isatty() and not options.output_file
     match settings.output_format or ("full" if is_for_person else "concise"):
         case "json":
             from lintrain.report.document import as_json, check_report
 
-            return as_json(check_report(outcome, outcome.sources.get)) + "\n"
+            return as_json(check_report(outcome, outcome.sources.get, fixed)) + "\n"
         case _ if options.statistics:
             blocks, between = statistics(outcome.reported, look), "\n"
         case "full":
@@ -91,7 +113,7 @@ def _report(options: CheckOptions, settings: Settings, outcome: Outcome) -> str:
 
             blocks, between = concise(outcome.reported, outcome.sources.get, look), "\n"
     body = between.join(blocks)
-    closing = "" if options.quiet or not outcome.files else f"{summary(outcome.reported, len(outcome.files))}\n"
+    closing = "" if options.quiet or not outcome.files else f"{summary(outcome.reported, len(outcome.files), fixed)}\n"
     return (f"{body}\n{between[1:] if closing else ''}" if body else "") + closing
 
 

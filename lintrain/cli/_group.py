@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from lintrain import __version__
+from lintrain.cli._output import Refusal
 
 
 class CommandFolder(click.Group):
@@ -21,8 +22,21 @@ class CommandFolder(click.Group):
         """One command, imported now."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = import_module(f"lintrain.cli.{cmd_name}").command
+        command: object = import_module(f"lintrain.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; a misspelt one is told the nearest."""
+        from difflib import get_close_matches
+
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            near = get_close_matches(args[0], known, n=1)
+            hint = f"nearest: `{near[0]}`" if near else f"commands: {', '.join(known)}"
+            raise Refusal(f"no command `{args[0]}`; {hint}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=CommandFolder, context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from lintrain.check.selection import Choice, Selection, choose, configured, known_names
 from lintrain.rulebook import RuleFile
-from lintrain.settings.settings import Settings, UsageError
+from lintrain.settings.loading import load_settings
+from lintrain.settings.settings import Settings, UsageError, checked_version
 from lintrain.source.discovery import Discovery, Excludes
 
 STDIN = "-"
@@ -28,6 +30,9 @@ class CheckOptions:
     output_format: str | None = None
     output_file: Path | None = None
     statistics: bool = False
+    fix: bool = False
+    unsafe_fixes: bool = False
+    diff: bool = False
     exclude: tuple[str, ...] = ()
     extend_exclude: tuple[str, ...] = ()
     force_exclude: bool | None = None
@@ -52,6 +57,23 @@ class CheckOptions:
         """The files and folders to look in: the working folder where none is named."""
         return self.paths or (".",)
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The paths whose project this is: for standard input, the file that it stands for."""
+        return (self.stdin_filename or ".",) if self.reads_stdin else self.searched
+
+
+def demand_sense(options: CheckOptions) -> None:
+    """Refuse options that contradict each other or would do nothing; raises UsageError."""
+    if options.unsafe_fixes and not (options.fix or options.diff):
+        raise UsageError("--unsafe-fixes says which fixes --fix or --diff may write; name one of them too")
+    if options.statistics and options.output_format == "json":
+        raise UsageError("--statistics is for people; the json report has the counts in `summary.rules`")
+    if options.stdin_filename and not options.reads_stdin:
+        raise UsageError("--stdin-filename names what comes through standard input; give `-` as the path")
+    if options.isolated and options.config:
+        raise UsageError("--isolated reads no configuration file, --config names one")
+
 
 def settings_of(options: CheckOptions) -> Settings:
     """The project's settings with what the command line says on top; raises UsageError."""
@@ -75,14 +97,9 @@ def settings_of(options: CheckOptions) -> Settings:
 
 
 def _configured_settings(options: CheckOptions) -> Settings:
-    if options.isolated and options.config:
-        raise UsageError("--isolated reads no configuration file, --config names one")
     if options.isolated:
         return Settings(root=Path.cwd())
-    from lintrain.settings.loading import load_settings
-
-    named = [options.stdin_filename or "."] if options.reads_stdin else options.searched
-    return load_settings(named, options.config)
+    return load_settings(options.named, options.config)
 
 
 def selection_of(options: CheckOptions, settings: Settings, rules: Sequence[RuleFile]) -> Selection:
@@ -135,24 +152,14 @@ def _per_file(given: Sequence[str]) -> Mapping[str, Sequence[str]]:
 def _targets(given: Iterable[str]) -> dict[str, str]:
     """Package and version of every `--target`."""
     targets: dict[str, str] = {}
-    for text in split(given):
-        package, equals, version = text.replace("==", "=").partition("=")
-        if not is_version(version.strip()):
-            what = f"`{version}` is not a version" if equals else "no version"
-            raise UsageError(f"--target {text}: {what}; write it as `transformers=4.57.6`")
-        targets[package.strip()] = version.strip()
+    for text in given:
+        package = re.split(r"[=<>!~]", text, maxsplit=1)[0]
+        version = re.sub(r"^==?(?!=)", "", text.removeprefix(package)).strip()
+        try:
+            targets[package.strip()] = checked_version(version)
+        except ValueError as error:
+            raise UsageError(f"--target {text}: {error}; write it as `transformers=4.57.6`") from error
     return targets
-
-
-def is_version(text: str) -> bool:
-    """Whether a text is a version of a Python package."""
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
 
 
 def read_stdin() -> bytes:

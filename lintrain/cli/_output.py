@@ -39,6 +39,15 @@ def write_report(text: str, file: Path | None = None) -> None:
         raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
 
 
+def write_bytes(content: bytes) -> None:
+    """Write bytes to stdout as they are."""
+    try:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _write(stream: TextIO, text: str) -> None:
     """Write and flush; a reader that has gone (`| head`) is no error of ours, and the exit code stays true."""
     if isinstance(stream, io.TextIOWrapper):

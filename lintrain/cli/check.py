@@ -14,14 +14,15 @@ EXIT_CODES = """\b
 Exit codes:
   0  nothing was found
   1  there are findings, of whatever level
-  2  the command or the configuration cannot be carried out, a named file does not exist, or lintrain itself failed"""
+  2  the command or its configuration cannot be carried out, a named file
+     does not exist, or lintrain itself failed"""
 
 
 def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(name, multiple=True, metavar="NAMES", help=text)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(epilog=EXIT_CODES, short_help="Read scripts and report their mistakes.")
 @click.argument("paths", nargs=-1)
 @_listed("--select", "Only these: rule names, stages or ALL, separated by commas.")
 @_listed("--extend-select", "These too, on top of what is selected.")
@@ -29,6 +30,11 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--per-file-ignores", multiple=True, metavar="PATTERN:NAMES", help="Not these, in files of the pattern.")
 @click.option("--output-format", type=click.Choice(FORMATS), help="full on a terminal, concise elsewhere.")
 @click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
+@click.option("--fix", is_flag=True, help="Write the safe fixes into the files, and report what is left.")
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="With --fix or --diff: the fixes, too, that may change a correct run."
+)
+@click.option("--diff", is_flag=True, help="Show what --fix would write, and write nothing.")
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out of folders, and nothing else.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out too.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command()
+@click.command(short_help="Print the JSON schema of the reports.")
 def command() -> None:
     """Print the JSON schema of `lintrain check --output-format json`."""
     import json

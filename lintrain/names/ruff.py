@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -58,8 +58,8 @@ class NameSearch:
             process.kill()
 
 
-def start_search(paths: Sequence[str], stdin: bytes | None = None) -> NameSearch:
-    """Set ruff to work on files, or on what came through stdin under the name `paths[0]`."""
+def start_search(paths: Sequence[str], given: Mapping[str, bytes]) -> NameSearch:
+    """Set ruff to work on files; `given` are the contents of those that are not to be read from the disk."""
     search = NameSearch()
     if not paths:
         return search
@@ -69,10 +69,10 @@ def start_search(paths: Sequence[str], stdin: bytes | None = None) -> NameSearch
         return search
     codes = ",".join((*NAME_CODES, *COMPILER_CODES))
     command = [program, "check", "--isolated", "--no-cache", "--quiet", "--select", codes, "--output-format", "json"]
-    if stdin is not None:
-        _launch(search, [*command, "--stdin-filename", paths[0], "-"], stdin)
-        return search
-    for batch in _batches(paths):
+    for path in paths:
+        if path in given:
+            _launch(search, [*command, "--stdin-filename", path, "-"], given[path])
+    for batch in _batches([path for path in paths if path not in given]):
         _launch(search, [*command, "--", *batch], None)
     return search
 
@@ -106,7 +106,8 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
             yield batch
             batch = []
         batch.append(path)
-    yield batch
+    if batch:
+        yield batch
 
 
 def find_ruff() -> str | None:

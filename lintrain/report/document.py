@@ -95,6 +95,7 @@ class Summary:
     levels: Mapping[str, int]
     rules: Mapping[str, int]
     suppressed: int
+    fixed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,8 @@ class CheckReport:
     summary: Summary
 
 
-def check_report(outcome: Outcome, find_source: FindSource) -> CheckReport:
-    """The report of a run."""
+def check_report(outcome: Outcome, find_source: FindSource, fixed: int = 0) -> CheckReport:
+    """The report of a run; `fixed` findings are gone because their fixes were written."""
     reported = outcome.reported
     return CheckReport(
         1,
@@ -122,6 +123,7 @@ def check_report(outcome: Outcome, find_source: FindSource) -> CheckReport:
             {level.value: sum(one.finding.level == level for one in reported) for level in Level},
             dict(sorted(Counter(one.finding.rule for one in reported).items())),
             sum(file.suppressed for file in outcome.files),
+            fixed,
         ),
     )
 

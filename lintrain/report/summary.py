@@ -10,15 +10,16 @@ from lintrain.core.level import Level
 from lintrain.report.look import Look
 
 
-def summary(reported: Sequence[Reported], files: int) -> str:
-    """How many findings of which level, in how many files, and how many can be mended."""
+def summary(reported: Sequence[Reported], files: int, fixed: int = 0) -> str:
+    """How many findings of which level, in how many files, how many can be mended, and how many are `fixed` now."""
+    done = f"{count(fixed, 'finding')} fixed; " if fixed else ""
     if not reported:
-        return f"no findings in {count(files, 'file')}"
+        return f"{done}no findings {'left ' if fixed else ''}in {count(files, 'file')}"
     levels = Counter(one.finding.level for one in reported)
     parts = [count(levels[level], level.value) for level in Level if levels[level]]
     touched = len({one.finding.place.path for one in reported})
     where = count(touched, "file") if touched == files else f"{touched} of {count(files, 'file')}"
-    return f"{count(len(reported), 'finding')} ({', '.join(parts)}) in {where}{_mendable(reported)}"
+    return f"{done}{count(len(reported), 'finding')} ({', '.join(parts)}) in {where}{_mendable(reported)}"
 
 
 def _mendable(reported: Sequence[Reported]) -> str:

@@ -26,7 +26,7 @@ def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
         if table is None:
             raise UsageError(f"{config}: has no table `[tool.lintrain]`")
         return _settings(found, table)
-    folder = _common_folder(paths)
+    folder = common_folder(paths)
     for parent in (folder, *folder.parents):
         for name in (*OWN_FILES, PROJECT_FILE):
             table = _table_of(parent / name) if (parent / name).is_file() else None
@@ -35,7 +35,8 @@ def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
     return Settings(root=Path.cwd())
 
 
-def _common_folder(paths: Iterable[str]) -> Path:
+def common_folder(paths: Iterable[str]) -> Path:
+    """The folder that holds all of these files and folders."""
     resolved = [Path(path).resolve() for path in paths] or [Path.cwd()]
     common = Path(os.path.commonpath(resolved))
     return common if common.is_dir() else common.parent

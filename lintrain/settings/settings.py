@@ -32,3 +32,14 @@ class Settings:
     force_exclude: bool = False
     output_format: str | None = None
     target_versions: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def checked_version(text: str) -> str:
+    """A version (`4.57.6`) or a range of them (`>=4.40,<5`) as it was written; raises ValueError for anything else."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(text if text[:1] in tuple("=<>!~") else f"=={text}")
+    except InvalidSpecifier as error:
+        raise ValueError(f"`{text}` is not a version") from error
+    return text

@@ -6,23 +6,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
-from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from lintrain.settings.settings import UsageError
+from lintrain.settings.settings import UsageError, checked_version
 
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
-
-
-def _version(text: str) -> str:
-    try:
-        Version(text)
-    except InvalidVersion as error:
-        raise ValueError(f"`{text}` is not a version") from error
-    return text
 
 
 class Table(BaseModel):
@@ -39,7 +30,7 @@ class Table(BaseModel):
     respect_gitignore: bool | None = None
     force_exclude: bool | None = None
     output_format: Literal["full", "concise", "json"] | None = None
-    target_versions: dict[str, Annotated[str, AfterValidator(_version)]] | None = Field(default=None)
+    target_versions: dict[str, Annotated[str, AfterValidator(checked_version)]] | None = Field(default=None)
 
 
 KEYS = tuple(_dashed(name) for name in Table.model_fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import cast
 
 from lintrain.source.cells import Cell, Notebook
@@ -91,8 +92,18 @@ def _objects(value: object) -> list[Json]:
 
 
 CELLS_KEY = re.compile(r'"cells"\s*:\s*\[')
-SOURCE_KEY = re.compile(r'"(?:source|input)"\s*:\s*\[?')
+SOURCE_KEY = re.compile(r'"(?:source|input)"\s*:\s*')
 GAP = re.compile(r"[\s,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSource:
+    """The source of one cell as the file has it: where its value starts and ends, its strings with their offsets."""
+
+    number: int
+    start: int
+    end: int
+    strings: tuple[tuple[int, str], ...]
 
 
 def lines_of_json(notebook: Notebook) -> dict[int, int]:
@@ -100,20 +111,20 @@ def lines_of_json(notebook: Notebook) -> dict[int, int]:
 
     A string that holds several lines of a cell has them all on one line of the file.
     """
-    text, lines = notebook.json, dict[int, int]()
-    offsets = dict(_source_offsets(text))
+    lines = dict[int, int]()
+    written = {source.number: source.strings for source in written_sources(notebook.json)}
     for cell in notebook.cells:
         line = cell.first_line
-        for offset, string in _values(text, offsets.get(cell.number, len(text)), '"'):
-            parts = str(string).split("\n")
-            file_line = text.count("\n", 0, offset) + 1
+        for offset, string in written.get(cell.number, ()):
+            parts = string.split("\n")
+            file_line = notebook.json.count("\n", 0, offset) + 1
             lines.update((line + index, file_line) for index in range(len(parts) if parts[-1] else len(parts) - 1))
             line += len(parts) - 1
     return lines
 
 
-def _source_offsets(text: str) -> Iterator[tuple[int, int]]:
-    """The number of every cell, and where in the file the strings of its source start."""
+def written_sources(text: str) -> Iterator[WrittenSource]:
+    """The sources of all cells of a notebook, as its file has them."""
     number = 0
     for key in CELLS_KEY.finditer(text):
         for offset, value in _values(text, key.end(), "{"):
@@ -121,9 +132,11 @@ def _source_offsets(text: str) -> Iterator[tuple[int, int]]:
             cell = _object(value)
             wanted = cell.get("source", cell.get("input"))
             for match in SOURCE_KEY.finditer(text, offset):
-                strings = [string for _, string in _values(text, match.end(), '"')]
-                if strings == wanted or strings == [wanted]:
-                    yield number, match.end()
+                start = match.end()
+                found, end = json.JSONDecoder().raw_decode(text, start)
+                if found == wanted:
+                    strings = _values(text, start + text.startswith("[", start), '"')
+                    yield WrittenSource(number, start, end, tuple((at, str(string)) for at, string in strings))
                     break
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from lintrain.source.notebook import NotebookError, join_cells
-from lintrain.source.source import Source, Writing
+from lintrain.source.source import MIXED, Source, Writing
 
 ENCODING_LINE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """PEP 263: a comment in one of the first two lines may name the encoding of the file."""
@@ -61,7 +61,10 @@ def _decode(raw: bytes) -> tuple[str, Writing]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UnreadableError(f"byte 0x{content[error.start]:02x} is not {encoding.upper()}", line) from error
-    newline = "\r\n" if "\r\n" in text else "\r" if "\r" in text and "\n" not in text else "\n"
+    if "\r" not in text:
+        return text, Writing(encoding, marked)
+    ends = set(re.findall(r"\r\n|\r|\n", text))
+    newline = ends.pop() if len(ends) == 1 else MIXED
     return text.replace("\r\n", "\n").replace("\r", "\n"), Writing(encoding, marked, newline)
 
 

@@ -11,10 +11,12 @@ from lintrain.core.place import Place
 from lintrain.source.cells import Location, Notebook
 from lintrain.source.suppression import Suppression, find_suppressions
 
+MIXED = "mixed"
+
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a text is written in its file: the encoding, a byte order mark, and the end of its lines."""
+    """How a text is written in its file: the encoding, a byte order mark, and the end of its lines (or `mixed`)."""
 
     encoding: str = "utf-8"
     marked: bool = False

@@ -1,0 +1,95 @@
+"""Fixes written into files, round after round until there is nothing left to write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lintrain.check.outcome import FileOutcome, Outcome, Reported
+from lintrain.check.run import Request, Run
+from lintrain.core.fix import Fix
+from lintrain.source.reading import load_bytes
+from lintrain.source.source import Source
+from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
+
+MOST_ROUNDS = 10
+"""A fix may bring out another finding; more rounds than this mean that two fixes undo each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What is left after all fixes, the new contents of the changed files, and how many findings are gone.
+
+    `notes` name the fixes that could not be written.
+    """
+
+    outcome: Outcome
+    before: Mapping[str, Source]
+    contents: Mapping[str, bytes]
+    fixed: int
+    notes: tuple[str, ...]
+
+
+def mend(request: Request, outcome: Outcome, *, unsafe: bool) -> Mended:
+    """Write the fixes of a run, in memory: of unsafe ones only when asked to."""
+    contents: dict[str, bytes] = {}
+    notes: dict[str, None] = {}
+    latest = outcome
+    for _ in range(MOST_ROUNDS):
+        changed = _one_round(latest, {**request.given, **contents}, unsafe, notes)
+        if not changed:
+            break
+        contents.update(changed)
+        latest = Run(replace(request, given={**request.given, **contents})).check()
+    gone = _claims(outcome.reported) - _claims(latest.reported)
+    return Mended(latest, outcome.sources, contents, gone.total(), tuple(notes))
+
+
+def _one_round(outcome: Outcome, given: Mapping[str, bytes], unsafe: bool, notes: dict[str, None]) -> dict[str, bytes]:
+    """The new contents of every file that a fix changes."""
+    changed: dict[str, bytes] = {}
+    for file in outcome.files:
+        fixes = [(one, one.fix) for one in file.reported if one.fix and (one.fix.safe or unsafe)]
+        if file.source is None or not fixes:
+            continue
+        original = given[file.path] if file.path in given else load_bytes(file.path)
+        mended = _mended(file, file.source, fixes, original, notes)
+        if mended != original:
+            changed[file.path] = mended
+    return changed
+
+
+def _mended(
+    file: FileOutcome, source: Source, fixes: Sequence[tuple[Reported, Fix]], original: bytes, notes: dict[str, None]
+) -> bytes:
+    """The file with its fixes; where they cannot be written together, with those that can be written alone."""
+    text = editable_text(source)
+    try:
+        return _written(source, text, [fix for _, fix in fixes], original)
+    except UnwritableError as error:
+        if len(fixes) == 1:
+            notes[f"{fixes[0][0].finding.place}: `{fixes[0][1].title}` could not be written: {error}"] = None
+            return original
+    alone = [(one, fix) for one, fix in fixes if _mended(file, source, [(one, fix)], original, notes) != original]
+    try:
+        return _written(source, text, [fix for _, fix in alone], original)
+    except UnwritableError:
+        return _mended(file, source, alone[:1], original, notes) if alone else original
+
+
+class UnwritableError(Exception):
+    """Fixes that do not fit the text, or would break it."""
+
+
+def _written(source: Source, text: str, fixes: Sequence[Fix], original: bytes) -> bytes:
+    from lintrain.fix import FixError, apply
+
+    try:
+        return file_bytes(source, apply(text, fixes), original)
+    except (FixError, CellsBrokenError) as error:
+        raise UnwritableError(str(error)) from error
+
+
+def _claims(reported: Iterable[Reported]) -> Counter[tuple[str, str, str]]:
+    return Counter((one.finding.place.path, one.finding.rule, one.finding.message) for one in reported)

@@ -1,0 +1,50 @@
+"""What `lintrain check` does with `--fix` and `--diff`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from lintrain.check.mending import Mended, mend
+from lintrain.check.outcome import Outcome
+from lintrain.check.run import Request
+from lintrain.cli._options import CheckOptions
+from lintrain.cli._output import Refusal, say, write_bytes, write_report
+from lintrain.report.diff import diff
+from lintrain.report.look import Look, look_of
+from lintrain.report.summary import count
+from lintrain.source.reading import read_bytes
+
+
+def show_diff(options: CheckOptions, request: Request, outcome: Outcome) -> int:
+    """Show what would be written; the exit code says whether there is something."""
+    mended = _mend(options, request, outcome)
+    look = Look() if options.output_file else look_of(sys.stdout)
+    lines: list[str] = []
+    for path, content in mended.contents.items():
+        lines.extend(diff(mended.before[path], read_bytes(path, content), look))
+    write_report("".join(f"{line}\n" for line in lines), options.output_file)
+    if not options.quiet:
+        say(f"lintrain: `--fix` would mend {count(mended.fixed, 'finding')}")
+    return 1 if mended.contents and not options.exit_zero else 0
+
+
+def write_fixes(options: CheckOptions, request: Request, outcome: Outcome) -> Mended:
+    """Write the fixes into their files, and what came through standard input to standard output."""
+    mended = _mend(options, request, outcome)
+    if options.reads_stdin:
+        write_bytes({**request.given, **mended.contents}[request.files[0]] if request.files else b"")
+        return mended
+    for path, content in mended.contents.items():
+        try:
+            Path(path).write_bytes(content)
+        except OSError as error:
+            raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    return mended
+
+
+def _mend(options: CheckOptions, request: Request, outcome: Outcome) -> Mended:
+    mended = mend(request, outcome, unsafe=options.unsafe_fixes)
+    for note in mended.notes:
+        say(f"lintrain: {note}")
+    return mended

@@ -1,0 +1,32 @@
+"""`lintrain explain`: the manual page of one rule."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command(short_help="Explain one rule.")
+@click.argument("rule")
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", help="How to print the page.")
+def command(rule: str, output_format: str) -> None:
+    """Explain RULE: the mistake, why it hurts, what it looks like, and when it is fine."""
+    import json
+
+    from lintrain.check.selection import nearest
+    from lintrain.cli._output import Refusal, write_report
+    from lintrain.report.look import look_of
+    from lintrain.report.pages import as_plain_page, page_text, pages
+    from lintrain.rulebook import load_rules
+
+    by_name = {page.name: page for page in pages(load_rules())}
+    page = by_name.get(rule.strip().lower().replace("_", "-"))
+    if page is None:
+        near = nearest(rule, by_name)
+        hint = f"nearest: `{near}`" if near else "`lintrain rules` lists them"
+        raise Refusal(f"no rule is called `{rule}`; {hint}")
+    if output_format == "json":
+        write_report(json.dumps(as_plain_page(page), indent=2) + "\n")
+    else:
+        write_report(page_text(page, look_of(sys.stdout)))

@@ -1,0 +1,128 @@
+"""The pages of rules and built-in findings: the table of all, and one as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from lintrain.builtin import BUILTINS, Builtin
+from lintrain.core.level import Level
+from lintrain.core.manual import Manual
+from lintrain.report.columns import clip, wrap
+from lintrain.report.look import Look
+from lintrain.rulebook import RuleFile
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One rule or built-in finding: what finds it (the text, a probe), whether it can be fixed, and its manual page."""
+
+    name: str
+    stage: str
+    level: Level
+    text: bool
+    probe: bool
+    fix: bool
+    manual: Manual
+
+
+def pages(rules: Iterable[RuleFile]) -> list[Page]:
+    """The pages of all rules, in their order, and then of the built-in findings."""
+    return [*map(_of_rule, rules), *map(_of_builtin, BUILTINS.values())]
+
+
+def _of_rule(rule: RuleFile) -> Page:
+    return Page(rule.name, rule.stage, rule.rule.level, rule.reads_text, rule.reads_evidence, rule.mends, rule.manual)
+
+
+def _of_builtin(found: Builtin) -> Page:
+    return Page(found.name, found.stage, found.level, text=True, probe=False, fix=found.has_fix, manual=found.manual)
+
+
+def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
+    """The lines of the table: under each stage its rules, with level, who finds them, and the mistake."""
+    listed = list(all_pages)
+    names = max((len(page.name) for page in listed), default=0)
+    stage = None
+    for page in listed:
+        if page.stage != stage:
+            if stage is not None:
+                yield ""
+            yield look.paint(page.stage, bold=True)
+            stage = page.stage
+        marks = " ".join(mark if has else " " * len(mark) for mark, has in _marks(page))
+        level = look.level(page.level, f"{page.level.value:<7}")
+        title = clip(page.manual.title, look.width - names - len(marks) - 15)
+        yield f"  {page.name:<{names}}  {level}  {look.paint(marks, dim=True)}  {title}"
+
+
+def _marks(page: Page) -> tuple[tuple[str, bool], ...]:
+    return ("text", page.text), ("probe", page.probe), ("fix", page.fix)
+
+
+def as_plain(page: Page) -> dict[str, object]:
+    """A page as programs read it."""
+    return {
+        "name": page.name,
+        "stage": page.stage,
+        "level": page.level.value,
+        "text": page.text,
+        "probe": page.probe,
+        "fix": page.fix,
+        "title": page.manual.title,
+    }
+
+
+def as_plain_page(page: Page) -> dict[str, object]:
+    """A page with all its text, as programs read it."""
+    return {**as_plain(page), "why": page.manual.why, "sections": page.manual.sections}
+
+
+def page_text(page: Page, look: Look) -> str:
+    """A page as a person reads it: the mistake, why it hurts, examples, and when it is fine."""
+    lines = [f"{look.paint(page.name, bold=True)}: {look.code(page.manual.title)}", "", *_facts(page, look), ""]
+    lines.extend(_prose(page.manual.why, look))
+    for heading, text in page.manual.sections.items():
+        lines.extend(["", look.paint(heading, "blue", bold=True), "", *_prose(text, look)])
+    return "\n".join([*lines, ""])
+
+
+def _facts(page: Page, look: Look) -> Iterator[str]:
+    yield f"stage: {page.stage}    level: {look.level(page.level, page.level.value)}"
+    finders = [name for name, has in (("`lintrain check`", page.text), ("`lintrain probe`", page.probe)) if has]
+    verb = "found by" if page.text or not page.probe else "found only by"
+    mended = "; can be fixed with `--fix`" if page.fix else ""
+    yield look.code(f"{verb} {' and judged by '.join(finders)}{mended}")
+
+
+def _prose(text: str, look: Look) -> Iterator[str]:
+    """Paragraphs wrapped to the width, code as it stands."""
+    for kind, group in groupby(text.strip("\n").split("\n"), _kind):
+        lines = list(group)
+        match kind:
+            case "code":
+                yield from _code("\n".join(lines), look)
+            case "prose":
+                yield from map(look.code, wrap(" ".join(line.strip() for line in lines), 0, 0, look.width))
+            case _:
+                yield ""
+
+
+def _kind(line: str) -> str:
+    if not line.strip():
+        return "blank"
+    return "code" if line.startswith("    ") else "prose"
+
+
+def _code(code: str, look: Look) -> list[str]:
+    """The lines of a block of code, highlighted where there are colours."""
+    if not look.coloured:
+        return code.split("\n")
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    console = Console(width=1000, color_system="standard", force_terminal=True, highlight=False, markup=False)
+    with console.capture() as capture:
+        console.print(Syntax("", "python", theme="ansi_dark").highlight(code), end="")
+    return capture.get().rstrip("\n").split("\n")
