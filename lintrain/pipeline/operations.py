@@ -131,7 +131,13 @@ def known_items(value: Value, most: int) -> list[Value] | None:
         case Mapping() if value.is_complete and len(value.entries) <= most:
             return [Constant(key) for key in value.entries]
         case _:
-            return None
+            return _known_keys(value, most)
+
+
+def _known_keys(value: Value, most: int) -> list[Value] | None:
+    held = of_type(ENTRIES, value)
+    entries, is_complete = held(value) if held else ({}, False)
+    return [Constant(key) for key in entries] if is_complete and len(entries) <= most else None
 
 
 def unpack(reader: Reader, value: Value, count: int, starred: int | None = None) -> list[Value]:

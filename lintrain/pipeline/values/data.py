@@ -208,12 +208,21 @@ class Feature(Value):
 
 @dataclass(eq=False, slots=True)
 class Tokenizer(Value):
-    """A tokenizer or processor by its checkpoint; `attributes` holds what the script set on it (`pad_token`)."""
+    """A tokenizer or processor by its checkpoint; `attributes` holds what the script set on it (`pad_token`).
+
+    `added` lists the places where tokens are added to its vocabulary.
+    """
 
     path: str
     checkpoint: Value = UNKNOWN
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    added: list[Place] = field(default_factory=list[Place])
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether it takes images or sound as well: what it gives is not all known."""
+        return self.path.endswith(("Processor", "Extractor"))
 
 
 @dataclass(eq=False, slots=True)

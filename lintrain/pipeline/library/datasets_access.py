@@ -1,0 +1,139 @@
+"""Looking into data sets: by split, by column, by row; their names, lengths and column values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.registry import attribute_of, element_of, method, operated, subscript_of
+from lintrain.pipeline.values.data import (
+    Column,
+    ColumnNames,
+    ColumnValues,
+    Dataset,
+    DatasetDict,
+    Features,
+    Kind,
+    Padding,
+    Rows,
+)
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, text_of
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+
+@subscript_of(Dataset)
+def _look_up(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`dataset["text"]`, `dataset[0]`, `dataset[:100]`."""
+    if not isinstance(value, Dataset):
+        return UNKNOWN
+    match key:
+        case Constant(value=str(name)):
+            return _column_values(value, name)
+        case Constant(value=int()):
+            return Rows(value, False, depth=len(reader.conditions))
+        case Slice() | Sequence():
+            return Rows(value, True, depth=len(reader.conditions))
+        case _:
+            return UNKNOWN
+
+
+def _column_values(dataset: Dataset, name: str) -> Value:
+    known = dataset.columns or {}
+    if name in known:
+        return ColumnValues(known[name], dataset)
+    return UNKNOWN if dataset.is_complete else ColumnValues(Column(name), dataset)
+
+
+@element_of(Dataset)
+def _row(reader: Reader, value: Value) -> Value:
+    return Rows(value, False, depth=len(reader.conditions))
+
+
+@attribute_of(Dataset)
+def _dataset_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, Dataset):
+        return None
+    match name:
+        case "column_names":
+            return names_of(value)
+        case "features":
+            return Features(dict(value.columns or {}), value.is_complete)
+        case "num_rows":
+            return UNKNOWN if value.rows is None else Constant(value.rows)
+        case _:
+            return None
+
+
+def names_of(dataset: Dataset) -> Value:
+    """`dataset.column_names`."""
+    if not dataset.is_complete or dataset.columns is None:
+        return ColumnNames(dataset)
+    return Sequence([Constant(name) for name in [*dataset.columns, *dataset.hidden]])
+
+
+@subscript_of(ColumnNames)
+def _names_of_split(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`splits.column_names["train"]`; of one data set, the first name is not known."""
+    if isinstance(value, ColumnNames) and isinstance(value.dataset, DatasetDict):
+        split = value.dataset.split(text_of(key) or "")
+        return UNKNOWN if split is None else names_of(split)
+    return UNKNOWN
+
+
+@method(Dataset, "__len__")
+def _count(call: Call) -> Value:
+    dataset = call.receiver
+    return Constant(dataset.rows) if isinstance(dataset, Dataset) and dataset.rows is not None else UNKNOWN
+
+
+@method(Dataset, "unique")
+def _distinct(call: Call) -> Value:
+    name = text_of(call.value("column", 0))
+    found = _column_values(call.receiver, name) if isinstance(call.receiver, Dataset) and name else UNKNOWN
+    return Sequence([found], "list", False)
+
+
+@subscript_of(ColumnValues)
+def _some_values(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """Some of a column's values; a part of token rows may be cut or not."""
+    if isinstance(value, ColumnValues) and isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
+        return ColumnValues(replace(value.column, padding=Padding.UNKNOWN, truncated=None), value.dataset)
+    return value
+
+
+@element_of(ColumnValues)
+def _one_value(reader: Reader, value: Value) -> Value:
+    return ColumnValues(value.column, value.dataset) if isinstance(value, ColumnValues) else UNKNOWN
+
+
+@method(ColumnValues, "copy", "clone", "tolist", "to_list", "numpy", "squeeze", "flatten", "view", "reshape", "long")
+@method(ColumnValues, "to", "detach", "cpu")
+def _copied(call: Call) -> Value:
+    values = call.receiver
+    if not isinstance(values, ColumnValues):
+        return UNKNOWN
+    column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
+    return ColumnValues(column, values.dataset, origin=call.place)
+
+
+@method(ColumnValues, "strip", "lower", "upper", "replace", "lstrip", "rstrip", "title", "capitalize", "format")
+def _changed_text(call: Call) -> Value:
+    values = call.receiver
+    if isinstance(values, ColumnValues) and values.column.kind in {Kind.TEXT, Kind.UNKNOWN}:
+        return ColumnValues(replace(values.column, kind=Kind.TEXT), values.dataset)
+    return UNKNOWN
+
+
+@operated(ColumnValues)
+def _with_text(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+    """Text put together with text is text; token rows put together are of unknown length."""
+    values = left if isinstance(left, ColumnValues) else right
+    if operator != "Add" or not isinstance(values, ColumnValues):
+        return None
+    if values.column.kind is Kind.TEXT:
+        return values
+    return ColumnValues(replace(values.column, padding=Padding.UNKNOWN, truncated=None), values.dataset)

@@ -1,0 +1,80 @@
+"""Tokenizers and processors: any class of transformers by its name, and what the script sets on them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import operations
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.registry import Transfer, attribute_of, family, method, method_of, stored_attribute_of
+from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.python import UNKNOWN, Mapping, Value, join
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+MADE = re.compile(r"transformers\.\w*(?:Tokenizer(?:Fast)?|Processor|FeatureExtractor)(?:\.from_pretrained)?$")
+
+
+@family("transformers")
+def _tokenizer(path: str) -> Transfer | None:
+    return make_tokenizer if MADE.match(path) else None
+
+
+def make_tokenizer(call: Call) -> Value:
+    """`AutoTokenizer.from_pretrained(checkpoint)`."""
+    is_loaded = call.path.endswith(".from_pretrained")
+    made = Tokenizer(
+        call.path.removesuffix(".from_pretrained"),
+        call.value("pretrained_model_name_or_path", 0) if is_loaded else UNKNOWN,
+        call.values("pretrained_model_name_or_path") if is_loaded else call.values(),
+        origin=call.place,
+    )
+    call.reader.record.tokenizers.append(made)
+    return made
+
+
+@stored_attribute_of(Tokenizer)
+def _set(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """`tokenizer.pad_token = ...`; one that may be skipped leaves it open."""
+    if isinstance(owner, Tokenizer):
+        before = owner.attributes.get(name, UNKNOWN)
+        owner.attributes[name] = value if not reader.conditions else join([before, value])
+
+
+@attribute_of(Tokenizer)
+def _get(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    """What was set, or one unknown thing for each name, so that `pad_token = eos_token` can be followed."""
+    if not isinstance(value, Tokenizer) or method_of(value, name) is not None:
+        return None
+    if name == "tokenizer" and value.is_processor:
+        return value
+    known = value.attributes.get(name, value.arguments.get(name))
+    return known or operations.child(reader, value, name)
+
+
+@method(Tokenizer, "add_special_tokens")
+def _add_special_tokens(call: Call) -> Value:
+    """`add_special_tokens({"pad_token": "[PAD]"})` sets attributes and grows the vocabulary."""
+    tokenizer, given = call.receiver, call.value("special_tokens_dict", 0)
+    if isinstance(tokenizer, Tokenizer):
+        tokenizer.added.append(call.place)
+        for name, value in given.entries.items() if isinstance(given, Mapping) else ():
+            _set(call.reader, tokenizer, str(name), value, call.place)
+    return UNKNOWN
+
+
+@method(Tokenizer, "add_tokens")
+def _add_tokens(call: Call) -> Value:
+    if isinstance(call.receiver, Tokenizer):
+        call.receiver.added.append(call.place)
+    return UNKNOWN
+
+
+@method(Tokenizer, "save_pretrained", "convert_tokens_to_ids", "convert_ids_to_tokens", "decode", "batch_decode")
+@method(Tokenizer, "get_vocab", "__len__", "tokenize", "as_target_tokenizer", "push_to_hub")
+def _harmless(call: Call) -> Value:
+    """What looks at a tokenizer and changes nothing."""
+    return UNKNOWN
