@@ -1,0 +1,51 @@
+"""Every rule, tested from its own page: what a page may use, how it marks lines and what it must hold is told in
+`tests/pages/README.md`; how the examples are run for real is in `tests/pages/running.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from lintrain.rulebook import RuleFile, load_rules
+from tests.pages import demands
+
+RULES = load_rules()
+EVERY_RULE = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+
+
+def none_of(complaints: Sequence[str]) -> None:
+    """Fail with every complaint on a line of its own."""
+    if complaints:
+        pytest.fail("\n".join(complaints), pytrace=False)
+
+
+@EVERY_RULE
+def test_the_page_has_all_its_parts(rule: RuleFile) -> None:
+    none_of(demands.lacks_parts(rule))
+
+
+@EVERY_RULE
+def test_every_bad_example_marks_its_lines(rule: RuleFile) -> None:
+    none_of(demands.lacks_marks(rule))
+
+
+@EVERY_RULE
+def test_bad_is_found_on_exactly_the_marked_lines(rule: RuleFile) -> None:
+    none_of(demands.misreads_bad(rule))
+
+
+@EVERY_RULE
+def test_good_and_fine_examples_are_silent(rule: RuleFile) -> None:
+    none_of(demands.disturbs_silence(rule, RULES))
+
+
+@EVERY_RULE
+def test_the_fix_of_bad_is_good_and_stays_good(rule: RuleFile) -> None:
+    none_of(demands.mends_badly(rule))
+
+
+@EVERY_RULE
+def test_messages_follow_the_convention(rule: RuleFile) -> None:
+    none_of(demands.breaks_convention(rule))
