@@ -146,7 +146,10 @@ def record_call(call: Call) -> None:
         return
     reader = call.reader
     guarded = reader.guards > 0
-    made = LibraryCall(call.path, call.place, dict(call.keywords), len(call.positional), guarded, call.is_open)
+    callee = reader.source.code(reader.source.place(call.node.func))
+    certain = not reader.uncalled and not reader.conditions
+    given = dict(call.keywords)
+    made = LibraryCall(call.path, call.place, given, len(call.positional), guarded, call.is_open, callee, certain)
     reader.record.calls.append(made)
 
 

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
-    """One call of a library by its dotted path; `is_guarded` inside a `try` or a test of versions."""
+    """One call of a library by its dotted path; `is_guarded` inside a `try` or a test of versions.
+
+    `text` is the code of what is called (`TrainingArguments`); `is_certain` where reading went through it without a
+    condition, so that a run of the script makes the call.
+    """
 
     path: str
     place: Place
@@ -28,6 +32,8 @@ class LibraryCall:
     positional: int
     is_guarded: bool
     is_open: bool
+    text: str = ""
+    is_certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

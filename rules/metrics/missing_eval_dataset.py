@@ -1,0 +1,131 @@
+"""Evaluation is asked for, and there is no data set to evaluate on.
+
+With an `eval_strategy` the Trainer wants an `eval_dataset` when it is made. A plain `trainer.evaluate()` wants one as
+well, and says so only when the training is over.
+
+## Bad
+
+    args = TrainingArguments("out", eval_strategy="epoch")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- missing-eval-dataset
+
+## Good
+
+    args = TrainingArguments("out", eval_strategy="epoch")
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+    )
+
+## When it is fine
+
+Evaluation may be given its own data set when it is called, or the trainer makes its own loader:
+
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()
+    trainer.evaluate(tokenized["validation_matched"])
+
+## References
+
+Transformers documentation, `TrainingArguments.eval_strategy` and `Trainer.evaluate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Absent,
+    Act,
+    Constant,
+    Evidence,
+    Finding,
+    Level,
+    Library,
+    Pipeline,
+    Reason,
+    Rule,
+    TrainerRun,
+    TrainingArguments,
+    Verdict,
+    confirmed,
+    is_missing,
+    refuted,
+    unsettled,
+)
+
+STRATEGIES = ("eval_strategy", "evaluation_strategy")
+OWN_DATA = {"get_eval_dataloader", "evaluate", "evaluation_loop", "_get_dataloader", "get_test_dataloader"}
+RAISED = ("you didn't pass an `eval_dataset`", "requires an eval_dataset")
+
+
+class MissingEvalDataset(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            if not run.is_plain or not is_missing(run.value("eval_dataset")) or run.overrides & OWN_DATA:
+                continue
+            asked = _strategy(run.settings)
+            if asked is not None:
+                yield self._at_construction(run, *asked)
+            else:
+                yield from self._at_calls(pipeline, run)
+
+    def _at_construction(self, run: TrainerRun, name: str, reason: Reason | None) -> Finding:
+        return self.finding(
+            run.construction,
+            f"`{run.name}` is to evaluate (`{name}`) and has no `eval_dataset`",
+            because=[reason] if reason else [],
+            help='pass the validation split as `eval_dataset`, or set `eval_strategy="no"`',
+            subject="eval_dataset",
+            facts={"strategy": name},
+        )
+
+    def _at_calls(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
+        for event in pipeline.acts(Act.EVALUATE):
+            wanted = event.details.get("eval_dataset")
+            if event.subject is run and isinstance(wanted, Absent):
+                yield self.finding(
+                    event.place,
+                    f"this evaluates `{run.name}`, which has no `eval_dataset`",
+                    because=[Reason(run.construction, "made here without one", "origin", run.text)],
+                    help="pass the validation split as `eval_dataset`, here or to the trainer",
+                    subject="eval_dataset",
+                )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        stage = evidence.failed_with(*RAISED)
+        if stage is not None and stage.failure is not None:
+            return confirmed(f"{stage.failure.type} when the trainer is to evaluate: 0 data sets for it")
+        splits = evidence.given_splits.get("eval_dataset", ())
+        if splits:
+            rows = sum(split.rows or 0 for split in splits)
+            return refuted(f"{len(splits)} data sets with {rows} rows to evaluate on", rows=rows)
+        if evidence.passed("construction") and "strategy" in finding.facts:
+            return refuted("the trainer was made with 0 evaluation data sets, and nothing failed")
+        return unsettled(evidence.not_reached("construction"))
+
+
+def _strategy(settings: TrainingArguments | None) -> tuple[str, Reason | None] | None:
+    """The argument that certainly asks for evaluation, and where it was set."""
+    if settings is None:
+        return None
+    for name in STRATEGIES:
+        value = settings.value(name)
+        if _asks(value):
+            place = settings.places.get(name)
+            return name, Reason(place, "asks for evaluation", "origin") if place else None
+    return None
+
+
+def _asks(value: object) -> bool:
+    match value:
+        case Constant(value=str(strategy), is_default=False):
+            return strategy != "no"
+        case Library(path=path):
+            return "Strategy." in path and not path.endswith(".NO")
+        case _:
+            return False

@@ -1,0 +1,149 @@
+"""The predictions are a tuple, and the metric function takes them for logits.
+
+A model that also gives its hidden states, or the states of its encoder, hands on a tuple: the logits first, the rest
+after them. An argmax over such a tuple raises an error about inhomogeneous shapes at the first evaluation.
+
+## Bad
+
+    talkative = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, output_hidden_states=True)
+
+    def compute_metrics(prediction):
+        predictions, labels = prediction
+        classes = np.argmax(predictions, axis=-1)  # <- tuple-predictions
+        return {"accuracy": accuracy_score(labels, classes)}
+
+    trainer = Trainer(
+        talkative,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=compute_metrics,
+    )
+
+## Good
+
+    talkative = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, output_hidden_states=True)
+
+    def compute_metrics(prediction):
+        predictions, labels = prediction
+        predictions = predictions[0] if isinstance(predictions, tuple) else predictions
+        classes = np.argmax(predictions, axis=-1)
+        return {"accuracy": accuracy_score(labels, classes)}
+
+    trainer = Trainer(
+        talkative,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=compute_metrics,
+    )
+
+## When it is fine
+
+The logits may be picked out before the metric function is called, or nothing else be kept at all:
+
+    talkative = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, output_hidden_states=True)
+
+    def first(outputs, labels):
+        return outputs[0]
+
+    trainer = Trainer(
+        talkative,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=compute_metrics,
+        preprocess_logits_for_metrics=first,
+    )
+
+## References
+
+Transformers documentation, `Trainer.prediction_step` and `preprocess_logits_for_metrics`; ChatGLM3#376.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Evidence,
+    Finding,
+    Fix,
+    InsertBefore,
+    Level,
+    Misuse,
+    Model,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Sequence,
+    Tensor,
+    Verdict,
+    confirmed,
+    refuted,
+    unsettled,
+)
+
+USES = {"argmax": "an argmax", "compute": "a metric"}
+IGNORED = {"ignore_keys", "ignore_keys_for_eval"}
+
+
+class TuplePredictions(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if any(IGNORED & set(event.details) for event in pipeline.acts(Act.TRAIN, Act.EVALUATE)):
+            return
+        seen = set[object]()
+        for misuse in pipeline.misuses:
+            model = _model_of(misuse)
+            if misuse.use in USES and model is not None and misuse.place not in seen:
+                seen.add(misuse.place)
+                yield self._report(misuse, model)
+
+    def _report(self, misuse: Misuse, model: Model) -> Finding:
+        why = "its encoder's states come with the logits"
+        asked = [name for name in ("output_hidden_states", "output_attentions") if name in model.arguments]
+        place = model.argument_places[asked[0]] if asked else model.origin
+        if asked:
+            why = "asks for more than logits"
+        return self.finding(
+            misuse.place,
+            f"`{misuse.text}` is a tuple, the logits and more, and {USES[misuse.use]} takes it for logits",
+            because=[Reason(place, why, "model", model.text)] if place else [],
+            help=f"take the logits: `{misuse.text}[0]`",
+            subject="compute_metrics",
+            facts={"name": misuse.text},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
+        if evaluation is None or not evaluation.metric_function_called:
+            return unsettled(evidence.not_reached("evaluation"))
+        if not evaluation.predictions_are_tuple:
+            return refuted(f"the predictions are one array of shape {list(evaluation.predictions_shape)}")
+        if stage is None or stage.failure is None:
+            return refuted(f"the metric function takes the tuple and gives {len(evaluation.metrics)} numbers")
+        return confirmed(f"predictions of type {evaluation.predictions} raise {stage.failure.type} after 2 batches")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        name = str(finding.facts.get("name", ""))
+        if name.isidentifier():
+            statement = f"{name} = {name}[0] if isinstance({name}, tuple) else {name}"
+            return Fix.of("take the logits out of the tuple", InsertBefore(finding.place, statement), safe=True)
+        if all(letter.isalnum() or letter in "_." for letter in name):
+            return Fix.of("take the logits out of the tuple", Replace(finding.place, f"{name}[0]"), safe=False)
+        return None
+
+
+def _model_of(misuse: Misuse) -> Model | None:
+    """The model whose outputs a tuple holds."""
+    if not isinstance(misuse.value, Sequence) or not misuse.value.items:
+        return None
+    first = misuse.value.items[0]
+    return first.model if isinstance(first, Tensor) and isinstance(first.model, Model) else None
