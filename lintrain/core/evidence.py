@@ -300,6 +300,11 @@ class Evidence:
     shortcuts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def place(self) -> Place:
+        """Where findings about the run as a whole stand: its trainer's construction, else the training call."""
+        return self.construction or self.call or Place(self.script, 1, 1, 1, 1)
+
     def split(self, argument: str) -> SplitEvidence | None:
         """The split that was given by an argument of the trainer, or None where it was not reached."""
         return next((split for split in self.splits if split.argument == argument), None)

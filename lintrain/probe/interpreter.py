@@ -12,8 +12,7 @@ from pathlib import Path
 NEEDED = ("torch", "transformers")
 OLDEST = (3, 10)
 QUESTION = (
-    "import sys, importlib.util as u;"
-    f"print(*sys.version_info[:2], *[n for n in {NEEDED!r} if u.find_spec(n) is None])"
+    f"import sys, importlib.util as u;print(*sys.version_info[:2], *[n for n in {NEEDED!r} if u.find_spec(n) is None])"
 )
 
 

@@ -71,9 +71,7 @@ def _version() -> str:
     return __version__
 
 
-def _cpu_pass(
-    wanted: Wanted, temporary: Path, listen: Callable[[Event], None]
-) -> tuple[Evidence | None, Ending]:
+def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending]:
     evidence, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
     if ending.kind != "needs-full-data":
         return evidence, ending
@@ -115,7 +113,9 @@ def _stopped(launch: Launch, ending: Ending) -> str:
 
 def has_gpu() -> bool:
     """Whether this machine has an accelerator that torch's CUDA devices stand for (NVIDIA or AMD)."""
-    return bool(list(Path("/dev").glob("nvidia[0-9]*"))) or Path("/dev/kfd").exists() or bool(shutil.which("nvidia-smi"))
+    return (
+        bool(list(Path("/dev").glob("nvidia[0-9]*"))) or Path("/dev/kfd").exists() or bool(shutil.which("nvidia-smi"))
+    )
 
 
 def _gpu_can_say_more(evidence: Evidence | None, ending: Ending) -> bool:

@@ -21,7 +21,9 @@ def family(root: int, mark: str) -> list[int]:
 
 
 def _all_processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()]
+    return [
+        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()
+    ]
 
 
 def _session(pid: int) -> int | None:

@@ -73,5 +73,7 @@ class Run:
 
 def _failed(name: str, seconds: float, error: BaseException, call: Place | None) -> Stage:
     if is_probes_own(error):
-        return Stage(name, "not reached", seconds, f"lintrain's own measurement failed: {type(error).__name__}: {error}")
+        return Stage(
+            name, "not reached", seconds, f"lintrain's own measurement failed: {type(error).__name__}: {error}"
+        )
     return Stage(name, "failed", seconds, "", failure_of(error, call))

@@ -128,4 +128,3 @@ def _number(value: Any) -> float | None:
 def _non_finite(metrics: Mapping[str, Any]) -> tuple[str, ...]:
     numbers = {str(name): _number(value) for name, value in metrics.items()}
     return tuple(name for name, value in numbers.items() if value is not None and not math.isfinite(value))
-

@@ -16,7 +16,9 @@ from lintrain.probe.child.replace import replaced
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.trainer_setup import overridden
 
-CHANCE_TASKS = frozenset({"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"})
+CHANCE_TASKS = frozenset(
+    {"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"}
+)
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 
 

@@ -104,4 +104,3 @@ def _layer(gradients: Gradients, layer: str, names: list[str]) -> LayerGradient:
         parameters=len(names),
         without_gradient=tuple(name for name in names if all(norm is None for norm in gradients.norms[name])),
     )
-

@@ -1,0 +1,148 @@
+"""A probe's record judged: the findings of the script's text, the verdicts, and both as a report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from lintrain import __version__
+from lintrain.check.one_file import first_paragraph
+from lintrain.check.outcome import Reported
+from lintrain.check.run import Request, Run
+from lintrain.check.selection import Selection
+from lintrain.cli._check import find_targets
+from lintrain.cli._options import CheckOptions, selection_of, settings_of
+from lintrain.cli._output import Refusal
+from lintrain.core.finding import Finding
+from lintrain.core.verdict import Ruling
+from lintrain.probe.conclusion import Conclusion, conclude
+from lintrain.probe.judge import Judged, judge
+from lintrain.probe.record import Record, plain
+from lintrain.report.look import look_of
+from lintrain.rulebook import RuleFile, RuleFileError, load_rules
+from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.discovery import MissingPathError
+from lintrain.source.source import Source
+
+ORDER = {Ruling.CONFIRMED: 0, Ruling.UNSETTLED: 1, Ruling.REFUTED: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a script's text shows, and the rules that are in force for it."""
+
+    reported: tuple[Reported, ...]
+    sources: dict[str, Source]
+    rules: tuple[RuleFile, ...]
+
+    def silences(self, finding: Finding) -> bool:
+        """Whether a comment of the author silences a finding."""
+        source = self.sources.get(finding.place.path)
+        return source is not None and any(one.covers(finding.rule, finding.place) for one in source.suppressions)
+
+
+def read_text(script: str, select: Sequence[str], ignore: Sequence[str], config: Path | None) -> Text:
+    """Check one script as `lintrain check` does; raises Refusal."""
+    rules, settings, selection = _chosen(script, select, ignore, config)
+    folder = Path(script).resolve().parent
+    outcome = Run(Request([script], rules, selection, lambda: find_targets(folder, settings))).check()
+    return Text(tuple(outcome.reported), dict(outcome.sources), _in_force(rules, selection, script))
+
+
+def stored_text(record: Record, select: Sequence[str], ignore: Sequence[str], config: Path | None) -> Text:
+    """The findings that a record holds; their script is not read."""
+    rules, _, selection = _chosen(".", select, ignore, config)
+    names = selection.of(record.script)
+    kept = tuple(Reported(finding) for finding in record.findings if finding.rule in names)
+    return Text(kept, {}, _in_force(rules, selection, record.script))
+
+
+def _chosen(
+    path: str, select: Sequence[str], ignore: Sequence[str], config: Path | None
+) -> tuple[tuple[RuleFile, ...], Settings, Selection]:
+    try:
+        options = CheckOptions(paths=(path,), select=tuple(select), ignore=tuple(ignore), config=config)
+        rules, settings = load_rules(), settings_of(options)
+        return rules, settings, selection_of(options, settings, rules)
+    except (UsageError, MissingPathError, RuleFileError) as error:
+        raise Refusal(str(error)) from error
+
+
+def _in_force(rules: Sequence[RuleFile], selection: Selection, path: str) -> tuple[RuleFile, ...]:
+    names = selection.of(path)
+    return tuple(rule for rule in rules if rule.name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A record with the verdict of every finding, and what it comes to."""
+
+    record: Record
+    judged: tuple[Reported, ...]
+    conclusion: Conclusion
+    sources: dict[str, Source]
+
+    def as_text(self, stream: TextIO) -> str:
+        """The report for a person."""
+        from lintrain.report.full import full
+        from lintrain.report.stages import failure_lines, run_lines
+
+        look = look_of(stream)
+        blocks = ["\n".join(run_lines(evidence, look)) for evidence in self.record.runs]
+        blocks += ["\n".join(failure_lines(evidence, look)) for evidence in self.record.runs if evidence.failure]
+        blocks += full(self.judged, self.sources.get, look)
+        return "\n\n".join([*blocks, self.conclusion.reason]) + "\n"
+
+    def as_json(self) -> str:
+        """The report for programs."""
+        from lintrain.report.document import finding_entry
+
+        entries = [dataclasses.asdict(finding_entry(one, self.sources.get)) for one in self.judged]
+        document: dict[str, Any] = {  # Any: whatever JSON holds
+            "format": 1,
+            "lintrain": __version__,
+            "exit_code": self.conclusion.exit_code,
+            "reason": self.conclusion.reason,
+            "findings": entries,
+            "probe": {**dataclasses.asdict(self.record), "findings": []},
+        }
+        return json.dumps(plain(document), indent=2, ensure_ascii=False) + "\n"
+
+
+def judge_record(record: Record, text: Text) -> Judgement:
+    """Judge a record with today's rules: what is confirmed comes first."""
+    fixes = {id(one.finding): one.fix for one in text.reported}
+    pages = {rule.name: first_paragraph(rule.manual.why) for rule in text.rules}
+    judged = judge(record.runs, [one.finding for one in text.reported], text.rules)
+    heard = [(finding, verdict) for finding, verdict in judged if not text.silences(finding)]
+    reported = [
+        Reported(_with_why(finding, pages), fixes.get(id(finding)), verdict) for finding, verdict in _ordered(heard)
+    ]
+    return Judgement(record, tuple(reported), conclude(record, heard), _sources(record, text))
+
+
+def _ordered(judged: Sequence[Judged]) -> list[Judged]:
+    return sorted(judged, key=lambda one: (ORDER[one[1].ruling], one[0].place, one[0].rule))
+
+
+def _with_why(finding: Finding, pages: dict[str, str]) -> Finding:
+    return finding if finding.why else dataclasses.replace(finding, why=pages.get(finding.rule, ""))
+
+
+def _sources(record: Record, text: Text) -> dict[str, Source]:
+    """The sources to show code of: the script under the name that the evidence gives it too."""
+    sources = dict(text.sources)
+    script = sources.get(record.script)
+    for run in record.runs:
+        for place in (run.call, run.construction):
+            if (
+                place is not None
+                and script is not None
+                and Path(place.path).absolute() == Path(record.script).absolute()
+            ):
+                sources.setdefault(place.path, script)
+    return sources

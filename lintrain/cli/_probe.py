@@ -1,0 +1,109 @@
+"""What `lintrain probe` does with its options."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from lintrain.cli._judged import Judgement, judge_record, read_text
+from lintrain.cli._output import Refusal, say, write_report
+from lintrain.probe.conclusion import NOT_JUDGED
+from lintrain.probe.interpreter import NoInterpreterError, choose_interpreter
+from lintrain.probe.launcher import GIB, Bounds
+from lintrain.probe.prober import Wanted, probe_script
+from lintrain.probe.record import Record, write_record
+from lintrain.report.checklist import open_checklist
+
+OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "time", "memory", "probe-failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOptions:
+    """The command line of `lintrain probe`, as click reads it."""
+
+    script: Path
+    arguments: tuple[str, ...] = ()
+    python: str | None = None
+    overfit: int | None = None
+    full_data: bool = False
+    timeout: float = 300.0
+    memory: float | None = None
+    as_json: bool = False
+    evidence: Path | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    config: Path | None = None
+    quiet: bool = False
+    verbose: bool = False
+
+
+def probe(options: ProbeOptions) -> int:
+    """Carry out the command and give its exit code; raises Refusal."""
+    _refuse_what_is_no_script(options.script)
+    _refuse_what_cannot_be_written(options.evidence)
+    text = read_text(str(options.script), options.select, options.ignore, options.config)
+    try:
+        python = choose_interpreter(options.python, options.script)
+    except NoInterpreterError as error:
+        say(f"lintrain: could not judge: {error}")
+        return NOT_JUDGED
+    record = dataclasses.replace(_run(options, python), findings=tuple(one.finding for one in text.reported))
+    if options.evidence:
+        write_record(record, options.evidence)
+    judgement = judge_record(record, text)
+    write_report(judgement.as_json() if options.as_json else judgement.as_text(sys.stdout))
+    _show_output(options, record, judgement)
+    return judgement.conclusion.exit_code
+
+
+def _run(options: ProbeOptions, python: str) -> Record:
+    bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
+    echo = sys.stderr.buffer if options.verbose else None
+    wanted = Wanted(options.script, options.arguments, python, bounds, options.overfit or 0, options.full_data, echo)
+    with _interruptible(), open_checklist(quiet=options.quiet or options.verbose) as checklist:
+        return probe_script(wanted, checklist.listen)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let a polite request to end (SIGTERM, a closed terminal) clean up like Ctrl-C."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _refuse_what_is_no_script(script: Path) -> None:
+    if not script.exists():
+        raise Refusal(f"{script}: no such file")
+    if script.is_dir():
+        raise Refusal(f"{script}: is a folder; name the script that trains")
+    if script.suffix == ".ipynb":
+        raise Refusal(f"{script}: is a notebook; `jupyter nbconvert --to script` makes a script of it")
+
+
+def _refuse_what_cannot_be_written(file: Path | None) -> None:
+    """Say it now and not after the run."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise Refusal(f"{file}: its folder does not exist")
+
+
+def _show_output(options: ProbeOptions, record: Record, judgement: Judgement) -> None:
+    is_useful = record.ending.kind in OUTPUT_IS_USEFUL and judgement.conclusion.exit_code == NOT_JUDGED
+    if is_useful and record.ending.output and not options.verbose:
+        say("the last lines that the script printed:")
+        for line in record.ending.output.splitlines():
+            say(f"  {line}")

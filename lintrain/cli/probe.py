@@ -1,0 +1,46 @@
+"""`lintrain probe`: run a script up to its training call and look at one real batch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+EXIT_CODES = """\b
+Exit codes:
+  0    nothing is confirmed
+  1    mistakes are confirmed, or a stage of training fails
+  2    the command cannot be carried out
+  3    could not judge: no training call was reached, or a bound was hit
+  130  interrupted; the script and all that it started are ended"""
+
+
+@click.command(epilog=EXIT_CODES)
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--python", metavar="PATH", help="The Python that runs the script (default: this one, else .venv).")
+@click.option("--overfit", type=click.IntRange(min=1), metavar="N", help="Also: N steps on one batch of every label.")
+@click.option("--full-data", is_flag=True, help="Let `Dataset.map` work on all rows of a large dataset.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=300.0, metavar="SECONDS", show_default=True)
+@click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="GIB", help="End it when it holds more.")
+@click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
+@click.option("--evidence", type=click.Path(path_type=Path, dir_okay=False), help="Write what was measured there.")
+@click.option("--select", multiple=True, metavar="NAMES", help="Only these rules or stages.")
+@click.option("--ignore", multiple=True, metavar="NAMES", help="Not these rules or stages.")
+@click.option("--config", type=click.Path(path_type=Path), help="Read this configuration file.")
+@click.option("-q", "--quiet", is_flag=True, help="No checklist.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what the script prints.")
+def command(**given: Any) -> int:  # Any: click hands over what the options above declare, ProbeOptions types it
+    """Run SCRIPT up to its training call and judge its findings on real batches: `lintrain probe train.py -- --lr 1e-4`.
+
+    The script runs in a process of its own, on the CPU first, and ends there. Nothing is trained, saved or uploaded.
+    """
+    from lintrain.cli._probe import ProbeOptions, probe
+
+    return probe(ProbeOptions(**given))
+
+
+if __name__ == "__main__":
+    sys.exit(command(standalone_mode=False))

@@ -1,0 +1,76 @@
+"""What a probe comes to: an exit code and the reason for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lintrain.core.evidence import Evidence, Stage
+from lintrain.core.level import Level
+from lintrain.core.verdict import Ruling
+from lintrain.probe.judge import Judged
+from lintrain.probe.record import Record
+
+NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
+BEFORE_TRAINING = ("script", "construction")
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """0 nothing confirmed, 1 mistakes confirmed, 3 could not judge; with one line that says why."""
+
+    exit_code: int
+    reason: str
+
+
+def conclude(record: Record, judged: Sequence[Judged]) -> Conclusion:
+    """The exit code of a probe: a confirmed mistake or a failing stage weighs more than what could not be judged."""
+    mistakes = [finding for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED]
+    counted = [finding for finding in mistakes if finding.level is not Level.NOTE]
+    failing = [stage for run in record.runs if (stage := run.failed_stage) and stage.name not in BEFORE_TRAINING]
+    if counted:
+        number = f"{len(counted)} mistake{'' if len(counted) == 1 else 's'} confirmed"
+        return Conclusion(CONFIRMED, f"{number}{_but_stopped(record)}")
+    if failing:
+        return Conclusion(CONFIRMED, f"training fails in its {failing[0].name} stage, and no rule explains why")
+    if record.ending.kind != "measured":
+        return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record)}")
+    unmeasured = [stage for run in record.runs for stage in run.stages if _is_our_failure(stage)]
+    if unmeasured:
+        return Conclusion(NOT_JUDGED, f"could not judge the {unmeasured[0].name} stage: {unmeasured[0].reason}")
+    return Conclusion(NOTHING_CONFIRMED, "nothing confirmed")
+
+
+def _is_our_failure(stage: Stage) -> bool:
+    return stage.reason.startswith("lintrain's own")
+
+
+def _but_stopped(record: Record) -> str:
+    return "" if record.ending.kind in ("measured", "crashed") else f"; then {why_stopped(record)}"
+
+
+def why_stopped(record: Record) -> str:
+    """Why the script was not measured to the end, in words that stand after a colon."""
+    ending = record.ending
+    match ending.kind:
+        case "crashed":
+            return f"the script stops before any training call: {ending.reason.splitlines()[0]}{_at(record.runs)}"
+        case "no-training":
+            return "the script ended without a training call (`Trainer.train`, `evaluate` or `predict`)"
+        case "exited":
+            return f"no training call was reached: {ending.reason}"
+        case "time" | "memory":
+            return f"a bound was hit{_during(record.runs)}: {ending.reason}"
+        case "probe-failed":
+            return f"lintrain itself failed: {ending.reason}"
+        case _:
+            return f"{ending.reason}{_during(record.runs)}"
+
+
+def _at(runs: Sequence[Evidence]) -> str:
+    place = runs[0].failure.place if runs and runs[0].failure else None
+    return f" ({place.path}:{place.line})" if place else ""
+
+
+def _during(runs: Sequence[Evidence]) -> str:
+    return " while measuring" if runs else " before any training call"

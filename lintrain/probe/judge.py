@@ -1,0 +1,83 @@
+"""What the evidence says of every finding, and what only the evidence shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from lintrain.core.evidence import Evidence
+from lintrain.core.finding import Finding
+from lintrain.core.place import Place
+from lintrain.core.rule import Rule
+from lintrain.core.verdict import Ruling, Verdict, confirmed, refuted, unsettled
+from lintrain.rulebook import RuleFile
+
+Judged = tuple[Finding, Verdict]
+STRENGTH = {Ruling.CONFIRMED: 2, Ruling.REFUTED: 1, Ruling.UNSETTLED: 0}
+
+
+def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable[RuleFile]) -> list[Judged]:
+    """Every finding with the best verdict of all runs (confirmed, then refuted), then what only the probe saw."""
+    by_name = {rule.name: rule.rule for rule in rules}
+    judged = [(finding, _best(_verdicts(finding, by_name.get(finding.rule), runs))) for finding in findings]
+    known = {(finding.rule, finding.place.line) for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED}
+    for finding, verdict in _seen(by_name.values(), runs):
+        if (finding.rule, finding.place.line) not in known:
+            known.add((finding.rule, finding.place.line))
+            judged.append((finding, verdict))
+    return judged
+
+
+def _best(verdicts: list[Verdict]) -> Verdict:
+    if not verdicts:
+        return unsettled("no training call was reached")
+    return max(verdicts, key=lambda verdict: STRENGTH[verdict.ruling])
+
+
+def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> list[Verdict]:
+    if rule is not None:
+        return [_guarded(rule, finding, evidence) for evidence in runs]
+    verify = BUILTIN_VERDICTS.get(finding.rule)
+    return [verify(finding, evidence) for evidence in runs] if verify else [unsettled("a batch cannot tell")]
+
+
+def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
+    try:
+        return rule.verify(finding, evidence)
+    except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
+        return unsettled(f"the rule failed on this evidence: {type(error).__name__}: {error}")
+
+
+def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
+    for rule in rules:
+        for evidence in runs:
+            try:
+                yield from rule.inspect(evidence)
+            except Exception as error:  # noqa: BLE001 - as above
+                failed = rule.finding(evidence.place, f"`{rule.name}` could not be judged")
+                yield failed, unsettled(f"the rule failed on this evidence: {type(error).__name__}: {error}")
+
+
+def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
+    """A NameError on the finding's own line settles it; that the line never ran settles nothing."""
+    for stage in evidence.stages:
+        failure = stage.failure
+        if failure and failure.says("NameError", "UnboundLocalError") and _same_line(finding.place, failure.place):
+            return confirmed(f"{failure.type}: {failure.message}", stage=stage.name)
+    return unsettled("the probe ended before, or went another way than, this line")
+
+
+def _same_line(claimed: Place, failure: Place | None) -> bool:
+    return failure is not None and claimed.line <= failure.line <= claimed.end_line
+
+
+def _syntax_error(_finding: Finding, evidence: Evidence) -> Verdict:
+    failure = evidence.failure
+    if failure and failure.says("SyntaxError", "IndentationError", "TabError"):
+        return confirmed(f"{failure.type}: {failure.message}")
+    return refuted("this Python reads the file") if evidence.passed("script") else unsettled("the script did not run")
+
+
+BUILTIN_VERDICTS: dict[str, Callable[[Finding, Evidence], Verdict]] = {
+    "syntax-error": _syntax_error,
+    "undefined-name": _undefined_name,
+}

@@ -1,0 +1,184 @@
+"""The stages of a probe for a person: what each measured, in one line, and the error of the one that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.core.evidence import BatchEvidence, ColumnEvidence, Evidence, SplitEvidence, Stage
+from lintrain.report.columns import clip, printable, wrap
+from lintrain.report.look import Look
+
+MOST_CLASSES = 8
+STATUS_SIGNS = {"passed": ("✓", "+"), "failed": ("✗", "x"), "not reached": ("–", "-")}
+STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
+
+
+def run_lines(evidence: Evidence, look: Look) -> Iterator[str]:
+    """A heading, a line per stage, and samples of what the model reads."""
+    yield _heading(evidence)
+    for stage in evidence.stages:
+        yield from _stage(evidence, stage, look)
+    for sample in samples(evidence):
+        yield f"    {look.paint('sample', dim=True)}  {clip(printable(sample), look.width - 12)}"
+    for note in (*evidence.shortcuts, *evidence.notes):
+        yield f"    {look.paint('note', dim=True)}    {note}"
+
+
+def _heading(evidence: Evidence) -> str:
+    versions = ", ".join(
+        f"{name} {evidence.versions[name]}" for name in ("transformers", "torch") if name in evidence.versions
+    )
+    what = f"{evidence.model.name} under {evidence.trainer}, " if evidence.model else ""
+    return f"{evidence.script}: {what}on {evidence.device}{f' ({versions})' if versions else ''}"
+
+
+def sign(status: str, look: Look) -> str:
+    """The sign of a stage's status, in its colour."""
+    return look.paint(STATUS_SIGNS[status][0 if look.unicode else 1], STATUS_COLOURS[status], bold=True)
+
+
+def _stage(evidence: Evidence, stage: Stage, look: Look) -> Iterator[str]:
+    seconds = f"{stage.seconds:6.2f} s" if stage.seconds >= 0.005 else " " * 8
+    text = stage.reason or _error(stage) or numbers(evidence, stage.name)
+    lines = wrap(printable(text), 27, 27, look.width)
+    yield f"  {sign(stage.status, look)} {stage.name:<12} {seconds}  {lines[0]}".rstrip()
+    for line in lines[1:]:
+        yield " " * 27 + line
+
+
+def _error(stage: Stage) -> str:
+    failure = stage.failure
+    return f"{failure.type}: {failure.message.splitlines()[0] if failure.message else ''}" if failure else ""
+
+
+def numbers(evidence: Evidence, name: str) -> str:
+    """The key numbers of a stage that passed."""
+    match name:
+        case "script":
+            return f"reached {_call(evidence)}" if evidence.call else ""
+        case "dataset":
+            return "; ".join(_split(evidence, split) for split in evidence.splits)
+        case "batch":
+            return "; ".join(_batch(batch) for batch in evidence.batches if batch.argument == "train_dataset")
+        case "forward":
+            return _forward(evidence)
+        case "backward":
+            return _backward(evidence)
+        case "step":
+            return _step(evidence)
+        case "evaluation":
+            return _evaluation(evidence)
+        case "overfit":
+            return _overfit(evidence)
+        case _:
+            return ""
+
+
+def _call(evidence: Evidence) -> str:
+    place = evidence.call
+    return f"the training call at {place.path}:{place.line}" if place else ""
+
+
+def _split(evidence: Evidence, split: SplitEvidence) -> str:
+    key = f"[{split.key}]" if split.key else ""
+    rows = f"{split.rows} rows" if split.rows is not None else "a stream"
+    first = evidence.splits[0]
+    is_alike = split is not first and split.column_names == first.column_names
+    columns = "" if is_alike else f" [{', '.join(column.name for column in split.columns)}]"
+    said = f", {_labels(split.labels)}" if split.labels else ""
+    return f"{split.argument}{key} {rows}{columns}{said}"
+
+
+def _labels(column: ColumnEvidence) -> str:
+    if not column.counts or len(column.counts) > MOST_CLASSES:
+        if column.minimum is None:
+            return f"{column.name} {column.kind}"
+        return f"{column.name} {column.minimum:g} to {column.maximum:g}"
+    named = (f"{_class_name(column, value)} {rows}" for value, rows in column.counts)
+    return f"{column.name}: {', '.join(named)}"
+
+
+def _class_name(column: ColumnEvidence, value: int) -> str:
+    return column.names[value] if 0 <= value < len(column.names) else str(value)
+
+
+def _batch(batch: BatchEvidence) -> str:
+    shapes = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in batch.tensors)
+    padding = ""
+    if batch.attended_tokens is not None and batch.padding_tokens is not None:
+        total = batch.attended_tokens + batch.padding_tokens
+        padding = f", {batch.padding_tokens / total:.0%} padding" if total else ""
+    return f"{batch.collator}: {shapes}{padding}"
+
+
+def _forward(evidence: Evidence) -> str:
+    forward = evidence.forward
+    if forward is None:
+        return ""
+    mean = sum(forward.losses) / len(forward.losses)
+    chance = f", chance is {forward.chance:.3f}" if forward.chance is not None else ""
+    shape = f", logits {list(forward.logits_shape)}" if forward.logits_shape else ""
+    return f"loss {mean:.3f} over {len(forward.losses)} batches{chance}{shape}"
+
+
+def _backward(evidence: Evidence) -> str:
+    backward = evidence.backward
+    if backward is None or not backward.norms:
+        return ""
+    mean = [sum(layer.norms) / len(layer.norms) for layer in backward.layers]
+    span = f", by layer {min(mean):.1e} to {max(mean):.1e}" if mean else ""
+    return f"gradient norm {max(backward.norms):.3g}{span}"
+
+
+def _step(evidence: Evidence) -> str:
+    step = evidence.step
+    if step is None:
+        return ""
+    rates = sorted({group.learning_rate for group in step.groups})
+    shown = ", ".join(f"{rate:.2g}" for rate in rates)
+    return (
+        f"{step.optimizer}, learning rate {shown}; {step.changed_tensors} of {step.trainable_tensors} tensors changed"
+    )
+
+
+def _evaluation(evidence: Evidence) -> str:
+    evaluation = evidence.evaluation
+    if evaluation is None:
+        return ""
+    if not evaluation.has_metric_function:
+        return f"{evaluation.rows} rows, no metric function"
+    metrics = ", ".join(f"{name} {value:.3g}" for name, value in evaluation.metrics.items() if value is not None)
+    return f"{evaluation.rows} rows: {metrics or 'the metric function was not called'}"
+
+
+def _overfit(evidence: Evidence) -> str:
+    overfit = evidence.overfit
+    if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
+        return ""
+    first, last, at_ten = overfit.losses[0], overfit.losses[-1], overfit.losses_at_ten_times[-1]
+    return f"loss {first:.3f} to {last:.3f} in {overfit.steps} steps on {overfit.rows} rows, to {at_ten:.3f} at ten times the rate"
+
+
+def samples(evidence: Evidence) -> Iterator[str]:
+    """A few rows of the training set in words, each with its label."""
+    split = next((split for split in evidence.splits if split.samples), None)
+    for sample in split.samples if split else ():
+        name = f" ({sample.label_name})" if sample.label_name else ""
+        yield f"{sample.label}{name}: {sample.text}" if sample.label else sample.text
+
+
+def failure_lines(evidence: Evidence, look: Look) -> Iterator[str]:
+    """The error of the first failed stage: the user's own line first, then where the library raised it."""
+    stage = evidence.failed_stage
+    failure = stage.failure if stage else None
+    if stage is None or failure is None:
+        return
+    where = f"{failure.place.path}:{failure.place.line}: " if failure.place else ""
+    yield look.paint(f"{where}the {stage.name} stage fails", bold=True)
+    if failure.code:
+        yield f"    {printable(failure.code)}"
+    message = f"{failure.type}: {failure.message}".splitlines() or [failure.type]
+    for line in message[:6]:
+        yield f"  {look.paint(printable(line), 'red')}"
+    for frame in failure.frames:
+        yield f"    {look.paint(clip(printable(frame), look.width - 4), dim=True)}"

@@ -1,0 +1,57 @@
+"""Parameters with gradients are the same after optimizer steps.
+
+The step is too small for the numbers that hold the weights (bfloat16 keeps about three digits), or the optimizer does not
+have these parameters. The loss may still fall by the others; no error is raised.
+
+## Bad
+
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, dtype=torch.bfloat16)
+    args = TrainingArguments("out", learning_rate=1e-5)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- unchanged-parameters
+
+## Good
+
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3)
+    args = TrainingArguments("out", learning_rate=1e-5)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+A first warm-up step has a learning rate of zero, and the gradient scaler of fp16 training skips steps: the probe steps at the
+peak rate and leaves skipped steps out. Parameters with hardly any gradient are not judged.
+
+## References
+
+transformers documentation, "Model training anatomy": weights are best kept in float32.
+"""
+
+from collections.abc import Iterator
+
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+
+
+class UnchangedParameters(Rule):
+    level = Level.WARNING
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        step = evidence.step
+        if step is None:
+            return unsettled(evidence.not_reached("step"))
+        if step.skipped or not evidence.peak_learning_rate:
+            return unsettled("no step was taken: the scaler skipped it, or the learning rate is zero")
+        total = step.trainable_tensors
+        unchanged = step.unchanged
+        if unchanged:
+            text = f"{len(unchanged)} of {total} tensors are bit-equal after 2 steps, the first is `{unchanged[0]}`"
+            return confirmed(text, parameters=list(unchanged[:20]), learning_rate=evidence.peak_learning_rate)
+        return refuted(f"{step.changed_tensors} of {total} tensors changed in 2 steps", changed=step.changed_tensors)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        finding = self.finding(
+            evidence.place,
+            "optimizer steps leave trainable parameters as they are",
+            help="keep the weights in float32 (with `bf16=True` for speed), and give all of them to the optimizer",
+        )
+        verdict = self.verify(finding, evidence)
+        if verdict.ruling == "confirmed":
+            yield finding, verdict

@@ -1,0 +1,76 @@
+"""Gradients of trainable layers are practically zero.
+
+A layer whose gradients are a hundred-millionth of its weights does not learn: adaptive optimizers divide by a floor of about
+that size, plain ones change nothing. The loss stands still or falls by the last layers alone, without an error.
+
+## Bad
+
+    class ScaledTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            loss = outputs.loss * 1e-12
+            return (loss, outputs) if return_outputs else loss
+
+    trainer = ScaledTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- vanishing-gradients
+
+## Good
+
+    class ScaledTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            loss = outputs.loss * 0.5
+            return (loss, outputs) if return_outputs else loss
+
+    trainer = ScaledTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+Branches that start at zero keep what feeds them without gradients for one step (the A matrices of LoRA, ControlNet); experts
+that no token chose have none in a small batch. Layers with no gradient at all are `unused-parameters`.
+
+## References
+
+Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks (2010).
+"""
+
+from collections.abc import Iterator
+
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+
+TOO_SMALL = 1e-8
+STARTS_AT_ZERO = ("lora", "expert", "adapter", "controlnet")
+
+
+class VanishingGradients(Rule):
+    level = Level.WARNING
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        backward = evidence.backward
+        if backward is None or not backward.finite:
+            return unsettled("there are no finite gradients to judge by")
+        layers = [
+            layer
+            for layer in backward.layers
+            if layer.weight_norm > 0
+            and len(layer.without_gradient) < layer.parameters
+            and not any(word in f"{layer.layer} {layer.without_gradient}".lower() for word in STARTS_AT_ZERO)
+        ]
+        if not layers:
+            return unsettled("no layer can be judged at its first step")
+        ratios = {layer.layer: max(layer.norms) / layer.weight_norm for layer in layers}
+        vanished = [name for name, ratio in ratios.items() if ratio < TOO_SMALL]
+        smallest = min(ratios, key=lambda name: ratios[name])
+        text = f"`{smallest}` has gradients of {ratios[smallest]:.0e} of its weights, on {len(backward.norms)} batches"
+        if vanished:
+            return confirmed(f"{len(vanished)} of {len(layers)} layers: {text}", layers=list(vanished))
+        return refuted(f"the smallest: {text}", ratio=ratios[smallest])
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        finding = self.finding(
+            evidence.place,
+            "gradients of trainable layers are practically zero",
+            help="look for what stands between these layers and the loss: a factor, saturated activations, a mask",
+        )
+        verdict = self.verify(finding, evidence)
+        if verdict.ruling == "confirmed":
+            yield finding, verdict

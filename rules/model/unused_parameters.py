@@ -1,0 +1,62 @@
+"""Trainable parameters get no gradient.
+
+On one device they stay as they are, without an error: a branch that was meant to learn does not. Under
+DistributedDataParallel the run ends with "Expected to have finished reduction in the prior iteration".
+
+## Bad
+
+    model.projection = nn.Linear(8, 8)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- unused-parameters
+
+## Good
+
+    model.projection = nn.Linear(8, 8).requires_grad_(False)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+The poolers of BERT-like models are part of their checkpoints and unused under many heads; experts that no token of a batch
+chose and layers that were dropped at random have their turn later. None of these is reported.
+
+## References
+
+pytorch#43259, pytorch#57473. `find_unused_parameters=True` hides the cause.
+"""
+
+from collections.abc import Iterator
+
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+
+HARMLESS = ("pooler", "expert", "layerdrop", "gate")
+FEWEST_BATCHES = 2
+
+
+class UnusedParameters(Rule):
+    level = Level.WARNING
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        backward = evidence.backward
+        if backward is None:
+            return unsettled(evidence.not_reached("backward"))
+        unused = [name for layer in backward.layers for name in layer.without_gradient]
+        meant = [name for name in unused if not any(word in name for word in HARMLESS)]
+        total = sum(layer.parameters for layer in backward.layers)
+        batches = len(backward.norms)
+        if not meant:
+            return refuted(
+                f"all of {total} tensors have a gradient, {len(unused)} harmless ones aside", batches=batches
+            )
+        if batches < FEWEST_BATCHES:
+            return unsettled(f"{len(meant)} of {total} tensors had no gradient on the only batch")
+        text = f"{len(meant)} of {total} tensors have no gradient on {batches} batches, the first is `{meant[0]}`"
+        return confirmed(text, parameters=list(meant[:20]), batches=batches)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        finding = self.finding(
+            evidence.place,
+            "trainable parameters take no part in the loss",
+            help="use them in `forward`, or take them out (`requires_grad_(False)` where they must stay)",
+        )
+        verdict = self.verify(finding, evidence)
+        if verdict.ruling == "confirmed":
+            yield finding, verdict

@@ -1,0 +1,85 @@
+"""The loss, a gradient or the data hold NaN or infinity.
+
+After one step with such a loss every weight is NaN. Trainer's log hides it: it shows a loss of 0 and a gradient norm of nan,
+and the run goes on to its end.
+
+## Bad
+
+    class LogTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            loss = F.nll_loss(torch.log(outputs.logits), inputs["labels"])
+            return (loss, outputs) if return_outputs else loss
+
+    trainer = LogTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- nan-loss
+
+## Good
+
+    class LogTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            loss = F.nll_loss(F.log_softmax(outputs.logits, dim=-1), inputs["labels"])
+            return (loss, outputs) if return_outputs else loss
+
+    trainer = LogTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+The gradient scaler of fp16 training skips a few first steps with infinite gradients; -inf in an attention mask becomes zero
+in the softmax. Neither is reported: only the loss itself, gradients of full precision, and the data are looked at.
+
+## References
+
+transformers#25065, transformers#27212.
+"""
+
+import math
+from collections.abc import Iterator
+
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+
+
+class NanLoss(Rule):
+    level = Level.ERROR
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        source = _bad_data(evidence)
+        forward, backward = evidence.forward, evidence.backward
+        if forward is None:
+            return unsettled(evidence.not_reached("forward"))
+        if not forward.finite:
+            bad = sum(not math.isfinite(loss) for loss in forward.losses)
+            where = f"; first in the output of `{forward.first_non_finite}`" if forward.first_non_finite else ""
+            text = f"{bad} of {len(forward.losses)} losses are not finite{where}{source}"
+            return confirmed(text, module=forward.first_non_finite, input_was=forward.first_non_finite_input)
+        if source:
+            return confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
+        half = evidence.arguments.get("fp16")
+        if backward is not None and not backward.finite and not half:
+            bad = sum(not math.isfinite(norm) for norm in backward.norms)
+            return confirmed(f"{bad} of {len(backward.norms)} gradient norms are not finite")
+        if half and evidence.device == "cpu":
+            return unsettled("fp16 was asked for, and the CPU computes otherwise than a GPU")
+        return refuted(f"loss and gradients are finite on {len(forward.losses)} batches")
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        finding = self.finding(
+            evidence.place,
+            "the loss or what it is made of is not finite",
+            help="find the first operation that leaves the numbers: log or sqrt of what may be 0, a division, the data",
+        )
+        verdict = self.verify(finding, evidence)
+        if verdict.ruling == "confirmed":
+            yield finding, verdict
+
+
+def _bad_data(evidence: Evidence) -> str:
+    for split in evidence.splits:
+        for column in split.columns:
+            if column.non_finite:
+                return f"; {column.non_finite} values of column `{column.name}` ({split.argument}) are not finite"
+    for batch in evidence.batches:
+        for tensor in batch.tensors:
+            if tensor.non_finite:
+                return f"; {tensor.non_finite} entries of `{tensor.name}` in the batch are not finite"
+    return ""
