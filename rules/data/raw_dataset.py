@@ -1,0 +1,148 @@
+"""A text dataset reaches a trainer that needs token ids.
+
+Trainer drops every column that the model's `forward` does not accept. Of a data set that was never tokenized only the
+label is left, and the run ends at its first step with an error that speaks of `input_ids`, not of the data set.
+
+## Bad
+
+    raw = load_dataset("glue", "mnli")
+    tokenized = raw.map(tokenize, batched=True)
+    trainer = Trainer(model, args, train_dataset=raw["train"], processing_class=tokenizer)  # <- raw-dataset
+
+Training and evaluation data are looked at one by one:
+
+    train = tokenized["train"]
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=train,
+        eval_dataset=raw["validation_matched"],  # <- raw-dataset
+        processing_class=tokenizer,
+    )
+    trainer.evaluate()
+
+## Good
+
+    raw = load_dataset("glue", "mnli")
+    tokenized = raw.map(tokenize, batched=True)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], processing_class=tokenizer)
+
+and
+
+    train = tokenized["train"]
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=train,
+        eval_dataset=tokenized["validation_matched"],
+        processing_class=tokenizer,
+    )
+    trainer.evaluate()
+
+## When it is fine
+
+A collator may tokenize, if the text columns are kept for it:
+
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(model, args, train_dataset=raw["train"], data_collator=tokenize_rows)
+
+Rows may be tokenized when they are read:
+
+    lazy = raw["train"].with_transform(lambda rows: tokenize(rows) | {"labels": rows["label"]})
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(model, args, train_dataset=lazy, processing_class=tokenizer)
+
+## References
+
+transformers#22119, transformers#29458, transformers#25054; Hugging Face course, chapter 8 "Debugging the training
+pipeline".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Verdict,
+    confirmed,
+    refuted,
+    unsettled,
+)
+from lintrain.pipeline.given import (
+    MODEL_INPUTS,
+    Given,
+    collates_plainly,
+    given_datasets,
+    has_own_model,
+    has_tokenized_copy,
+    is_read_as_text,
+    is_text,
+    text_columns,
+    tokenized_copies,
+)
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import Instance
+
+OTHER_INPUTS = frozenset({Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
+
+
+class RawDataset(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for given in given_datasets(pipeline):
+            if collates_plainly(given.run) and self._is_raw(pipeline, given):
+                yield self._report(pipeline, given)
+
+    def _is_raw(self, pipeline: Pipeline, given: Given) -> bool:
+        model = given.run.value("model")
+        if isinstance(model, Instance) or (given.run.model and given.run.model.task in OTHER_INPUTS):
+            return False
+        for dataset in given.datasets:
+            is_shown = is_read_as_text(dataset) and has_tokenized_copy(pipeline, dataset)
+            if not is_shown and (has_own_model(given.run) or not is_text(dataset)):
+                return False
+        return True
+
+    def _report(self, pipeline: Pipeline, given: Given) -> Finding:
+        dataset = given.datasets[0]
+        columns = ", ".join(text_columns(dataset)[:4])
+        copies = tokenized_copies(pipeline, dataset, given.argument.place)
+        note = f"made here, never tokenized: text in {columns}"
+        origins = [Reason(step.place, note, "origin", step.text) for step in dataset.steps[:1]]
+        return self.finding(
+            given.argument.place,
+            f"{given.text} reaches {given.run.name} without token ids",
+            because=[*origins, *copies],
+            why="Trainer drops columns that the model does not accept, so nothing but the label is left",
+            help=f"pass `{copies[0].text}`" if len(copies) == 1 else "tokenize it with `map` and pass what that gives",
+            subject=given.parameter,
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        split = evidence.split(finding.subject or "train_dataset")
+        if split is None:
+            return unsettled(evidence.not_reached("dataset"))
+        known = set(evidence.model.inputs) & MODEL_INPUTS if evidence.model else MODEL_INPUTS
+        inputs = sorted(split.column_names & known)
+        count = len(split.columns)
+        if inputs:
+            return refuted(f"{len(inputs)} of {count} columns feed the model: {', '.join(inputs)}", columns=inputs)
+        if not split.columns:
+            return unsettled("the columns of this data set are not known")
+        names = ", ".join(sorted(split.column_names))
+        return confirmed(f"0 of {count} columns feed the model: {names}", columns=sorted(split.column_names))
+
+    def fix(self, finding: Finding) -> Fix | None:
+        copies = finding.related("tokenized copy")
+        if len(copies) != 1:
+            return None
+        return Fix.of(f"pass `{copies[0].text}`", Replace(finding.place, copies[0].text), safe=False)
