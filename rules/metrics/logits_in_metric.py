@@ -141,7 +141,9 @@ class LogitsInMetric(Rule):
         if evaluation is None or not evaluation.metric_function_called:
             return unsettled(evidence.not_reached("evaluation"))
         metrics = {name: value for name, value in evaluation.metrics.items() if value is not None}
-        return refuted(f"the metric function gave {len(metrics)} numbers on {evaluation.rows} rows", metrics={**metrics})
+        return refuted(
+            f"the metric function gave {len(metrics)} numbers on {evaluation.rows} rows", metrics={**metrics}
+        )
 
     def fix(self, finding: Finding) -> Fix | None:
         classes = finding.facts.get("classes")
@@ -189,4 +191,6 @@ def _loaded(metric: Metric) -> Iterator[Reason]:
 
 def _lines(finding: Finding) -> tuple[int, int]:
     first, last = finding.facts.get("line"), finding.facts.get("end_line")
-    return (first, last) if isinstance(first, int) and isinstance(last, int) else (finding.place.line, finding.place.line)
+    return (
+        (first, last) if isinstance(first, int) and isinstance(last, int) else (finding.place.line, finding.place.line)
+    )
