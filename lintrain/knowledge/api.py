@@ -18,6 +18,7 @@ from itertools import islice, product
 from typing import Literal
 
 from lintrain.knowledge import tables
+from lintrain.knowledge.renames import dropped_keyword
 from lintrain.knowledge.target import Target, Targets, written
 
 State = Literal["present", "gone", "not_yet", "never", "unknown"]
@@ -88,7 +89,11 @@ def signature(name: str, targets: Targets) -> Signature | None:
 def keyword_state(name: str, keyword: str, targets: Targets) -> Known:
     """Whether a class or function takes a keyword; never `gone` where `**kwargs` would take it."""
     package = name.split(".")[0]
-    if (target := targets.get(package)) is None or name not in tables.callable_names(package):
+    if (target := targets.get(package)) is None:
+        return Known("unknown", package)
+    if (dropped := dropped_keyword(name, keyword)) is not None and target.versions[0] >= dropped.since:
+        return Known("gone", package, dropped.last_with)
+    if name not in tables.callable_names(package):
         return Known("unknown", package)
     history = tables.history_of(package, name)
     answers = {_state_at(name, history, place, keyword, targets) for place in _places(package, target)}
@@ -108,10 +113,10 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
     target = targets.get(package)
     if target is None or module not in tables.names_of(package)["exists"]:
         return Known("unknown", package)
-    spans = tables.lives_of(package, module).get(name, "")
-    if _is_open(package, module, name, _places(package, target)):
+    wanted = _places(package, target)
+    if _is_open(package, module, name, wanted) or _lives_behind_hook(module, wanted, targets):
         return Known("unknown", package)
-    return _judged(package, tables.places(spans), _places(package, target))
+    return _judged(package, tables.places(tables.lives_of(package, module).get(name, "")), wanted)
 
 
 def module_state(module: str, targets: Targets) -> Known:
@@ -169,13 +174,20 @@ def _judged(package: str, having: Sequence[int], wanted: Sequence[int]) -> Known
 
 
 def _is_open(package: str, module: str, name: str, wanted: Sequence[int]) -> bool:
-    """Whether a module may make the name on demand in one of the versions."""
+    """Whether a module does not list the name in one of the versions, but may make it on demand."""
+    lives = tables.lives_of(package, module).get(name, "")
     table = tables.names_of(package)
     endings = (spans for ending, spans in table["open_endings"].items() if name.endswith(ending))
     spans = [table["open"].get(module, ""), *endings]
-    return any(tables.holds(each, place) for each in spans for place in wanted) and name not in tables.lives_of(
-        package, module
-    )
+    missing = [place for place in wanted if not tables.holds(lives, place)]
+    return any(tables.holds(each, place) for each in spans for place in missing)
+
+
+def _lives_behind_hook(module: str, wanted: Sequence[int], targets: Targets) -> bool:
+    """Whether a module has no file any more, while its package still speaks of it: an import hook may serve it."""
+    exists = tables.names_of(module.split(".")[0])["exists"][module]
+    missing = any(not tables.holds(exists, place) for place in wanted)
+    return missing and "." in module and module_state(module, targets).state != "gone"
 
 
 def _places(package: str, target: Target) -> list[int]:

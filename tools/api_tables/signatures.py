@@ -27,6 +27,7 @@ TRANSPARENT_DECORATORS = frozenset(
         "classmethod",
         "contextmanager",
         "dataclass",
+        "dataclass_transform",
         "deprecated",
         "experimental",
         "filter_out_non_signature_kwargs",
@@ -86,7 +87,14 @@ def method_items(tree: PackageTree, module: str, name: str) -> Iterator[tuple[st
 
 
 def _class_items(tree: PackageTree, found: Found) -> Items | None:
-    lineage = list(_lineage(tree, found))
+    lineage = _lineage(tree, found)
+    items = _constructor_items(lineage)
+    nodes = [part.node for part in lineage if isinstance(part.node, ast.ClassDef)]
+    wrapped = any(not set(_decorators(node)) <= TRANSPARENT_DECORATORS for node in nodes)
+    return items if items is None or not wrapped or items[-1:] == ("**kwargs",) else (*items, "**kwargs")
+
+
+def _constructor_items(lineage: list[Found]) -> Items | None:
     for position, part in enumerate(lineage):
         if part.node is None:
             if part.name.split("[")[0] in EMPTY_BASES:

@@ -1,0 +1,266 @@
+"""The tables of successors: arguments by the call that took them, names by the module that held them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lintrain.knowledge import api
+from lintrain.knowledge.renames import ArgumentRename, NameRename
+from lintrain.knowledge.target import Targets
+
+
+def argument_rename(owner: str, keyword: str, targets: Targets) -> ArgumentRename | None:
+    """The successor of an argument of `transformers.Trainer` and the like, if the target versions have it."""
+    for group in _groups(owner):
+        rename = _ARGUMENTS.get(group, {}).get(keyword)
+        if rename is not None:
+            taker = rename.moved_to or owner
+            lacking = rename.new is not None and api.keyword_state(taker, rename.new, targets).state in (
+                "gone",
+                "never",
+                "not_yet",
+            )
+            return None if lacking else rename
+    return None
+
+
+def name_rename(module: str, name: str, targets: Targets) -> NameRename | None:
+    """The successor of a name that can no longer be imported from a module, if the target versions have it."""
+    rename = _name_rename(module, name)
+    if rename is None or rename.new_module is None or rename.new_name is None:
+        return rename
+    state = api.name_state(rename.new_module, rename.new_name, targets).state
+    return None if state in ("gone", "never", "not_yet") else rename
+
+
+def _name_rename(module: str, name: str) -> NameRename | None:
+    if (known := _NAMES.get(f"{module}.{name}")) is not None:
+        return known
+    package = module.split(".")[0]
+    if (known := _NAMES.get(f"{package}.{name}")) is not None:
+        return known
+    if package == "transformers" and name.startswith("TF") and name[2:3].isupper():
+        return NameRename("transformers", name[2:], "use the PyTorch class; TensorFlow models left with version 5")
+    if package == "transformers" and name.startswith("Flax"):
+        return NameRename("transformers", name[4:], "use the PyTorch class; Flax models left with version 5")
+    return None
+
+
+def _groups(owner: str) -> tuple[str, ...]:
+    """Under which keys the arguments of a call are listed, its own first."""
+    package, _, name = owner.partition(".")
+    if name.endswith(".from_pretrained"):
+        return (f"{package}.from_pretrained",)
+    if package == "trl" and name.endswith("Trainer"):
+        return (owner, "trl.Trainer", "transformers.Trainer")
+    if name.endswith("Trainer"):
+        return (owner, "transformers.Trainer")
+    if name.endswith("TrainingArguments") or (package == "trl" and name.endswith("Config")):
+        return (owner, "transformers.TrainingArguments")
+    return (owner,)
+
+
+def _out(advice: str, is_safe: bool = True) -> ArgumentRename:
+    return ArgumentRename(None, advice, is_safe=is_safe)
+
+
+def _renamed(new: str) -> ArgumentRename:
+    return ArgumentRename(new, f"`{new}=` takes its place")
+
+
+def _moved(config: str, new: str) -> ArgumentRename:
+    return ArgumentRename(new, f"`{new}=` of `{config.split('.')[1]}`", moved_to=config)
+
+
+_UNUSED = _out("nothing reads it; leave it out")
+
+_TRAINING_ARGUMENTS: Mapping[str, ArgumentRename] = {
+    "evaluation_strategy": _renamed("eval_strategy"),
+    "warmup_ratio": ArgumentRename(
+        "warmup_steps", "`warmup_steps=` takes a fraction below 1 as well", fitting=r"0?\.\d+|0(\.0*)?|[1-9]e-\d+"
+    ),
+    "no_cuda": _renamed("use_cpu"),
+    "per_gpu_train_batch_size": _renamed("per_device_train_batch_size"),
+    "per_gpu_eval_batch_size": _renamed("per_device_eval_batch_size"),
+    "push_to_hub_token": _renamed("hub_token"),
+    "push_to_hub_model_id": ArgumentRename(
+        "hub_model_id", "`hub_model_id=` with the organization in front", is_safe=False
+    ),
+    "push_to_hub_organization": ArgumentRename(None, '`hub_model_id="organization/name"`', fitting=r"(?!)"),
+    "group_by_length": ArgumentRename(
+        "train_sampling_strategy",
+        '`train_sampling_strategy="group_by_length"`',
+        by_literal={"True": '"group_by_length"', "False": None},
+    ),
+    "include_inputs_for_metrics": ArgumentRename(
+        "include_for_metrics", '`include_for_metrics=["inputs"]`', by_literal={"True": '["inputs"]', "False": None}
+    ),
+    "adafactor": ArgumentRename("optim", '`optim="adafactor"`', by_literal={"True": '"adafactor"', "False": None}),
+    "torchdynamo": _renamed("torch_compile_backend"),
+    "logging_dir": _out("set the environment variable `TENSORBOARD_LOGGING_DIR`", is_safe=False),
+    "overwrite_output_dir": _out("Trainer never read it; checkpoints are overwritten unless resumed"),
+    "save_safetensors": ArgumentRename(None, "safetensors is the only format", by_literal={"True": None}),
+    "use_mps_device": _out("Apple devices are used by themselves"),
+    "fp16_backend": ArgumentRename(
+        None, "`fp16=True` or `bf16=True` is all", by_literal={'"auto"': None, "'auto'": None}
+    ),
+    "half_precision_backend": ArgumentRename(
+        None, "`fp16=True` or `bf16=True` is all", by_literal={'"auto"': None, "'auto'": None}
+    ),
+    "dispatch_batches": ArgumentRename(
+        "accelerator_config", '`accelerator_config={"dispatch_batches": …}`', '{"dispatch_batches": {value}}'
+    ),
+    "split_batches": ArgumentRename(
+        "accelerator_config", '`accelerator_config={"split_batches": …}`', '{"split_batches": {value}}'
+    ),
+    "fsdp_min_num_params": ArgumentRename(
+        "fsdp_config", '`fsdp_config={"min_num_params": …}`', '{"min_num_params": {value}}'
+    ),
+    "fsdp_transformer_layer_cls_to_wrap": ArgumentRename(
+        "fsdp_config",
+        '`fsdp_config={"transformer_layer_cls_to_wrap": …}`',
+        '{"transformer_layer_cls_to_wrap": {value}}',
+    ),
+    "tpu_metrics_debug": ArgumentRename(
+        "debug", '`debug="tpu_metrics_debug"`', by_literal={"True": '"tpu_metrics_debug"', "False": None}
+    ),
+    "use_legacy_prediction_loop": ArgumentRename(None, "there is one prediction loop", by_literal={"False": None}),
+    "jit_mode_eval": ArgumentRename(None, "compile the model instead", by_literal={"False": None}),
+    "use_ipex": ArgumentRename(None, "leave it out", by_literal={"False": None}),
+    "tpu_num_cores": _UNUSED,
+    "mp_parameters": _UNUSED,
+}
+
+_SFT_MOVED = (
+    "dataset_text_field",
+    "packing",
+    "eval_packing",
+    "dataset_num_proc",
+    "dataset_kwargs",
+    "model_init_kwargs",
+    "neftune_noise_alpha",
+)
+_DPO_MOVED = (
+    "beta",
+    "label_smoothing",
+    "loss_type",
+    "max_length",
+    "precompute_ref_log_probs",
+    "dataset_num_proc",
+    "disable_dropout",
+    "model_init_kwargs",
+    "truncation_mode",
+)
+_AUTH = ArgumentRename("token", "`token=` takes its place")
+
+_ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
+    "transformers.TrainingArguments": _TRAINING_ARGUMENTS,
+    "transformers.Trainer": {"tokenizer": _renamed("processing_class")},
+    "transformers.DataCollatorForLanguageModeling": {"tf_experimental_compile": _UNUSED},
+    "transformers.from_pretrained": {
+        "load_in_8bit": ArgumentRename(
+            "quantization_config",
+            "`quantization_config=BitsAndBytesConfig(load_in_8bit=True)`",
+            by_literal={"True": "BitsAndBytesConfig(load_in_8bit=True)", "False": None},
+            brings="transformers.BitsAndBytesConfig",
+        ),
+        "load_in_4bit": ArgumentRename(
+            "quantization_config",
+            "`quantization_config=BitsAndBytesConfig(load_in_4bit=True)`",
+            by_literal={"True": "BitsAndBytesConfig(load_in_4bit=True)", "False": None},
+            brings="transformers.BitsAndBytesConfig",
+        ),
+        "use_auth_token": _AUTH,
+        "resume_download": _out("downloads are always resumed"),
+    },
+    "trl.SFTConfig": {
+        "max_seq_length": _renamed("max_length"),
+        "use_liger": _renamed("use_liger_kernel"),
+        "dataset_batch_size": _UNUSED,
+        "chars_per_token": _UNUSED,
+        "num_of_sequences": _UNUSED,
+    },
+    "trl.SFTTrainer": {
+        "max_seq_length": _moved("trl.SFTConfig", "max_length"),
+        **{name: _moved("trl.SFTConfig", name) for name in _SFT_MOVED},
+    },
+    "trl.DPOConfig": {"use_num_logits_to_keep": _UNUSED, "is_encoder_decoder": _UNUSED},
+    "trl.DPOTrainer": {name: _moved("trl.DPOConfig", name) for name in _DPO_MOVED},
+    "trl.RewardTrainer": {"max_length": _moved("trl.RewardConfig", "max_length")},
+    "trl.Trainer": {"tokenizer": _renamed("processing_class")},
+    "trl.ModelConfig": {"torch_dtype": _renamed("dtype")},
+    "accelerate.Accelerator": {
+        name: ArgumentRename(
+            "dataloader_config",
+            f"`dataloader_config=DataLoaderConfiguration({name}=…)`",
+            f"DataLoaderConfiguration({name}={{value}})",
+            brings="accelerate.utils.DataLoaderConfiguration",
+        )
+        for name in ("dispatch_batches", "even_batches", "use_seedable_sampler")
+    },
+    "datasets.load_dataset": {
+        "use_auth_token": _AUTH,
+        "ignore_verifications": ArgumentRename(
+            "verification_mode",
+            '`verification_mode="no_checks"`',
+            by_literal={"True": '"no_checks"', "False": None},
+        ),
+        "task": ArgumentRename(None, "rename and cast the columns instead", is_safe=False, fitting="None"),
+    },
+    "datasets.load_from_disk": {"fs": ArgumentRename(None, "`storage_options=fs.storage_options`", fitting="None")},
+    "datasets.Dataset.push_to_hub": {"branch": _renamed("revision")},
+    "datasets.DatasetDict.push_to_hub": {"branch": _renamed("revision")},
+}
+
+_GLUE_GONE = NameRename(None, None, "load GLUE with `datasets.load_dataset` and `evaluate.load`")
+_TEXT_DATASET = NameRename(
+    "datasets", "load_dataset", '`load_dataset("text", data_files=…)` and `map` a tokenizer over it'
+)
+_WHOLE_WORD = NameRename(
+    "transformers", "DataCollatorForLanguageModeling", "`DataCollatorForLanguageModeling(whole_word_mask=True)`"
+)
+
+_NAMES: Mapping[str, NameRename] = {
+    # Both decouple the decay, but torch decays 0.01 by default and the old class 0.0.
+    "transformers.AdamW": NameRename(
+        "torch.optim", "AdamW", "`torch.optim.AdamW` decays weights by 0.01 unless told `weight_decay=0.0`"
+    ),
+    "transformers.AutoModelWithLMHead": NameRename(
+        None, None, "`AutoModelForCausalLM`, `AutoModelForMaskedLM` or `AutoModelForSeq2SeqLM`"
+    ),
+    "transformers.AutoModelForVision2Seq": NameRename(
+        "transformers", "AutoModelForImageTextToText", "`AutoModelForImageTextToText`"
+    ),
+    "transformers.EvaluationStrategy": NameRename(
+        "transformers.trainer_utils", "IntervalStrategy", "`IntervalStrategy`", True
+    ),
+    "transformers.DataCollatorForWholeWordMask": _WHOLE_WORD,
+    "transformers.LineByLineTextDataset": _TEXT_DATASET,
+    "transformers.TextDataset": _TEXT_DATASET,
+    "transformers.GlueDataset": _GLUE_GONE,
+    "transformers.GlueDataTrainingArguments": _GLUE_GONE,
+    "transformers.glue_compute_metrics": _GLUE_GONE,
+    "transformers.create_optimizer": NameRename(None, None, "`keras.optimizers.AdamW` with a schedule"),
+    "transformers.KerasMetricCallback": NameRename(None, None, "TensorFlow support left with version 5"),
+    "transformers.PushToHubCallback": NameRename(None, None, "TensorFlow support left with version 5"),
+    "transformers.TFTrainingArguments": NameRename("transformers", "TrainingArguments", "`TrainingArguments`"),
+    "transformers.is_torch_tpu_available": NameRename(
+        "transformers", "is_torch_xla_available", "`is_torch_xla_available`"
+    ),
+    "transformers.TRANSFORMERS_CACHE": NameRename(None, None, "`huggingface_hub.constants.HF_HUB_CACHE`"),
+    "transformers.deepspeed": NameRename(
+        "transformers.integrations", "deepspeed", "`transformers.integrations.deepspeed`", True
+    ),
+    "datasets.load_metric": NameRename("evaluate", "load", "`evaluate.load`", True),
+    "datasets.list_metrics": NameRename("evaluate", "list_evaluation_modules", "`evaluate.list_evaluation_modules`"),
+    "datasets.Metric": NameRename("evaluate", "Metric", "`evaluate.Metric`", True),
+    "datasets.list_datasets": NameRename("huggingface_hub", "list_datasets", "`huggingface_hub.list_datasets`"),
+    "datasets.set_caching_enabled": NameRename(None, None, "`enable_caching()` or `disable_caching()`"),
+    "trl.DataCollatorForCompletionOnlyLM": NameRename(
+        None, None, "`SFTConfig(completion_only_loss=True)` with prompt and completion columns"
+    ),
+    "trl.ConstantLengthDataset": NameRename(None, None, "`SFTConfig(packing=True)`"),
+    "trl.setup_chat_format": NameRename("trl", "clone_chat_template", "`clone_chat_template`"),
+    "trl.set_seed": NameRename("transformers", "set_seed", "`transformers.set_seed`", True),
+    "peft.BoneConfig": NameRename("peft", "MissConfig", "`MissConfig`"),
+}
