@@ -201,6 +201,8 @@ def _cure(pipeline: Pipeline, call: LibraryCall, name: str, argument: Argument) 
     config = f"{call.path.removesuffix('Trainer')}Config"
     if call.path.endswith("Trainer") and keyword_state(config, name, pipeline.targets).state == "present":
         return Cure(f"give it to `{config.rpartition('.')[2]}`")
+    if name == "logging_dir":
+        return Cure("the environment variable `TENSORBOARD_LOGGING_DIR` replaces it", removes=True)
     if name in DROPPED:
         return Cure("nothing replaces it: leave it out", removes=True)
     return Cure("see the release notes for what replaces it")

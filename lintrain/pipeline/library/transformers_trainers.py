@@ -6,7 +6,7 @@ from lintrain.pipeline import invocation
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.transformers_predictions import read_metric_function
 from lintrain.pipeline.registry import base_call, function, instance_method
-from lintrain.pipeline.values.python import UNKNOWN, Absent, Class, Function, Instance, Value
+from lintrain.pipeline.values.python import UNKNOWN, Absent, Class, Function, Instance, Value, is_missing
 from lintrain.pipeline.values.training import TrainerRun
 
 PLAIN = (
@@ -67,6 +67,9 @@ def _give(run: TrainerRun, call: Call) -> None:
 
 
 def _made(call: Call, run: TrainerRun) -> TrainerRun:
+    """The run, once its arguments are known: its model made, its metric function read."""
+    if is_missing(run.value("model")) and not is_missing(run.value("model_init")):
+        run.attributes["model"] = call.reader.call(run.value("model_init"), [], place=call.place)
     if not isinstance(run.value("compute_metrics"), Absent):
         read_metric_function(call.reader, run, call.place)
     return run
