@@ -47,10 +47,10 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     if evidence is not None:
         runs.append(evidence)
     if has_gpu() and _gpu_can_say_more(evidence, ending):
-        evidence, gpu_ending = _pass(wanted, temporary, "gpu", wanted.full_data, listen)
+        evidence, gpu_ending = _pass(_with_time_left(wanted, ending), temporary, "gpu", wanted.full_data, listen)
         if ending.kind != "measured":
             runs, ending = [], gpu_ending
-        if evidence is not None:
+        if evidence is not None and evidence.device != "cpu":
             runs.append(evidence)
     text = wanted.script.read_bytes()
     return Record(
@@ -76,11 +76,14 @@ def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) 
     if ending.kind != "needs-full-data":
         return evidence, ending
     listen({"event": "again", "reason": ending.reason})
-    left = replace(wanted, bounds=replace(wanted.bounds, seconds=max(1.0, wanted.bounds.seconds - ending.seconds)))
-    evidence, second = _pass(left, temporary, "cpu", True, listen)
+    evidence, second = _pass(_with_time_left(wanted, ending), temporary, "cpu", True, listen)
     if evidence is not None:
         evidence = replace(evidence, notes=(*evidence.notes, f"the data was processed whole: {ending.reason}"))
     return evidence, second
+
+
+def _with_time_left(wanted: Wanted, ending: Ending) -> Wanted:
+    return replace(wanted, bounds=replace(wanted.bounds, seconds=max(1.0, wanted.bounds.seconds - ending.seconds)))
 
 
 def _pass(

@@ -17,7 +17,9 @@ def run_lines(evidence: Evidence, look: Look) -> Iterator[str]:
     """A heading, a line per stage, and samples of what the model reads."""
     yield _heading(evidence)
     for stage in evidence.stages:
-        yield from _stage(evidence, stage, look)
+        if stage.status != "not reached":
+            yield from _stage(evidence, stage, look)
+    yield from _not_reached(evidence, look)
     for sample in samples(evidence):
         yield f"    {look.paint('sample', dim=True)}  {clip(printable(sample), look.width - 12)}"
     for note in (*evidence.shortcuts, *evidence.notes):
@@ -40,10 +42,24 @@ def sign(status: str, look: Look) -> str:
 def _stage(evidence: Evidence, stage: Stage, look: Look) -> Iterator[str]:
     seconds = f"{stage.seconds:6.2f} s" if stage.seconds >= 0.005 else " " * 8
     text = stage.reason or _error(stage) or numbers(evidence, stage.name)
-    lines = wrap(printable(text), 27, 27, look.width)
-    yield f"  {sign(stage.status, look)} {stage.name:<12} {seconds}  {lines[0]}".rstrip()
-    for line in lines[1:]:
-        yield " " * 27 + line
+    yield from _wrapped(f"  {sign(stage.status, look)} {stage.name:<12} {seconds}  ", text, 27, look)
+
+
+def _not_reached(evidence: Evidence, look: Look) -> Iterator[str]:
+    """One line for all stages that were not reached for the same reason."""
+    reasons: dict[str, list[str]] = {}
+    for stage in evidence.stages:
+        if stage.status == "not reached":
+            reasons.setdefault(stage.reason, []).append(stage.name)
+    for reason, names in reasons.items():
+        yield from _wrapped(f"  {sign('not reached', look)} ", f"not reached: {', '.join(names)} ({reason})", 4, look)
+
+
+def _wrapped(head: str, text: str, indent: int, look: Look) -> Iterator[str]:
+    first, *rest = wrap(printable(text), indent, indent, look.width)
+    yield f"{head}{first}".rstrip()
+    for line in rest:
+        yield " " * indent + line
 
 
 def _error(stage: Stage) -> str:

@@ -127,4 +127,11 @@ def _message(error: BaseException) -> str:
 def _described(step: TracebackType) -> str:
     path = step.tb_frame.f_code.co_filename
     code = linecache.getline(path, step.tb_lineno).strip()
-    return f"{shown(path)}:{step.tb_lineno} in {step.tb_frame.f_code.co_name}: {code}"
+    return f"{_short(path)}:{step.tb_lineno} in {step.tb_frame.f_code.co_name}: {code}"
+
+
+def _short(path: str) -> str:
+    """A user's path as `shown`; a library's from its package on."""
+    real = os.path.realpath(path)
+    folders = sorted((folder for folder in library_folders() if real.startswith(folder)), key=len)
+    return os.path.relpath(real, folders[-1]) if folders else shown(path)

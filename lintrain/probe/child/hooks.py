@@ -19,8 +19,11 @@ class AfterImport:
         self._failed = failed
 
     def install(self) -> None:
-        """Stand first among the finders."""
+        """Stand first among the finders; modules that are there already are acted on at once."""
         sys.meta_path.insert(0, self)
+        for name in [name for name in self._actions if name in sys.modules]:
+            for action in self._actions[name]:
+                self._act(action, sys.modules[name])
 
     def add(self, module: str, action: Action) -> None:
         """Run an action with the module as soon as the script has imported it."""

@@ -18,7 +18,7 @@ class Run:
     """The trainer and everything that one stage leaves for the next.
 
     `entry` names the call that was reached (`train`, `evaluate`, `predict`); `model` is the model as the trainer wraps
-    it; `batches` come from the run's own loader; `losses` are their raw losses; `waiting` holds the first batch's loss
+    it; `texts` are a few texts of its datasets; `batches` come from the run's own loader; `losses` are their raw losses; `waiting` holds the first batch's loss
     until its backward pass; `peaks` and `first_learning_rates` are those of the optimizer's groups.
     """
 
@@ -28,6 +28,7 @@ class Run:
         self.entry = entry
         self.call = call
         self.model: Any = trainer.model
+        self.texts: list[str] = []
         self.batches: list[Any] = []
         self.batch_evidence: list[BatchEvidence] = []
         self.losses: list[float] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lintrain.probe.child.frames import is_users
+from lintrain.probe.child.later_calls import later_datasets
 from lintrain.probe.child.library import library
 from lintrain.probe.child.replace import replaced
 
@@ -73,6 +74,11 @@ def given_splits(trainer: Any, entry: str, args: tuple[Any, ...], kwargs: dict[s
         passed = args[0] if args else kwargs.get(name)
         given = [(argument, dataset) for argument, dataset in given if argument != name or passed is None]
         given.append((name, passed))
+    known = {id(dataset) for _, dataset in given}
+    for argument, dataset in later_datasets(trainer):
+        if id(dataset) not in known:
+            known.add(id(dataset))
+            given.append((argument, dataset))
     return [split for argument, dataset in given if dataset is not None for split in _flat(argument, dataset)]
 
 

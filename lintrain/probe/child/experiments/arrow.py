@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence
@@ -136,12 +135,3 @@ def _scalar_kind(dtype: str) -> str:
 
 def _plural(kind: str) -> str:
     return kind if kind.startswith("lists") else f"lists of {kind}"
-
-
-def label_rows(dataset: Any, name: str) -> Iterator[int]:
-    """For every value of an integer column one row number that holds it."""
-    seen: set[Any] = set()
-    for row, value in enumerate(_values(dataset, name).to_pylist()):
-        if not isinstance(value, list) and value is not None and value not in seen:
-            seen.add(value)
-            yield row

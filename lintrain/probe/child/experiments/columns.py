@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from lintrain.core.evidence import ColumnEvidence, SplitEvidence
 from lintrain.probe.child.experiments.arrow import arrow_columns
 from lintrain.probe.child.experiments.rows import row_columns, sample_rows
 from lintrain.probe.child.experiments.samples import decoded_samples
-from lintrain.probe.child.library import loaded
+from lintrain.probe.child.experiments.subset import is_arrow, number_of_rows
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.trainer_setup import Given
 
@@ -28,6 +28,7 @@ def measure_split(run: Run, given: Given) -> SplitEvidence:
     """Columns, label range and samples of one split."""
     dataset = given.dataset
     rows = sample_rows(dataset)
+    run.texts += [value for row in rows if isinstance(row, Mapping) for value in row.values() if isinstance(value, str)]
     columns = arrow_columns(dataset) if is_arrow(dataset) else row_columns(dataset, rows)
     label = label_column(columns, tuple(run.trainer.label_names or ()))
     return SplitEvidence(
@@ -39,22 +40,6 @@ def measure_split(run: Run, given: Given) -> SplitEvidence:
         label_column=label.name if label else None,
         kind=type(dataset).__name__,
     )
-
-
-def is_arrow(dataset: Any) -> bool:
-    """Whether a dataset is a table of `datasets` whose rows are not made by the user's own transform."""
-    module = loaded("datasets.arrow_dataset")
-    if module is None or not isinstance(dataset, module.Dataset):
-        return False
-    return bool(dataset.format["type"] != "custom")
-
-
-def number_of_rows(dataset: Any) -> int | None:
-    """The length of a dataset, or None for one that only streams."""
-    try:
-        return len(dataset)
-    except (TypeError, NotImplementedError):
-        return None
 
 
 def label_column(columns: list[ColumnEvidence], label_names: tuple[str, ...]) -> ColumnEvidence | None:

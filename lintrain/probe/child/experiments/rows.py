@@ -10,6 +10,8 @@ from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence
 from lintrain.probe.child.experiments.arrow import MOST_VALUES, TOKEN_COLUMNS
+from lintrain.probe.child.experiments.subset import chosen_rows
+from lintrain.probe.child.label_rows import spread
 from lintrain.probe.child.library import library
 
 SAMPLED = 32
@@ -18,15 +20,10 @@ READ_SECONDS = 1.5
 
 
 def sample_rows(dataset: Any) -> list[Any]:
-    """A few rows as the dataset gives them, evenly spaced where it has a length."""
+    """A few rows as the dataset gives them, from all over it where it has a length."""
     if not hasattr(dataset, "__getitem__"):
         return list(islice(iter(dataset), SAMPLED))
-    return [dataset[row] for row in spread(len(dataset), SAMPLED)]
-
-
-def spread(rows: int, wanted: int) -> list[int]:
-    """At most `wanted` evenly spaced row numbers."""
-    return list(range(rows)) if rows <= wanted else [row * rows // wanted for row in range(wanted)]
+    return [dataset[row] for row in chosen_rows(dataset, len(dataset), SAMPLED)]
 
 
 def row_columns(dataset: Any, rows: list[Any]) -> list[ColumnEvidence]:

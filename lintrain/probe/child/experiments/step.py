@@ -11,6 +11,7 @@ from lintrain.probe.child.library import library
 from lintrain.probe.child.run import Run
 
 STEPS = 2
+SMALLEST_PULL = 1e-6
 
 
 def take_two_steps(run: Run) -> None:
@@ -108,17 +109,22 @@ def restore(run: Run, before: dict[str, Any]) -> None:
 
 
 def one_step(run: Run, batch: Any) -> set[str]:
-    """One step with the trainer's clipping; gives the names of the parameters that had a gradient other than zero."""
+    """One step with the trainer's clipping; gives the names of the parameters whose gradients should move them."""
     trainer = run.trainer
     plain(trainer.optimizer).zero_grad()
     training_step(run, batch)
-    had_gradient = {
-        name for name, weight in trainable(run).items() if weight.grad is not None and bool(weight.grad.any())
-    }
+    had_gradient = {name for name, weight in trainable(run).items() if _pulls(weight)}
     if trainer.args.max_grad_norm:
         trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
     trainer.optimizer.step()
     return had_gradient
+
+
+def _pulls(weight: Any) -> bool:
+    """Whether a gradient is more than rounding noise beside its weight (the bias of attention keys has no other)."""
+    if weight.grad is None:
+        return False
+    return bool(weight.grad.float().norm() > SMALLEST_PULL * weight.detach().float().norm().clamp(min=1e-6))
 
 
 def _changed(run: Run, before: dict[str, Any]) -> set[str]:

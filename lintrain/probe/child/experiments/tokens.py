@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+SHOWN = 8
 
 
 @dataclass
@@ -67,3 +70,15 @@ def _add_unknown(counts: TokenCounts, tokenizer: Any | None, attended: Any) -> N
     tokens = attended.tolist()
     counts.unknown = (counts.unknown or 0) + sum(token == unknown for token in tokens)
     counts.ordinary = (counts.ordinary or 0) + sum(token not in special for token in tokens)
+
+
+def lost_pieces(tokenizer: Any, texts: list[str]) -> tuple[str, ...]:
+    """The pieces of text that the tokenizer does not know, the most frequent first; empty for slow tokenizers."""
+    if not texts or not getattr(tokenizer, "is_fast", False):
+        return ()
+    counted: Counter[str] = Counter()
+    encoded = tokenizer(texts, return_offsets_mapping=True, add_special_tokens=False)
+    for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        pairs = zip(ids, offsets, strict=True)
+        counted.update(text[start:end] for token, (start, end) in pairs if token == tokenizer.unk_token_id)
+    return tuple(piece for piece, _ in counted.most_common(SHOWN))

@@ -1,0 +1,59 @@
+"""Datasets that the script will evaluate or predict on after training: read from its text, looked up, nothing run."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+from lintrain.probe.child.frames import is_users
+
+ARGUMENTS = {"predict": "test_dataset", "evaluate": "eval_dataset"}
+NOTHING = object()
+
+
+def later_datasets(trainer: Any) -> Iterator[tuple[str, Any]]:
+    """Argument and dataset of the `trainer.predict(…)` and `trainer.evaluate(…)` calls in the running code of the user."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            yield from _of_frame(frame, trainer)
+        frame = frame.f_back
+
+
+def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any]]:
+    try:
+        with open(frame.f_code.co_filename, encoding="utf-8") as opened:
+            tree = ast.parse(opened.read())
+    except (OSError, SyntaxError, ValueError):
+        return  # a notebook cell, or a file that changed: nothing to look up
+    names = {**frame.f_globals, **frame.f_locals}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.lineno > frame.f_lineno:
+            argument = ARGUMENTS.get(node.func.attr)
+            if argument and look_up(node.func.value, names) is trainer:
+                given = look_up(_first(node, argument), names)
+                if given is not NOTHING and given is not None:
+                    yield argument, given
+
+
+def _first(call: ast.Call, argument: str) -> ast.expr | None:
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == argument), None)
+    return call.args[0] if call.args else named
+
+
+def look_up(node: ast.expr | None, names: Mapping[str, Any]) -> Any:
+    """The value that an expression of names, constant keys and plain attributes has now; NOTHING for any other."""
+    match node:
+        case ast.Name(id=name):
+            return names.get(name, NOTHING)
+        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
+            owner = look_up(inner, names)
+            return owner.get(key, NOTHING) if isinstance(owner, dict) else NOTHING
+        case ast.Attribute(value=inner, attr=name):
+            owner = look_up(inner, names)
+            return vars(owner).get(name, NOTHING) if hasattr(owner, "__dict__") else NOTHING
+        case _:
+            return NOTHING
