@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -152,7 +153,22 @@ def name_of(pipeline: Pipeline, value: Value) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def tokenizer_of(pipeline: Pipeline) -> str | None:
-    """The name of the script's only tokenizer, or None."""
-    names = {name_of(pipeline, each) for each in pipeline.tokenizers if isinstance(each, Tokenizer)}
-    return names.pop() if len(names) == 1 else None
+def tokenizer_name(pipeline: Pipeline, place: Place) -> str | None:
+    """The name of the script's only tokenizer where it can be used at a place, or None."""
+    names = {name_of(pipeline, each) for each in pipeline.tokenizers}
+    name = names.pop() if len(names) == 1 else None
+    bound = [binding for binding in pipeline.bindings if binding.name == name and isinstance(binding.value, Tokenizer)]
+    return name if bound and all(is_visible(pipeline, binding.place, place) for binding in bound) else None
+
+
+def is_visible(pipeline: Pipeline, bound: Place, place: Place) -> bool:
+    """Whether a name that is bound at one place can be used at another: no function holds the first one only."""
+    source = pipeline.source
+    functions = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    around = [source.place(node) for node in functions]
+    return all(each.holds(place) for each in around if each.holds(bound))
+
+
+def origin_of(dataset: Dataset, note: str = "made here") -> tuple[Reason, ...]:
+    """The place where a data set was first made."""
+    return tuple(Reason(step.place, note, "origin", step.text) for step in dataset.steps[:1])

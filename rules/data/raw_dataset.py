@@ -135,11 +135,11 @@ class RawDataset(Rule):
         inputs = sorted(split.column_names & known)
         count = len(split.columns)
         if inputs:
-            return refuted(f"{len(inputs)} of {count} columns feed the model: {', '.join(inputs)}", columns=inputs)
+            return refuted(f"{len(inputs)} of {count} columns feed the model: {', '.join(inputs)}", columns=[*inputs])
         if not split.columns:
             return unsettled("the columns of this data set are not known")
         names = ", ".join(sorted(split.column_names))
-        return confirmed(f"0 of {count} columns feed the model: {names}", columns=sorted(split.column_names))
+        return confirmed(f"0 of {count} columns feed the model: {names}", columns=[*sorted(split.column_names)])
 
     def fix(self, finding: Finding) -> Fix | None:
         copies = finding.related("tokenized copy")

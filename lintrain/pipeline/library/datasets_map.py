@@ -157,9 +157,10 @@ def _add_removals(argument: Value, change: Change) -> None:
 def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map") -> Dataset:
     """The data set that `map` gives."""
     made = derived(call, dataset, operation)
-    if change.is_empty and change.removed == set() and change.removes_all_of is None:
-        made.is_unchanged = True
-        return made
+    if change.removed == set() and change.removes_all_of is None and not change.added:
+        made.is_unchanged = True if change.is_empty else None if not change.is_known else False
+        if change.is_empty:
+            return made
     before, is_complete = _left_over(dataset, change)
     if not change.is_known:
         before = {name: Column(name) for name in before}

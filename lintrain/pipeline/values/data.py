@@ -73,7 +73,8 @@ class Dataset(Value):
 
     `parent` is the data set that it was derived from; `set_transform` and `set_format` change it in place. `hidden`
     are the columns that a format leaves out. `read_as_text` holds the columns that some code hands to a tokenizer, and
-    is shared by the data sets with the same columns. `is_unchanged` where its last operation left rows and columns alone;
+    is shared by the data sets with the same columns. `is_unchanged` where its last operation left rows and columns
+    alone, None where that is not known;
     `depth` counts the conditions around the place where it was made.
     """
 
@@ -92,7 +93,7 @@ class Dataset(Value):
     hidden: dict[str, Column] = field(default_factory=dict[str, Column])
     format: str | None = None
     read_as_text: dict[str, Place] = field(default_factory=dict[str, Place])
-    is_unchanged: bool = False
+    is_unchanged: bool | None = False
     depth: int = 0
 
     @property

@@ -1,0 +1,187 @@
+"""The rows that reach Trainer have no labels.
+
+Trainer hands a model only the columns that its `forward` accepts, and collators know labels as `label`, `labels` or
+`label_ids`. Under another name they are dropped; the model returns no loss and the run ends at its first step.
+
+## Bad
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "target": [1, 0] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- missing-labels
+    # raises ValueError: The model did not return a loss
+
+Removing every column that was there takes the labels along:
+
+    def tokenize_only(batch):
+        return tokenizer(batch["premise"], batch["hypothesis"], truncation=True)
+
+    rows = raw["train"].map(tokenize_only, batched=True, remove_columns=raw["train"].column_names)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- missing-labels
+    # raises ValueError: The model did not return a loss
+
+## Good
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "target": [1, 0] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    trainer = Trainer(model, args, train_dataset=rows.rename_column("target", "labels"), processing_class=tokenizer)
+
+and
+
+    def tokenize_with_labels(batch):
+        encoding = tokenizer(batch["premise"], batch["hypothesis"], truncation=True)
+        encoding["labels"] = batch["label"]
+        return encoding
+
+    rows = raw["train"].map(tokenize_with_labels, batched=True, remove_columns=raw["train"].column_names)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+## When it is fine
+
+A collator for language models makes the labels of the tokens:
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    rows = text["train"].map(lambda batch: lm_tokenizer(batch["text"]), batched=True, remove_columns=["text"])
+    rows = rows.filter(lambda row: len(row["input_ids"]) > 1)
+    lm_collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=rows, data_collator=lm_collator)
+
+A loss of one's own may take its targets from elsewhere:
+
+    class Distiller(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+            outputs = model(**inputs)
+            loss = outputs.logits.pow(2).mean()
+            return (loss, outputs) if return_outputs else loss
+
+    columns = tokenized.remove_columns(["label", "idx"])
+    trainer = Distiller(model, args, train_dataset=columns["train"], processing_class=tokenizer)
+
+## References
+
+transformers#34392; transformers documentation, "Trainer": the model must return a loss if `labels` are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Column,
+    Dataset,
+    Evidence,
+    Finding,
+    Fix,
+    Kind,
+    Level,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Verdict,
+    confirmed,
+    is_missing,
+    refuted,
+    unsettled,
+)
+from lintrain.pipeline.given import LABEL_COLUMNS, Given, given_datasets, has_own_model, origin_of
+from lintrain.pipeline.values.data import Collator
+from lintrain.pipeline.values.model import Task
+
+LABELLED = frozenset(
+    {
+        Task.SEQUENCE_CLASSIFICATION,
+        Task.TOKEN_CLASSIFICATION,
+        Task.CAUSAL_LM,
+        Task.MASKED_LM,
+        Task.SEQ2SEQ_LM,
+    }
+)
+"""Heads that compute their loss from `labels`."""
+
+OWN_LOSS = frozenset({"compute_loss", "training_step", "_prepare_inputs"})
+
+
+class MissingLabels(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for given in given_datasets(pipeline):
+            if given.parameter == "train_dataset" and _needs_labels(given) and all(map(_has_none, given.datasets)):
+                yield self._report(given)
+
+    def _report(self, given: Given) -> Finding:
+        dataset = given.datasets[0]
+        columns = ", ".join(dataset.columns or {})
+        left = _left_over(dataset)
+        last = [Reason(step.place, f"leaves {columns}", "columns", step.text) for step in dataset.steps[-1:]]
+        renames = f'rename it: `{given.argument.text}.rename_column("{left.name}", "labels")`' if left else ""
+        return self.finding(
+            given.argument.place,
+            f"{given.text} reaches {given.run.name} without labels",
+            because=[*origin_of(dataset), *last],
+            why="the model returns no loss when it is given no `labels`",
+            help=renames or _advice(given),
+            subject=given.parameter,
+            facts={"column": left.name if left else None, "text": given.argument.text},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch(finding.subject or "train_dataset")
+        if evidence.model is None or batch is None:
+            return unsettled(evidence.not_reached("batch"))
+        names = [tensor.name for tensor in batch.tensors]
+        labels = sorted(set(names) & {*evidence.model.label_inputs, "labels"})
+        if labels and evidence.passed("forward"):
+            return refuted(f"the batch of {batch.rows} rows holds {', '.join(labels)}, and the model returns a loss")
+        if labels:
+            return unsettled(f"the batch of {batch.rows} rows holds {', '.join(labels)}, but the forward pass failed")
+        if evidence.passed("forward"):
+            return refuted(f"the model returns a loss for a batch of {batch.rows} rows that has no labels")
+        return confirmed(f"none of {len(names)} tensors in the batch is a label: {', '.join(names)}", tensors=[*names])
+
+    def fix(self, finding: Finding) -> Fix | None:
+        column, text = finding.facts.get("column"), finding.facts.get("text")
+        if not column or not text:
+            return None
+        code = f'{text}.rename_column("{column}", "labels")'
+        return Fix.of(f"rename `{column}` to `labels`", Replace(finding.place, code), safe=True)
+
+
+def _needs_labels(given: Given) -> bool:
+    """Whether nothing but the rows can give this model its labels."""
+    run = given.run
+    model = run.model
+    if model is None or has_own_model(run) or model.task not in LABELLED or run.overrides & OWN_LOSS:
+        return False
+    if not is_missing(run.value("compute_loss_func")) or not _is_standard(given):
+        return False
+    collator = run.value("data_collator")
+    return is_missing(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
+
+
+def _is_standard(given: Given) -> bool:
+    """Whether the training arguments name no labels of their own and keep no other columns."""
+    settings = given.run.settings
+    if settings is None:
+        return is_missing(given.run.value("args"))
+    return is_missing(settings.value("label_names")) and is_missing(settings.value("label_smoothing_factor"))
+
+
+def _has_none(dataset: Dataset) -> bool:
+    """Whether a tokenized data set certainly has no label column."""
+    columns = dataset.columns or {}
+    names = set(columns) | {name for name in dataset.hidden if name in columns}
+    return dataset.is_complete and not dataset.is_default and dataset.is_tokenized and not names & LABEL_COLUMNS
+
+
+def _left_over(dataset: Dataset) -> Column | None:
+    """The only column that can be the labels, or None."""
+    found = [column for column in (dataset.columns or {}).values() if column.kind in {Kind.CLASS, Kind.INTEGER}]
+    return found[0] if len(found) == 1 and "idx" not in found[0].name else None
+
+
+def _advice(given: Given) -> str:
+    task = given.run.model.task if given.run.model else None
+    if task in {Task.CAUSAL_LM, Task.MASKED_LM}:
+        return "give it `DataCollatorForLanguageModeling`, which makes labels of the tokens"
+    return "keep the label column under the name `labels`"
