@@ -7,10 +7,10 @@ from textwrap import dedent
 import pytest
 
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.pipeline import MetricCall, Pipeline
+from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.reader import read_pipeline
 from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.training import Metric
+from lintrain.pipeline.values.training import Metric, MetricCall
 from lintrain.source.source import Source
 
 SCRIPT = """

@@ -35,6 +35,7 @@ Transformers, MIGRATION_GUIDE_V5; datasets 3.0 release notes (`load_metric`); TR
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
@@ -54,26 +55,17 @@ from lintrain import (
     Verdict,
     confirmed,
     exactly,
+    name_rename,
     name_state,
     refuted,
     unsettled,
 )
 
-MOVED = {
-    ("transformers", "AdamW"): ("torch.optim", "AdamW"),
-}
-"""Names that another module offers; defaults may differ (torch's AdamW decays weights by 0.01, the old one by 0)."""
+MOST_USES = 8
+"""A name used in more places than this is left to its author."""
 
-ADVICE = {
-    ("transformers", "AdamW"): "`torch.optim.AdamW` replaces it; its weight decay is 0.01 where none is given",
-    ("datasets", "load_metric"): "`evaluate.load` replaces it",
-    ("trl", "DataCollatorForCompletionOnlyLM"): (
-        "`SFTConfig(completion_only_loss=True)` replaces it, on a data set with `prompt` and `completion`"
-    ),
-}
-
-OTHER_FRAMEWORKS = {"TF": "TensorFlow", "Flax": "Flax"}
-LAST_OTHER_FRAMEWORKS = "4.57"
+TORCH_MODELS_ONLY = ("TF", "Flax")
+"""Classes of other frameworks have namesakes in torch, but a script does not become one of torch by their names."""
 
 
 class RemovedName(Rule):
@@ -93,17 +85,23 @@ class RemovedName(Rule):
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         uses = _uses(pipeline, used)
+        rename = name_rename(used.module, used.name, pipeline.targets)
         return self.finding(
             used.place,
-            f"`{used.name}` is gone after {known.package} {known.last_with} (here: {version} by {source})",
-            because=[Reason(place, "used here", "use", used.bound_as or used.name) for place in uses[:3]],
-            help=_advice(known.package, used.name),
+            f"`{used.name}` is gone after {known.package} {known.last_with} (here: {version})",
+            because=[Reason(place, "used here", "use", used.bound_as) for place in uses],
+            why=f"{source} asks for {known.package} {version}" if target else "",
+            help=rename.advice if rename else "see the release notes for what replaces it",
             subject=used.name,
             facts={
                 "module": used.module,
                 "name": used.name,
                 "is_import": used.is_import,
-                "is_renamed": used.bound_as not in ("", used.name),
+                "is_certain": _is_certain(pipeline, used),
+                "new_module": (rename.new_module if rename else None) or "",
+                "new_name": (rename.new_name if rename else None) or "",
+                "is_safe": rename.is_safe if rename else False,
+                "is_mendable": used.bound_as in ("", used.name) and len(uses) < MOST_USES,
             },
         )
 
@@ -113,37 +111,44 @@ class RemovedName(Rule):
         version = evidence.versions.get(package, "")
         if evidence.failed_with(f"cannot import name '{name}'", f"has no attribute '{name}'") is not None:
             return confirmed(f"{package} {version} has no `{name}`: the script ends here", version=version)
-        state = name_state(module, name, exactly(**{package: version})).state if version else "unknown"
-        if state == "gone":
+        if evidence.passed("script"):
+            if finding.facts.get("is_certain"):
+                return refuted(f"the script ran past this line with {package} {version}", version=version)
+            return unsettled(f"nothing shows that `{name}` was asked of {package} {version}")
+        if version and name_state(module, name, exactly(**{package: version})).state == "gone":
             return confirmed(f"`{module}` of {package} {version} has no `{name}`", version=version)
-        if state == "present" or (finding.facts.get("is_import") and evidence.passed("script")):
-            return refuted(f"`{module}` of {package} {version} has `{name}`", version=version)
         return unsettled(f"whether {package} {version} has `{name}` was not seen")
 
     def fix(self, finding: Finding) -> Fix | None:
-        module, name = str(finding.facts.get("module")), str(finding.facts.get("name"))
-        target = MOVED.get((module.partition(".")[0], name))
-        if target is None or finding.facts.get("is_renamed"):
+        facts = finding.facts
+        module, name, new_module, new_name = (
+            str(facts.get(key) or "") for key in ("module", "name", "new_module", "new_name")
+        )
+        is_other_framework = name.startswith(TORCH_MODELS_ONLY)
+        if not new_module or not new_name or not facts.get("is_mendable") or is_other_framework:
             return None
-        title = f"take `{name}` from `{target[0]}`"
-        if finding.facts.get("is_import"):
-            return Fix.of(title, RemoveImport(module, name), AddImport(*target), safe=False)
-        edits = (Replace(finding.place, ".".join(target)), AddImport(target[0].partition(".")[0]))
-        return Fix.of(title, *edits, safe=False)
+        title = f"take `{new_name}` from `{new_module}`"
+        is_safe = bool(facts.get("is_safe"))
+        if not facts.get("is_import"):
+            edits = (Replace(finding.place, f"{new_module}.{new_name}"), AddImport(new_module.partition(".")[0]))
+            return Fix.of(title, *edits, safe=is_safe)
+        by_module = new_name != name and new_name.islower() and "." not in new_module
+        code = f"{new_module}.{new_name}" if by_module else new_name
+        uses = [] if code == name else [Replace(use.place, code) for use in finding.related("use")]
+        brought = AddImport(new_module) if by_module else AddImport(new_module, new_name)
+        return Fix.of(title, RemoveImport(module, name), brought, *uses, safe=is_safe)
 
 
 def _uses(pipeline: Pipeline, used: LibraryName) -> list[Place]:
-    """The calls of an imported name."""
-    bound = used.bound_as or used.name
-    return [call.place for call in pipeline.calls if used.is_import and call.text.partition(".")[0] == bound]
+    """Every use of an imported name in the script."""
+    if not used.is_import:
+        return []
+    read = (node for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.Name))
+    return [pipeline.source.place(node) for node in read if node.id == used.bound_as][:MOST_USES]
 
 
-def _advice(package: str, name: str) -> str:
-    """What to write instead of a name that is gone."""
-    if (package, name) in ADVICE:
-        return ADVICE[package, name]
-    for prefix, framework in OTHER_FRAMEWORKS.items():
-        if package == "transformers" and name.startswith(prefix) and name[len(prefix) :][:1].isupper():
-            plain = name.removeprefix(prefix)
-            return f"{framework} went with transformers 5: use `{plain}`, or stay on {LAST_OTHER_FRAMEWORKS}"
-    return "see the release notes for what replaces it"
+def _is_certain(pipeline: Pipeline, used: LibraryName) -> bool:
+    """Whether every run of the script comes past this use: it stands in a plain statement of the module."""
+    plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
+    statements = (node for node in pipeline.source.tree.body if isinstance(node, plain))
+    return any(pipeline.source.place(node).holds(used.place) for node in statements)
