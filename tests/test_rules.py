@@ -4,15 +4,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from lintrain.rulebook import RuleFile, load_rules
-from tests.pages import demands
+from tests.pages import demands, judging
+from tests.pages.running import PageRunner
 
 RULES = load_rules()
 EVERY_RULE = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+
+
+@pytest.fixture(scope="session")
+def runner(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRunner]:
+    """Runs pages in children of one process that has the libraries imported."""
+    started = PageRunner(tmp_path_factory.mktemp("pages"))
+    yield started
+    started.stop()
 
 
 def none_of(complaints: Sequence[str]) -> None:
@@ -49,3 +59,26 @@ def test_the_fix_of_bad_is_good_and_stays_good(rule: RuleFile) -> None:
 @EVERY_RULE
 def test_messages_follow_the_convention(rule: RuleFile) -> None:
     none_of(demands.breaks_convention(rule))
+
+
+@EVERY_RULE
+def test_what_no_probe_judges_is_listed_with_the_reason(rule: RuleFile) -> None:
+    none_of(judging.unlisted(rule))
+
+
+@pytest.mark.slow
+@EVERY_RULE
+def test_bad_is_confirmed_by_a_run(rule: RuleFile, runner: PageRunner) -> None:
+    none_of(judging.unconfirmed(rule, runner))
+
+
+@pytest.mark.slow
+@EVERY_RULE
+def test_a_false_claim_on_good_is_refuted_by_a_run(rule: RuleFile, runner: PageRunner) -> None:
+    none_of(judging.unrefuted(rule, runner))
+
+
+@pytest.mark.slow
+@EVERY_RULE
+def test_fine_examples_stand_a_run(rule: RuleFile, runner: PageRunner) -> None:
+    none_of(judging.wrongly_confirmed(rule, runner))

@@ -13,6 +13,11 @@ from pathlib import Path
 
 PRELUDE = Path(__file__).with_name("prelude.py")
 MARK = re.compile(r"# <- ([a-z0-9-]+(?:, [a-z0-9-]+)*)\s*$")
+TRAINING = """\
+trainer = Trainer(model, args, train_dataset=tokenized["train"], eval_dataset=tokenized["validation_matched"],
+                  processing_class=tokenizer)
+trainer.train()
+"""
 RAISES = re.compile(r"^# raises (.+)$", re.MULTILINE)
 
 
@@ -48,12 +53,14 @@ def marked_rules(line: str) -> list[str]:
 
 def assemble(example: str, *, sharing: str = "") -> Script:
     """The script of an example; definitions that `sharing` needs are put before it too, so that two scripts compare."""
-    needed = free_names(example)
-    definitions = _closure(needed | free_names(sharing), _definitions())
+    ending = _ending(example)
+    needed = free_names(example + ending)
+    all_needed = needed | free_names(sharing + _ending(sharing))
+    definitions = _closure(all_needed, _fitting(all_needed))
     needed |= {name for definition in definitions for name in definition.uses}
     lines = [*_import_lines(needed), *(definition.code for definition in definitions)]
     prelude = "".join(f"{line}\n" for line in lines)
-    return Script(prelude + example + _ending(example), example, prelude.count("\n"))
+    return Script(prelude + example + ending, example, prelude.count("\n"))
 
 
 def free_names(code: str) -> set[str]:
@@ -84,6 +91,15 @@ class Definition:
     code: str
     binds: frozenset[str]
     uses: frozenset[str]
+
+
+def _fitting(needed: set[str]) -> tuple[Definition, ...]:
+    """The definitions, one of each name: where there are two, the second is for examples that speak of `net`."""
+    chosen: dict[frozenset[str], Definition] = {}
+    for definition in _definitions():
+        if definition.binds not in chosen or "net" in needed:
+            chosen[definition.binds] = definition
+    return tuple(definition for definition in _definitions() if chosen[definition.binds] is definition)
 
 
 @cache
@@ -136,14 +152,19 @@ def _bound_as(alias: ast.alias) -> str:
 
 
 def _ending(example: str) -> str:
-    """Pages end where the mistake is complete; a trainer that was built and never used is then set to work."""
+    """Pages end where the mistake is complete; a trainer, or the arguments of one, are then set to work."""
     tree = ast.parse(example)
-    built = any("trainer" in bound_names(statement) for statement in tree.body)
-    used = any(
+    bound = {name for statement in tree.body for name in bound_names(statement)}
+    if "trainer" in bound:
+        return "" if _uses_trainer(tree) else "trainer.train()\n"
+    return TRAINING if "args" in bound and "Trainer(" not in example else ""
+
+
+def _uses_trainer(tree: ast.Module) -> bool:
+    return any(
         isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "trainer"
         for node in ast.walk(tree)
     )
-    return "trainer.train()\n" if built and not used else ""
 
 
 def _table(statement: ast.stmt) -> symtable.SymbolTable:

@@ -106,6 +106,10 @@ targets = features.abs().argmax(dim=1) % 3
 net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 3))
 criterion = nn.CrossEntropyLoss()
 loader = DataLoader(TensorDataset(features, targets), batch_size=16)
+# where an example speaks of `net`, these names mean its optimizer and data
+optimizer = torch.optim.Adam(net.parameters())
+train_loader = DataLoader(TensorDataset(features, targets), batch_size=16, shuffle=True)
+eval_loader = DataLoader(TensorDataset(features, targets), batch_size=32)
 
 # Keras: x float32 [96, 8], y int64 [96] of three classes
 x_train = np.random.default_rng(0).normal(size=(96, 8)).astype("float32")

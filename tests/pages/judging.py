@@ -1,0 +1,194 @@
+"""What is demanded of a rule's examples when they are run: each function gives the complaints, none for a good page."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from lintrain.core.evidence import Evidence
+from lintrain.core.finding import Finding
+from lintrain.core.place import Place
+from lintrain.core.rule import Rule
+from lintrain.core.verdict import Ruling, Verdict
+from lintrain.probe.judge import judge
+from lintrain.rulebook import RuleFile
+from tests.pages.assembly import Script, assemble
+from tests.pages.demands import BAD, FINE, GOOD, differences, findings_of, text_complaints
+from tests.pages.running import Outcome, PageRunner
+
+UNJUDGED = Path(__file__).with_name("unjudged.toml")
+NOT_RUN = "not run:"
+
+
+@cache
+def unjudged_reasons() -> dict[str, str]:
+    """Why the examples of some rules are judged by no probe, by the rule's name."""
+    return {str(rule): str(reason) for rule, reason in tomllib.loads(UNJUDGED.read_text(encoding="utf-8")).items()}
+
+
+def is_judged(rule: RuleFile, script: Script) -> bool:
+    """Whether a probe can say something of an example: the rule listens, and there is a Trainer to stop at."""
+    return rule.reads_evidence and "Trainer(" in script.text
+
+
+def unlisted(rule: RuleFile) -> list[str]:
+    """A rule with examples that no probe judges and no listed reason, or the other way round."""
+    examples = rule.manual.examples(BAD) + rule.manual.examples(GOOD)
+    has_unjudged = not all(is_judged(rule, assemble(example)) for example in examples)
+    if has_unjudged and rule.name not in unjudged_reasons():
+        return ["no probe judges its examples and unjudged.toml does not say why"]
+    if not has_unjudged and rule.name in unjudged_reasons():
+        return ["unjudged.toml lists it, but a probe judges all of its examples"]
+    return []
+
+
+def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
+    """What a run of the Bad examples does not show as the page says."""
+    complaints: list[str] = []
+    for script in _scripts(rule, BAD):
+        if not is_judged(rule, script):
+            complaints += _ends_otherwise(script, runner.run(script))
+            continue
+        outcome = runner.probe(script)
+        if outcome.evidence is None:
+            complaints.append(f"no training call was reached: {outcome.error}\n{outcome.output}")
+            continue
+        judged = _judged(rule, script, outcome.evidence)
+        confirmed = [finding.place.line for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED]
+        complaints += differences(Counter(confirmed), script.marked_lines(rule.name), script)
+        complaints += [_told(verdict) for _, verdict in judged if verdict.ruling is not Ruling.CONFIRMED]
+        complaints += [complaint for _, verdict in judged for complaint in _verdict_complaints(verdict)]
+        complaints += _fails_otherwise(script, outcome.evidence)
+    return complaints
+
+
+def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:
+    """What keeps Good examples from running through, or a claim planted on them from being refuted."""
+    complaints: list[str] = []
+    for number, script in enumerate(_scripts(rule, GOOD)):
+        if not is_judged(rule, script):
+            complaints += _ends_otherwise(script, runner.run(script))
+            continue
+        outcome = runner.probe(script)
+        complaints += _fails(outcome)
+        if outcome.evidence is not None:
+            complaints += _accused(rule, script, outcome.evidence)
+            for claim in _claims(rule, number, script, runner):
+                verdict = rule.rule.verify(claim, outcome.evidence)
+                complaints += [] if verdict.ruling is Ruling.REFUTED else [f"planted claim: {_told(verdict)}"]
+                complaints += _verdict_complaints(verdict)
+    return complaints
+
+
+def wrongly_confirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
+    """What a run holds against the examples of "When it is fine"."""
+    complaints: list[str] = []
+    for script in _scripts(rule, FINE):
+        if _is_incomplete(script):
+            continue
+        if not is_judged(rule, script):
+            complaints += _ends_otherwise(script, runner.run(script))
+            continue
+        outcome = runner.probe(script)
+        complaints += _fails(outcome)
+        complaints += _accused(rule, script, outcome.evidence) if outcome.evidence is not None else []
+    return complaints
+
+
+def _scripts(rule: RuleFile, heading: str) -> list[Script]:
+    if unjudged_reasons().get(rule.name, "").startswith(NOT_RUN):
+        return []
+    return [assemble(example) for example in rule.manual.examples(heading)]
+
+
+def _judged(rule: RuleFile, script: Script, evidence: Evidence) -> list[tuple[Finding, Verdict]]:
+    return judge([evidence], findings_of([rule], script) if rule.reads_text else [], [rule])
+
+
+def _accused(rule: RuleFile, script: Script, evidence: Evidence) -> list[str]:
+    seen = judge([evidence], [], [rule])
+    return [
+        f"line {finding.place.line - script.prelude_lines}: {finding.message}: {_told(verdict)}"
+        for finding, verdict in seen
+    ]
+
+
+def _claims(rule: RuleFile, number: int, good: Script, runner: PageRunner) -> Iterator[Finding]:
+    """The findings of the Bad example of the same number (the last, where there are fewer), as if made of Good."""
+    bads = _scripts(rule, BAD)
+    bad = bads[min(number, len(bads) - 1)]
+    if type(rule.rule).verify is Rule.verify or not is_judged(rule, bad):
+        return
+    evidence = runner.probe(bad).evidence
+    for finding, _ in _judged(rule, bad, evidence) if evidence is not None else []:
+        yield dataclasses.replace(finding, place=_moved(finding.place, bad, good))
+
+
+def _moved(place: Place, bad: Script, good: Script) -> Place:
+    """The place in Good that stands where a place of Bad stood."""
+    old, new = bad.text.splitlines(), good.text.splitlines()
+    line = min(place.line, len(new))
+    for _, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if start <= place.line - 1 < end and new_end > new_start:
+            line = min(new_start + place.line - start, new_end)
+    return Place(place.path, line, place.column, line, place.end_column)
+
+
+def _is_incomplete(script: Script) -> bool:
+    """Whether an example imports modules that are not installed: code that only its author has."""
+    imported = [
+        alias.name if isinstance(node, ast.Import) else str(node.module)
+        for node in ast.walk(ast.parse(script.example))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    ]
+    return any(find_spec(name.split(".")[0]) is None for name in imported)
+
+
+def _fails(outcome: Outcome) -> list[str]:
+    if outcome.evidence is None:
+        return [f"no training call was reached: {outcome.error}\n{outcome.output[-1500:]}"]
+    return [
+        f"the {stage.name} stage failed: {stage.failure.type}: {stage.failure.message}"
+        for stage in outcome.evidence.stages
+        if stage.failure is not None
+    ]
+
+
+def _fails_otherwise(script: Script, evidence: Evidence) -> list[str]:
+    failures = [f"{stage.failure.type}: {stage.failure.message}" for stage in evidence.stages if stage.failure]
+    said = script.raises
+    if said is None or any(_plain(said) in _plain(failure) for failure in failures):
+        return []
+    return [f"the page says that it raises {said!r}; what failed: {failures}"]
+
+
+def _ends_otherwise(script: Script, outcome: Outcome) -> list[str]:
+    said = script.raises
+    if said is None:
+        return [] if outcome.error is None else [f"ends with {outcome.error}\n{script.text}"]
+    if outcome.error is not None and _plain(said) in _plain(outcome.error):
+        return []
+    return [f"the page says that it raises {said!r}; it ended with {outcome.error!r}"]
+
+
+def _verdict_complaints(verdict: Verdict) -> list[str]:
+    complaints = [f"verdict {complaint}: {verdict.reason}" for complaint in text_complaints(verdict.reason)]
+    says_what = verdict.measured or re.search(r"\d|`", verdict.reason)
+    return complaints if says_what else [*complaints, f"verdict says nothing that was measured: {verdict.reason}"]
+
+
+def _told(verdict: Verdict) -> str:
+    return f"{verdict.ruling}: {verdict.reason}"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,133 @@
+"""Pages run for real: scripts go to a `server` process, what they measured comes back as evidence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lintrain.core.evidence import Evidence
+from lintrain.probe.launcher import package_folder
+from lintrain.probe.request import Request
+from lintrain.probe.stream import Assembly, EventFile
+from tests.pages.assembly import Script
+from tests.pages.demands import PAGE
+
+SERVER = Path(__file__).with_name("server.py")
+ROOT = SERVER.parent.parent.parent
+SECONDS = 100.0
+OVERFIT_STEPS = 20
+SAMPLE_ROWS = 256
+SLOW_IMPORTS = ("keras", "lightning", "peft", "trl", "accelerate")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a script ended: its error (`IndexError: Target 2 …`) or None, what it printed, and what a probe measured."""
+
+    error: str | None
+    output: str
+    evidence: Evidence | None = None
+
+
+class PageRunner:
+    """A server process and a folder for its scripts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._probed: dict[str, Outcome] = {}
+        with (folder / "server.txt").open("w") as errors:
+            self._server = subprocess.Popen(
+                [sys.executable, str(SERVER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+            )
+
+    def stop(self) -> None:
+        """End the server."""
+        if self._server.stdin and self._server.stdout:
+            self._server.stdin.close()
+            self._server.stdout.close()
+        self._server.wait(30)
+
+    def run(self, script: Script) -> Outcome:
+        """Run a script as it is."""
+        folder = self._new_folder()
+        return self._answer(script, folder, None)
+
+    def probe(self, script: Script) -> Outcome:
+        """Run a script up to its training call and measure there; one that was measured before is not run again."""
+        if script.text not in self._probed:
+            self._probed[script.text] = self._measured(script)
+        return self._probed[script.text]
+
+    def _measured(self, script: Script) -> Outcome:
+        outcome, assembly = self._pass(script, SAMPLE_ROWS)
+        if assembly.end is not None and assembly.end["kind"] == "needs-full-data":
+            outcome, assembly = self._pass(script, 0)
+        if assembly.end is not None and assembly.end["kind"] == "probe-failed":
+            raise AssertionError(f"the probe itself failed: {assembly.end['reason']}\n{outcome.output}")
+        evidence = assembly.evidence("the script ended") if assembly.reached_a_run else None
+        return dataclasses.replace(outcome, evidence=evidence)
+
+    def _pass(self, script: Script, sample_rows: int) -> tuple[Outcome, Assembly]:
+        folder = self._new_folder()
+        temporary = folder / "probe"
+        temporary.mkdir()
+        request = Request(
+            script=str(folder / PAGE),
+            folder=str(folder),
+            package=package_folder(),
+            temporary=str(temporary),
+            events=str(temporary / "events.jsonl"),
+            device="cpu",
+            overfit=OVERFIT_STEPS,
+            sample_rows=sample_rows,
+        )
+        outcome = self._answer(script, folder, dataclasses.asdict(request))
+        assembly = Assembly()
+        for event in EventFile(Path(request.events)).new_events():
+            assembly.add(event)
+        return outcome, assembly
+
+    def _new_folder(self) -> Path:
+        self._count += 1
+        folder = self._folder / str(self._count)
+        folder.mkdir()
+        return folder
+
+    def _answer(self, script: Script, folder: Path, request: dict[str, Any] | None) -> Outcome:  # Any: JSON
+        path = folder / PAGE
+        path.write_text(script.text, encoding="utf-8")
+        asked = {
+            "script": str(path),
+            "folder": str(folder),
+            "imports": [
+                name for name in SLOW_IMPORTS if f"import {name}" in script.text or f"from {name}" in script.text
+            ],
+            "request": request,
+            "seconds": SECONDS,
+        }
+        answer = self._ask(json.dumps(asked))
+        output = folder / "output.txt"
+        return Outcome(answer["error"], output.read_text(errors="replace") if output.exists() else "")
+
+    def _ask(self, line: str) -> dict[str, Any]:
+        assert self._server.stdin
+        assert self._server.stdout
+        self._server.stdin.write(line + "\n")
+        self._server.stdin.flush()
+        answer = self._server.stdout.readline()
+        if not answer:
+            raise AssertionError(f"the page server ended: {(self._folder / 'server.txt').read_text()[-2000:]}")
+        found: dict[str, Any] = json.loads(answer)
+        return found
