@@ -161,6 +161,8 @@ def _made(call: Call) -> Value:
     for argument in call.positional:
         is_complete = operations.update(entries, argument.value) and is_complete
     splits = {str(name): split for name, split in entries.items() if isinstance(split, Dataset)}
+    for name, split in splits.items():
+        split.split = split.split or name
     made = dictionary(call, splits)
     made.is_complete = is_complete and len(splits) == len(entries)
     return made
