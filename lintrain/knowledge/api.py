@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice, product
 from typing import Literal
 
@@ -225,7 +226,8 @@ def _merged(base: tuple[str, ...], items: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(fields.values())
 
 
-def _parsed(name: str, items: Sequence[str]) -> Signature:
+@cache
+def _parsed(name: str, items: tuple[str, ...]) -> Signature:
     parameters: list[Parameter] = []
     positional: list[str] = []
     by_position = True

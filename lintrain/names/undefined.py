@@ -55,7 +55,6 @@ MODULES = frozenset(
 LIBRARY_NAMES: Mapping[str, str] = {
     "load_dataset": "datasets",
     "load_from_disk": "datasets",
-    "Dataset": "datasets",
     "DatasetDict": "datasets",
     "Trainer": "transformers",
     "TrainingArguments": "transformers",
@@ -122,7 +121,7 @@ def _nearest(name: str, surroundings: _Surroundings) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, surroundings.bindings, n=1, cutoff=0.75)
-    return f"the nearest name in this file is `{near[0]}`" if near else ""
+    return f"write `{near[0]}`, the nearest name in this file" if near else ""
 
 
 def _import_of(source: Source, name: str, place: Place) -> Fix | None:
@@ -130,7 +129,7 @@ def _import_of(source: Source, name: str, place: Place) -> Fix | None:
     is_module = source.lines[place.end_line - 1][place.end_column - 1 :].startswith(".")
     if name in MODULES and is_module:
         return Fix.of(f"add `import {name}`", AddImport(name), safe=name in sys.stdlib_module_names)
-    if name in LIBRARY_NAMES and not is_module:
+    if name in LIBRARY_NAMES:
         module = LIBRARY_NAMES[name]
         return Fix.of(f"add `from {module} import {name}`", AddImport(module, name), safe=_imports(source, module))
     return None

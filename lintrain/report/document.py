@@ -6,14 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from lintrain import __version__
 from lintrain.check.outcome import Crash, Outcome, Reported
 from lintrain.core.fix import Fix
 from lintrain.core.level import Level
 from lintrain.core.place import Place
-from lintrain.core.verdict import Measured, Ruling, Verdict
+from lintrain.core.verdict import Ruling, Verdict
 from lintrain.report.frame import FindSource
 
 
@@ -57,7 +57,7 @@ class VerdictEntry:
 
     ruling: Ruling
     reason: str
-    measured: Mapping[str, Measured]
+    measured: Mapping[str, Any]  # Any: what JSON holds; a type that names itself is more than pydantic's schemas take
 
 
 @dataclass(frozen=True, slots=True)

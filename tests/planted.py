@@ -1,0 +1,74 @@
+"""A rule made for tests: it finds calls of `mistake` and `gamble`, and can mend both."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from lintrain.core.finding import Finding, Reason
+from lintrain.core.fix import Fix, Replace
+from lintrain.core.level import Level
+from lintrain.core.manual import read_manual
+from lintrain.core.rule import Rule
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.rulebook import RuleFile
+
+HEAD = "import transformers\n"
+"""A script that does not import a library of the field is not read by rules."""
+
+
+class Planted(Rule):
+    level = Level.ERROR
+    name = "planted"
+    stage = "garden"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        source = pipeline.source
+        made: Reason | None = None
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "made":
+                made = Reason(source.place(node), "made here")
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("mistake", "gamble"):
+                place = source.place(node)
+                yield self.finding(place, f"`{source.code(place)}` is planted", because=[made] if made else [])
+
+    def fix(self, finding: Finding) -> Fix | None:
+        return Fix.of("write `right()`", Replace(finding.place, "right()"), safe="mistake" in finding.message)
+
+
+class Unwell(Planted):
+    name = "unwell"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if "mistake" in pipeline.source.text:
+            raise ValueError("no luck today")
+        yield from ()
+
+
+class OnlyMeasured(Rule):
+    level = Level.WARNING
+    name = "only-measured"
+    stage = "garden"
+
+
+PAGE = """A call that was planted.
+
+It hurts every test
+that meets it.
+
+And more is said about it.
+
+## Bad
+
+    mistake()  # <- planted
+"""
+
+
+def rule_file(kind: type[Rule]) -> RuleFile:
+    return RuleFile(kind(), Path("rules/garden") / f"{kind.name}.py", read_manual(PAGE))
+
+
+PLANTED = rule_file(Planted)
+UNWELL = rule_file(Unwell)
+ONLY_MEASURED = rule_file(OnlyMeasured)

@@ -1,0 +1,140 @@
+"""Names that do not exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lintrain.check.outcome import Outcome
+from lintrain.check.run import Request, Run
+from lintrain.check.selection import Choice, choose, known_names
+from lintrain.knowledge.versions import TargetVersions
+from tests.notebooks import notebook
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def outcome_of(text: str, name: str = "t.py") -> Outcome:
+    Path(name).write_text(text)
+    selection = choose(known_names(()), Choice("c", "/", ["undefined-name"]), Choice("l", "/"))
+    return Run(Request([name], (), selection, TargetVersions)).check()
+
+
+def said(text: str, name: str = "t.py") -> list[tuple[int, int, str]]:
+    reported = outcome_of(text, name).reported
+    return [(one.finding.place.line, one.finding.place.column, one.finding.message) for one in reported]
+
+
+IMPORT = "import torch\n"
+
+
+def test_a_name_that_nothing_defines_is_found_where_it_is_used() -> None:
+    assert said(f"{IMPORT}def f():\n    return evaluate.load('x')\n") == [
+        (3, 12, "`evaluate` is never defined or imported")
+    ]
+
+
+def test_columns_are_counted_in_characters() -> None:
+    assert said(f"{IMPORT}größe = '日本', nowhere\n") == [(2, 15, "`nowhere` is never defined or imported")]
+
+
+def test_a_name_used_before_its_definition_is_told_where_that_is() -> None:
+    assert said(f"{IMPORT}print(later)\n\nlater = 1\n") == [(2, 7, "`later` is used before line 4 defines it")]
+
+
+def test_a_local_name_used_before_it_is_set_is_found() -> None:
+    text = f"{IMPORT}steps = 0\ndef f():\n    print(steps)\n    steps = 1\n"
+    assert said(text) == [(4, 11, "`steps` is local to this function and used before it is set")]
+
+
+def test_a_name_that_was_deleted_is_found() -> None:
+    assert said(f"{IMPORT}x = 1\ndel x\nprint(x)\n") == [(4, 7, "`x` no longer exists here")]
+
+
+def test_files_without_a_library_of_the_field_are_left_to_others() -> None:
+    assert said("print(nowhere)\n") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from __future__ import annotations\nimport torch\ndef f(x: np.ndarray) -> Foo: ...\ny: Bar = 1\n",
+        f"{IMPORT}def f(x: 'np.ndarray') -> 'Foo':\n    y: Bar = 1\n    return y\n",
+        f"{IMPORT}from os import *\nprint(sep)\n",
+        f"{IMPORT}exec('x = 1')\nprint(x)\n",
+        f"{IMPORT}globals()['x'] = 1\nprint(x)\n",
+        f"{IMPORT}try:\n    unicode\nexcept NameError:\n    unicode = str\n",
+        f"{IMPORT}print(__file__, __name__)\n",
+        f"{IMPORT}print(nowhere)  # noqa: F821\n",
+        f"{IMPORT}print(nowhere)  # lintrain: ignore[undefined-name]\n",
+        f"{IMPORT}display(get_ipython())\n",
+    ],
+)
+def test_what_may_exist_or_is_never_evaluated_is_silent(text: str) -> None:
+    assert said(text) == []
+
+
+def test_annotations_that_python_evaluates_are_found() -> None:
+    assert said(f"{IMPORT}def f(x: np.ndarray): ...\n") == [(2, 10, "`np` is never defined or imported")]
+
+
+def test_names_in_f_strings_are_found() -> None:
+    assert [column for _, column, _ in said(f"{IMPORT}print(f'{{nowhere}}')\n")] == [10]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("import torch\ndisplay(torch)", "get_ipython()\nprint(In, Out, _, __, _1)"),
+        ("import torch", "print(later)", "later = 1"),
+        ("%%capture out\nimport torch", "out.show()"),
+        ("import torch\nfiles = !ls", "print(files)"),
+        ("import torch\n%run other.ipynb", "print(anything)"),
+        ("import torch\n%load_ext x", "%%cython\ndef fast(): pass", "fast()"),
+        ("import torch", "await torch.f()"),
+    ],
+)
+def test_what_notebooks_bring_along_is_silent(cells: tuple[str, ...]) -> None:
+    assert said(notebook(*cells), "n.ipynb") == []
+
+
+def test_a_name_in_a_notebook_is_found_in_its_cell() -> None:
+    outcome = outcome_of(notebook("#md x", "import torch", "!ls\nnowhere"), "n.ipynb")
+    (one,) = outcome.reported
+    location = outcome.sources["n.ipynb"].locate(one.finding.place)
+    assert (location.cell, location.line, location.column) == (3, 2, 1)
+
+
+def test_what_the_compiler_refuses_is_a_syntax_error() -> None:
+    reported = outcome_of(f"{IMPORT}return 3\n").reported
+    assert [(one.finding.rule, one.finding.place.line) for one in reported] == [("syntax-error", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "safe"),
+    [
+        ("import torch\nevaluate.load('x')\n", "add `import evaluate`", False),
+        ("import torch\nos.getcwd()\n", "add `import os`", True),
+        (
+            "from transformers import Trainer\nTrainingArguments('x')\n",
+            "add `from transformers import TrainingArguments`",
+            True,
+        ),
+        ("import torch\nAutoTokenizer.from_pretrained('x')\n", "add `from transformers import AutoTokenizer`", False),
+        ("import torch\nload_dataset('x')\n", "add `from datasets import load_dataset`", False),
+        ("import torch\nevaluate('x')\n", None, False),
+    ],
+)
+def test_the_import_of_a_well_known_name_is_offered(text: str, title: str | None, safe: bool) -> None:
+    (one,) = outcome_of(text).reported
+    assert (one.fix.title if one.fix else None, one.fix.safe if one.fix else False) == (title, safe)
+
+
+def test_the_nearest_name_of_the_file_is_told() -> None:
+    (one,) = outcome_of(f"{IMPORT}tokenizer = 1\nprint(tokeniser)\n").reported
+    assert one.finding.help == "write `tokenizer`, the nearest name in this file"

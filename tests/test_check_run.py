@@ -1,0 +1,206 @@
+"""A whole run, with a planted rule: findings, suppressions, failures, fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import lintrain.names.ruff
+from lintrain.check.mending import Mended, mend
+from lintrain.check.outcome import Outcome
+from lintrain.check.run import Request, Run
+from lintrain.check.selection import Choice, choose, known_names
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.rulebook import RuleFile
+from tests.notebooks import notebook
+from tests.planted import HEAD, ONLY_MEASURED, PLANTED, UNWELL
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def request_of(
+    texts: dict[str, str], rules: Sequence[RuleFile] = (PLANTED,), select: Sequence[str] = ("ALL",)
+) -> Request:
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    selection = choose(known_names(rules), Choice("c", str(Path.cwd()), list(select)), Choice("l", "/"))
+    return Request(sorted(texts), rules, selection, TargetVersions)
+
+
+def outcome_of(
+    text: str, name: str = "t.py", rules: Sequence[RuleFile] = (PLANTED,), select: Sequence[str] = ("ALL",)
+) -> Outcome:
+    return Run(request_of({name: text}, rules, select)).check()
+
+
+def said(outcome: Outcome) -> list[tuple[int, str, str]]:
+    return [(one.finding.place.line, one.finding.rule, one.finding.message) for one in outcome.reported]
+
+
+def rules_of(outcome: Outcome) -> list[tuple[int, str]]:
+    return [(line, rule) for line, rule, _ in said(outcome)]
+
+
+PLAIN = f"{HEAD}def mistake(): ...\n"
+
+
+def test_a_finding_is_reported_with_its_fix_and_why_from_the_page() -> None:
+    (one,) = outcome_of(f"{PLAIN}mistake()\n").reported
+    assert (one.finding.place.line, one.finding.place.column, one.finding.message) == (3, 1, "`mistake()` is planted")
+    assert one.finding.why == "It hurts every test that meets it."
+    assert one.fix
+    assert one.fix.title == "write `right()`"
+
+
+def test_findings_come_in_the_order_of_files_and_places() -> None:
+    texts = {"b.py": f"{PLAIN}mistake(); mistake(2)\n", "a.py": f"{PLAIN}\nmistake(3)\n"}
+    outcome = Run(request_of(texts)).check()
+    places = [str(one.finding.place) for one in outcome.reported]
+    assert places == ["a.py:4:1", "b.py:3:1", "b.py:3:12"]
+
+
+def test_a_file_that_names_no_library_is_not_read_by_rules() -> None:
+    assert said(outcome_of("def mistake(): ...\nmistake()\n")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mistake()  # lintrain: ignore[planted] -- on purpose",
+        "mistake(\n  1,\n)  # lintrain: ignore[planted]",
+        "# lintrain: ignore[planted]\nmistake()",
+        "mistake()  # lintrain: ignore",
+    ],
+)
+def test_a_suppressed_finding_is_gone_and_counted(text: str) -> None:
+    outcome = outcome_of(f"{PLAIN}{text}\n")
+    assert said(outcome) == []
+    assert outcome.files[0].suppressed == 1
+
+
+def test_a_whole_file_may_be_suppressed() -> None:
+    assert said(outcome_of(f"# lintrain: ignore-file[planted]\n{PLAIN}mistake()\nmistake(2)\n")) == []
+
+
+def test_a_suppression_that_silences_nothing_is_a_finding() -> None:
+    outcome = outcome_of(f"{PLAIN}x = 1  # lintrain: ignore[planted]\ny = 2  # lintrain: ignore\n")
+    assert said(outcome) == [
+        (3, "unused-suppression", "no `planted` is found here to suppress"),
+        (4, "unused-suppression", "nothing is suppressed by this comment"),
+    ]
+
+
+def test_a_suppression_of_an_unknown_rule_is_a_finding_with_the_nearest_name() -> None:
+    (one,) = outcome_of("x = 1  # lintrain: ignore[plantd]\n").reported
+    assert one.finding.message == "no rule is called `plantd`"
+    assert one.finding.help == "write `planted`"
+
+
+def test_a_suppression_is_not_called_unused_when_its_rule_was_not_looked_for() -> None:
+    unselected = outcome_of(f"{PLAIN}x = 1  # lintrain: ignore[planted]\n", select=["unused-suppression"])
+    assert said(unselected) == []
+    measured = f"{HEAD}x = 1  # lintrain: ignore[only-measured]\n"
+    assert said(outcome_of(measured, rules=(PLANTED, ONLY_MEASURED))) == []
+    broken = f"{PLAIN}mistake()  # lintrain: ignore[planted]\nx = 1  # lintrain: ignore[unwell]\n"
+    assert said(outcome_of(broken, rules=(PLANTED, UNWELL))) == []
+
+
+def test_unused_suppressions_are_silent_when_not_selected() -> None:
+    assert said(outcome_of("x = 1  # lintrain: ignore[plantd]\n", select=["planted"])) == []
+
+
+def test_complaints_about_a_suppression_can_be_suppressed_by_name_only() -> None:
+    assert said(outcome_of("x = 1  # lintrain: ignore[plantd, unused-suppression]\n")) == []
+
+
+def test_a_rule_that_fails_is_named_and_the_others_finish() -> None:
+    outcome = outcome_of(f"{PLAIN}mistake()\n", rules=(UNWELL, PLANTED))
+    assert rules_of(outcome) == [(3, "planted")]
+    (crash,) = outcome.crashes
+    assert (crash.path, crash.rule, crash.error) == ("t.py", "unwell", "ValueError: no luck today")
+
+
+def test_only_selected_rules_are_asked() -> None:
+    assert outcome_of(f"{PLAIN}mistake()\n", rules=(UNWELL, PLANTED), select=["planted"]).crashes == []
+
+
+def test_a_syntax_error_is_reported_and_the_other_files_go_on() -> None:
+    texts = {"a.py": "x = (\n", "b.py": f"{PLAIN}mistake()\n"}
+    outcome = Run(request_of(texts)).check()
+    assert [(one.finding.place.path, one.finding.place.line, one.finding.rule) for one in outcome.reported] == [
+        ("a.py", 1, "syntax-error"),
+        ("b.py", 3, "planted"),
+    ]
+    assert outcome.reported[0].finding.message == "'(' was never closed"
+
+
+def test_a_syntax_error_in_a_notebook_lies_in_its_cell() -> None:
+    outcome = outcome_of(notebook("#md x", "y = 1", "z = 1\nx = )"), "n.ipynb")
+    (one,) = outcome.reported
+    location = outcome.sources["n.ipynb"].locate(one.finding.place)
+    assert (one.finding.rule, location.cell, location.line, location.column) == ("syntax-error", 3, 2, 5)
+
+
+def test_a_finding_in_a_notebook_lies_in_its_cell() -> None:
+    outcome = outcome_of(notebook(HEAD, "!ls\nmistake()", "def mistake(): ..."), "n.ipynb")
+    (one,) = outcome.reported
+    location = outcome.sources["n.ipynb"].locate(one.finding.place)
+    assert (location.cell, location.line) == (2, 2)
+
+
+def test_without_ruff_a_note_says_so_and_nothing_else_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lintrain.names.ruff, "find_ruff", lambda: None)
+    outcome = outcome_of(f"{PLAIN}mistake()\nnowhere  # lintrain: ignore[undefined-name]\n")
+    assert rules_of(outcome) == [(3, "planted")]
+    (note,) = outcome.notes
+    assert note.startswith("ruff is not installed")
+
+
+def test_a_ruff_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    program = project / "ruff"
+    program.write_text("#!/bin/sh\necho 'unexpected argument' >&2\nexit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(lintrain.names.ruff, "find_ruff", lambda: str(program))
+    assert outcome_of(HEAD).notes == ("ruff failed (unexpected argument), so undefined names are not looked for",)
+
+
+def mended(text: str, name: str = "t.py", *, unsafe: bool = False) -> Mended:
+    request = request_of({name: text})
+    return mend(request, Run(request).check(), unsafe=unsafe)
+
+
+BODY = "def mistake(): ...\ndef gamble(): ...\ndef right(): ...\n"
+
+
+def test_safe_fixes_are_written_and_what_is_left_is_found_again() -> None:
+    result = mended(f"{HEAD}{BODY}mistake()  # kept\ngamble()\n")
+    assert result.contents == {"t.py": f"{HEAD}{BODY}right()  # kept\ngamble()\n".encode()}
+    assert rules_of(result.outcome) == [(6, "planted")]
+    assert result.fixed == 1
+
+
+def test_unsafe_fixes_are_written_when_asked_for() -> None:
+    result = mended(f"{HEAD}{BODY}mistake()\ngamble()\n", unsafe=True)
+    assert result.contents == {"t.py": f"{HEAD}{BODY}right()\nright()\n".encode()}
+    assert said(result.outcome) == []
+
+
+def test_a_fix_in_a_notebook_keeps_its_magics() -> None:
+    result = mended(notebook(f"%pip install x\n{HEAD}{BODY}", "!ls\nmistake()\n%time gamble()"), "n.ipynb")
+    after = notebook(f"%pip install x\n{HEAD}{BODY}", "!ls\nright()\n%time gamble()")
+    assert result.contents == {"n.ipynb": after.encode()}
+
+
+def test_fixing_twice_changes_nothing_more() -> None:
+    first = mended(f"{HEAD}{BODY}mistake()\n").contents["t.py"].decode()
+    assert mended(first).contents == {}
+
+
+def test_a_suppressed_finding_is_not_fixed() -> None:
+    assert mended(f"{HEAD}{BODY}mistake()  # lintrain: ignore[planted]\n").contents == {}

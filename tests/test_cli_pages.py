@@ -1,0 +1,110 @@
+"""`lintrain rules`, `lintrain explain`, and the group of commands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lintrain import __version__
+from lintrain.builtin import BUILTINS
+from lintrain.cli import run
+from lintrain.report.look import Look
+from lintrain.report.pages import page_text, pages, table
+from lintrain.rulebook import load_rules
+from tests.planted import ONLY_MEASURED, PLANTED
+
+
+def test_the_table_groups_rules_by_stage() -> None:
+    lines = list(table(pages([PLANTED, ONLY_MEASURED]), Look(80)))
+    assert lines[:4] == [
+        "garden",
+        "  planted             error    text       fix  A call that was planted.",
+        "  only-measured       warning                  A call that was planted.",
+        "",
+    ]
+    assert lines[4] == "file"
+    assert len(lines) == 5 + len(BUILTINS)
+
+
+def test_no_line_of_the_table_is_wider_than_the_terminal() -> None:
+    assert max(map(len, table(pages(load_rules()), Look(80)))) <= 80
+
+
+def test_rules_are_listed_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in listed] == [*(rule.name for rule in load_rules()), *BUILTINS]
+    assert {"name", "stage", "level", "text", "probe", "fix", "title"} == set(listed[0])
+
+
+def test_a_page_is_printed_with_its_sections_and_examples() -> None:
+    assert (
+        page_text(pages([PLANTED])[0], Look(30))
+        == """\
+planted: A call that was planted.
+
+stage: garden    level: error
+found by `lintrain check`; can be fixed with `--fix`
+
+It hurts every test that meets
+it.
+
+And more is said about it.
+
+Bad
+
+    mistake()  # <- planted
+"""
+    )
+
+
+def test_a_page_in_colours_says_the_same() -> None:
+    import re
+
+    page = pages([PLANTED])[0]
+    coloured = page_text(page, Look(80, coloured=True))
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == page_text(page, Look(80))
+
+
+@pytest.mark.parametrize("name", [*BUILTINS, "undefined_name"])
+def test_built_in_findings_have_pages(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", name]) == 0
+    assert "When it is fine" in capsys.readouterr().out
+
+
+def test_a_page_is_printed_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "undefined-name", "--output-format", "json"]) == 0
+    page = json.loads(capsys.readouterr().out)
+    assert page["name"] == "undefined-name"
+    assert set(page["sections"]) == {"Bad", "Good", "When it is fine", "References"}
+
+
+def test_an_unknown_rule_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "undefind-name"]) == 2
+    assert capsys.readouterr().err == "lintrain: no rule is called `undefind-name`; nearest: `undefined-name`\n"
+
+
+def test_an_unknown_command_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["chek"]) == 2
+    assert capsys.readouterr().err == "lintrain: no command `chek`; nearest: `check`\n"
+
+
+def test_an_unknown_option_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--selekt", "x"]) == 2
+    assert "--select" in capsys.readouterr().err
+
+
+def test_help_lists_the_commands_and_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for line in ("check    Read scripts", "explain  Explain one rule", "rules    List the rules", "schema   Print"):
+        assert line in shown
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"lintrain {__version__}\n"
+
+
+def test_the_exit_codes_are_told_by_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--help"]) == 0
+    assert "Exit codes:\n    0  nothing was found\n" in capsys.readouterr().out

@@ -1,0 +1,80 @@
+"""The report for programs, and its schema."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+
+from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
+from lintrain.core.finding import Finding, Reason
+from lintrain.core.fix import Fix
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import confirmed
+from lintrain.report.document import as_json, check_report
+from lintrain.report.schema import check_report_schema
+from lintrain.source.reading import read_bytes
+from tests.notebooks import notebook
+
+CELLS = ("#md x", "a = 1", "!ls\nf(a)")
+
+
+def outcome() -> Outcome:
+    source = read_bytes("n.ipynb", notebook(*CELLS).encode())
+    at = Place("n.ipynb", 5, 3, 5, 4)
+    finding = Finding(
+        "raw-dataset",
+        Level.ERROR,
+        at,
+        "`é` is raw",
+        "why",
+        "help",
+        (Reason(Place("n.ipynb", 2, 1, 2, 2), "made here"),),
+        "train_dataset",
+        {"num_labels": 2, "known": True, "name": None, "rate": 0.5},
+    )
+    reported = Reported(
+        finding, Fix.of("write it", safe=True), confirmed("3 of 4", columns=["a", {"b": 1}], ratio=0.75)
+    )
+    file = FileOutcome("n.ipynb", source, (reported,), (Crash("n.ipynb", "unwell", "ValueError: no"),), 2)
+    return Outcome((file, FileOutcome("gone.py", None)))
+
+
+def test_everything_about_a_finding_is_in_the_report() -> None:
+    written = json.loads(as_json(check_report(outcome(), outcome().sources.get, fixed=1)))
+    (finding,) = written["findings"]
+    assert "f(a)" in notebook(*CELLS).split("\n")[finding["position"].pop("file_line") - 1]
+    assert finding["position"] == {
+        "path": "n.ipynb",
+        "cell": 3,
+        "line": 2,
+        "column": 3,
+        "end_line": 2,
+        "end_column": 4,
+    }
+    assert [(reason["position"]["cell"], reason["note"]) for reason in finding["because"]] == [(2, "made here")]
+    assert finding["facts"] == {"num_labels": 2, "known": True, "name": None, "rate": 0.5}
+    assert finding["fix"] == {"title": "write it", "safe": True}
+    assert finding["verdict"]["measured"] == {"columns": ["a", {"b": 1}], "ratio": 0.75}
+    assert written["crashes"] == [{"path": "n.ipynb", "rule": "unwell", "error": "ValueError: no"}]
+    assert written["summary"] == {
+        "files": 2,
+        "findings": 1,
+        "levels": {"error": 1, "warning": 0, "note": 0},
+        "rules": {"raw-dataset": 1},
+        "suppressed": 2,
+        "fixed": 1,
+    }
+
+
+def test_the_report_obeys_its_schema() -> None:
+    schema = check_report_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(as_json(check_report(outcome(), outcome().sources.get))), schema)
+
+
+def test_the_schema_refuses_what_is_no_report() -> None:
+    written = json.loads(as_json(check_report(outcome(), outcome().sources.get)))
+    written["findings"][0]["level"] = "fatal"
+    assert not jsonschema.Draft202012Validator(check_report_schema()).is_valid(written)
