@@ -47,7 +47,8 @@ def cost_of(command: Command) -> Cost:
         command.arguments, cwd=command.folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert process.stderr is not None
-    said = process.stderr.read()
+    with process.stderr:
+        said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)

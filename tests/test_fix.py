@@ -204,6 +204,8 @@ class TestReplace:
             ("f(y)\n", "y", "a + b", "f(a + b)\n"),
             ("f(y)\n", "y", "a, b", "f((a, b))\n"),
             ("f(k=1, a=2)\n", "k=1", "m=2", "f(m=2, a=2)\n"),
+            ("f(k=1, a=2)\n", "k=1", "m", "f(m, a=2)\n"),
+            ("f(*a, b)\n", "*a", "c", "f(c, b)\n"),
             ("x = 1  # why\ny = 2\n", "x = 1", "x = 3", "x = 3  # why\ny = 2\n"),
             ("if a:\n    # above\n    x = 1\n", "x = 1", "y = 1\nz = 2", "if a:\n    # above\n    y = 1\n    z = 2\n"),
             ("if a:\n    x = 1\n", "x = 1", "", "if a:\n    pass\n"),

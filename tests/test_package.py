@@ -107,9 +107,8 @@ def test_the_words_of_a_rule_load_nothing_heavy() -> None:
 def test_a_check_without_findings_loads_nothing_heavy(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\n\nmodel = torch.nn.Linear(2, 2)\n")
     code = (
-        "import sys\nfrom lintrain.cli import main\n"
-        "try:\n    main(['check', '--isolated', 'train.py'])\n"
-        "except SystemExit as end:\n    assert end.code in (0, None), end.code\n"
+        "import sys\nfrom lintrain.cli import main\nsys.argv = ['lintrain', 'check', '--isolated', 'train.py']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code in (0, None), end.code\n"
         "print('loaded:', *sys.modules)"
     )
     environment = {"PYTHONPATH": str(ROOT), "PATH": ""}

@@ -36,7 +36,7 @@ def _change_of(tree: Tree, node: cst.CSTNode, code: str) -> Change | None:
     if isinstance(node, cst.BaseExpression) and expression is not None:
         fitted = fitting(expression, tree.parents[node])
         return lambda old: [within_parentheses(fitted, old)]
-    if isinstance(node, cst.Arg) and expression is None:
+    if isinstance(node, cst.Arg) and (node.keyword or node.star or expression is None):
         return _argument_change(code, tree.module)
     if isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement) and not _is_expression(node, expression):
         return _statement_change(code, tree.module)
