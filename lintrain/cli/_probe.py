@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +71,7 @@ def _run(options: ProbeOptions, python: str) -> Record:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible() -> Generator[None]:
     """Let a polite request to end (SIGTERM, a closed terminal) clean up like Ctrl-C."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

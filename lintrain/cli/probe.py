@@ -16,6 +16,8 @@ Exit codes:
   3    could not judge: no training call was reached, or a bound was hit
   130  interrupted; the script and all that it started are ended"""
 
+ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
+
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("script", type=click.Path(path_type=Path))
@@ -23,8 +25,8 @@ Exit codes:
 @click.option("--python", metavar="PATH", help="The Python that runs the script (default: this one, else .venv).")
 @click.option("--overfit", type=click.IntRange(min=1), metavar="N", help="Also: N steps on one batch of every label.")
 @click.option("--full-data", is_flag=True, help="Let `Dataset.map` work on all rows of a large dataset.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=300.0, metavar="SECONDS", show_default=True)
-@click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="GIB", help="End it when it holds more.")
+@click.option("--timeout", type=ABOVE_ZERO, default=300.0, metavar="SECONDS", show_default=True, help="End it then.")
+@click.option("--memory", type=ABOVE_ZERO, metavar="GIB", help="End it when it holds more.")
 @click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
 @click.option("--evidence", type=click.Path(path_type=Path, dir_okay=False), help="Write what was measured there.")
 @click.option("--select", multiple=True, metavar="NAMES", help="Only these rules or stages.")

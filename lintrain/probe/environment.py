@@ -49,7 +49,7 @@ def _made(folder: Path) -> str:
 
 def _modules_cache(temporary: Path) -> str:
     """A private copy of the folder where libraries keep downloaded code, so that a probe adds nothing to it."""
-    home = Path(os.environ.get("HF_HOME", os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface")))
+    home = Path(os.environ.get("HF_HOME", Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface"))
     original = Path(os.environ.get("HF_MODULES_CACHE", home / "modules")).expanduser()
     private = temporary / "modules"
     if not original.is_dir():

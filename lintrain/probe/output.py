@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from typing import IO
@@ -20,7 +21,7 @@ class ScriptOutput:
         self._thread.start()
 
     def _drain(self) -> None:
-        while chunk := self._stream.read1(8192):  # type: ignore[attr-defined]
+        while chunk := os.read(self._stream.fileno(), 8192):
             if self._echo is not None:
                 self._echo.write(chunk)
                 self._echo.flush()

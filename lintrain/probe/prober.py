@@ -13,7 +13,7 @@ from typing import IO
 from lintrain.core.evidence import Evidence
 from lintrain.probe.launcher import Bounds, Launch, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
-from lintrain.probe.request import Request
+from lintrain.probe.request import SAMPLE_ROWS, Request
 from lintrain.probe.stream import Event
 
 GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
@@ -98,7 +98,7 @@ def _pass(
         events=str(folder / "events.jsonl"),
         device=device,
         overfit=wanted.overfit,
-        sample_rows=0 if full_data else Request.__dataclass_fields__["sample_rows"].default,
+        sample_rows=0 if full_data else SAMPLE_ROWS,
     )
     launch = Launch(request, wanted.python, wanted.arguments, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)

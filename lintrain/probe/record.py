@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
@@ -20,8 +21,8 @@ SCHEMA = 1
 class Ending:
     """How the script came to its end.
 
-    `kind`: measured, crashed (an error before any training call), no-training, exited (with a status, silently), killed,
-    time, memory, probe-failed; `output` is the end of what the script printed.
+    `kind`: measured, crashed (an error before any training call), no-training, exited (silently, with a status),
+    killed, time, memory, probe-failed; `output` is the end of what the script printed.
     """
 
     kind: str
@@ -59,27 +60,26 @@ def record_json(record: Record) -> bytes:
     return json.dumps(plain(dataclasses.asdict(record)), indent=2, ensure_ascii=False).encode()
 
 
-def plain(value: Any) -> Any:  # Any: whatever JSON holds
+def plain(value: object) -> object:
     """A value that strict JSON can hold."""
-    match value:
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case dict():
-            return {str(name): plain(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [plain(inner) for inner in value]
-        case _:
-            return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[object, object]", value)
+        return {str(name): plain(inner) for name, inner in entries.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in cast("list[object]", value)]
+    return value
 
 
 def read_record(path: Path) -> Record:
     """Read a record again; raises EvidenceFileError for anything that is none."""
     try:
         text = path.read_text(encoding="utf-8")
-        found = json.loads(text)
+        found: Any = json.loads(text)  # Any: whatever JSON holds
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise EvidenceFileError(f"{path}: cannot be read as evidence ({error})") from error
-    schema = found.get("schema") if isinstance(found, dict) else None
+    schema = cast("dict[str, object]", found).get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
         raise EvidenceFileError(_wrong_schema(path, schema))
     return _validated(path, text)

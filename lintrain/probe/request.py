@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SAMPLE_ROWS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -19,5 +21,5 @@ class Request:
     events: str
     device: str
     overfit: int = 0
-    sample_rows: int = 256
+    sample_rows: int = SAMPLE_ROWS
     batches: int = 4

@@ -67,7 +67,7 @@ class Assembly:
         from pydantic import TypeAdapter
 
         known = {field.name for field in fields(Evidence)}
-        values = {"trainer": "", "call": None, "construction": None}
+        values: dict[str, Any] = {"trainer": "", "call": None, "construction": None}
         values.update({name: value for name, value in self.values.items() if name in known})
         values["stages"] = [self.stages.get(name) or _missing(name, stopped) for name in self._expected()]
         return TypeAdapter(Evidence).validate_python(values)

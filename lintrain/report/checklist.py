@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from lintrain.report.look import Look, look_of
@@ -21,9 +20,7 @@ class Checklist(Protocol):
 
     def __enter__(self) -> Checklist: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *raised: object) -> None: ...
 
     def listen(self, event: Event) -> None:
         """Take in one event."""
@@ -32,11 +29,11 @@ class Checklist(Protocol):
 
 def open_checklist(*, quiet: bool, stream: TextIO | None = None) -> Checklist:
     """A live one on a terminal, plain lines in a pipe, nothing when quiet."""
-    stream = stream or sys.stderr
-    look = look_of(stream)
     if quiet:
         return Silence()
-    return LiveLines(look) if stream.isatty() and look.coloured else PlainLines(look, stream)
+    shown = sys.stderr if stream is None else stream
+    look = look_of(shown)
+    return LiveLines(look) if shown.isatty() and look.coloured else PlainLines(look, shown)
 
 
 class Silence:
@@ -45,7 +42,7 @@ class Silence:
     def __enter__(self) -> Silence:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         return
 
     def listen(self, event: Event) -> None:
@@ -62,7 +59,8 @@ class PlainLines(Silence):
         """Write a line where there is one."""
         line = _settled(event, self._look)
         if line:
-            print(line, file=self._stream, flush=True)
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
 
 
 def _settled(event: Event, look: Look) -> str:
@@ -95,7 +93,7 @@ class LiveLines(Silence):
         self._live.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._live.stop()
 
     def listen(self, event: Event) -> None:

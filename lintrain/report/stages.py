@@ -9,7 +9,7 @@ from lintrain.report.columns import clip, printable, wrap
 from lintrain.report.look import Look
 
 MOST_CLASSES = 8
-STATUS_SIGNS = {"passed": ("✓", "+"), "failed": ("✗", "x"), "not reached": ("–", "-")}
+STATUS_SIGNS = {"passed": ("✓", "+"), "failed": ("✗", "x"), "not reached": ("·", "-")}
 STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
 
 
@@ -41,7 +41,7 @@ def sign(status: str, look: Look) -> str:
 
 def _stage(evidence: Evidence, stage: Stage, look: Look) -> Iterator[str]:
     seconds = f"{stage.seconds:6.2f} s" if stage.seconds >= 0.005 else " " * 8
-    text = stage.reason or _error(stage) or numbers(evidence, stage.name)
+    text = _error(stage) or stage.reason or numbers(evidence, stage.name)
     yield from _wrapped(f"  {sign(stage.status, look)} {stage.name:<12} {seconds}  ", text, 27, look)
 
 
@@ -64,7 +64,13 @@ def _wrapped(head: str, text: str, indent: int, look: Look) -> Iterator[str]:
 
 def _error(stage: Stage) -> str:
     failure = stage.failure
-    return f"{failure.type}: {failure.message.splitlines()[0] if failure.message else ''}" if failure else ""
+    if failure is None:
+        return ""
+    return f"{failure.type}: {failure.message.splitlines()[0] if failure.message else ''}{_about(stage)}"
+
+
+def _about(stage: Stage) -> str:
+    return f" ({stage.reason})" if stage.reason else ""
 
 
 def numbers(evidence: Evidence, name: str) -> str:
@@ -172,7 +178,8 @@ def _overfit(evidence: Evidence) -> str:
     if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
         return ""
     first, last, at_ten = overfit.losses[0], overfit.losses[-1], overfit.losses_at_ten_times[-1]
-    return f"loss {first:.3f} to {last:.3f} in {overfit.steps} steps on {overfit.rows} rows, to {at_ten:.3f} at ten times the rate"
+    falls = f"loss {first:.3f} to {last:.3f} in {overfit.steps} steps on {overfit.rows} rows"
+    return f"{falls}, to {at_ten:.3f} at ten times the rate"
 
 
 def samples(evidence: Evidence) -> Iterator[str]:
@@ -190,7 +197,7 @@ def failure_lines(evidence: Evidence, look: Look) -> Iterator[str]:
     if stage is None or failure is None:
         return
     where = f"{failure.place.path}:{failure.place.line}: " if failure.place else ""
-    yield look.paint(f"{where}the {stage.name} stage fails", bold=True)
+    yield look.paint(f"{where}the {stage.name} stage fails{_about(stage)}", bold=True)
     if failure.code:
         yield f"    {printable(failure.code)}"
     message = f"{failure.type}: {failure.message}".splitlines() or [failure.type]

@@ -1,7 +1,7 @@
 """One class holds nearly all rows, or a class of the head has none.
 
-Always answering with the largest class is then nearly right, so the loss is small from the start, accuracy looks good, and
-the rare classes are never learned. Counted over the whole label column, not over one batch.
+Always answering with the largest class is then nearly right, so the loss is small from the start, accuracy looks
+good, and the rare classes are never learned. Counted over the whole label column, not over one batch.
 
 ## Bad
 
@@ -15,9 +15,9 @@ the rare classes are never learned. Counted over the whole label column, not ove
 
 ## When it is fine
 
-Class weights, a weighted sampler or a loss of one's own (focal loss) make up for it: a trainer that replaces `compute_loss`,
-`compute_loss_func` or the training sampler is left alone. So are token classification, where most tokens belong to no
-entity, regression, and columns of fewer than 200 labels.
+Class weights, a weighted sampler or a loss of one's own (focal loss) make up for it: a trainer that replaces
+`compute_loss`, `compute_loss_func` or the training sampler is left alone. So are token classification, where most
+tokens belong to no entity, regression, and columns of fewer than 200 labels.
 
 ## References
 

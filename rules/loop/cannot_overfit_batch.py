@@ -1,8 +1,9 @@
 """Twenty steps on one repeated batch do not bring the loss down.
 
-Any model that can learn at all can learn one batch by heart. If it does not, with dropout off, at the learning rate in force
-and again at ten times it, something on the way from labels to weights is broken: a detached graph, frozen layers, a learning
-rate without effect, labels that do not belong to their rows. Looked at with `lintrain probe --overfit 20`.
+Any model that can learn at all can learn one batch by heart. If it does not, with dropout off, at the learning rate
+in force and again at ten times it, something on the way from labels to weights is broken: a detached graph, frozen
+layers, a learning rate without effect, labels that do not belong to their rows. Looked at with `lintrain probe
+--overfit 20`.
 
 ## Bad
 
@@ -16,8 +17,8 @@ rate without effect, labels that do not belong to their rows. Looked at with `li
 
 ## When it is fine
 
-Most of the model is frozen, or only adapters are trained; the loss is contrastive or made by rewards: such runs are not
-judged. Warm-up is skipped and dropout is off while the probe looks.
+Most of the model is frozen, or only adapters are trained; the loss is contrastive or made by rewards: such runs are
+not judged. Warm-up is skipped and dropout is off while the probe looks.
 
 ## References
 
@@ -44,7 +45,8 @@ class CannotOverfitBatch(Rule):
             return unsettled("most of the model is frozen")
         first = overfit.losses[0]
         at_rate, at_ten = overfit.losses[-1] / first, overfit.losses_at_ten_times[-1] / first
-        text = f"the loss of {first:.3f} goes to {at_rate:.0%} in {overfit.steps} steps, to {at_ten:.0%} at ten times the rate"
+        steps = f"in {overfit.steps} steps"
+        text = f"the loss of {first:.3f} goes to {at_rate:.0%} {steps}, to {at_ten:.0%} at ten times the rate"
         if min(at_rate, at_ten) < FALLS:
             return refuted(text, first=first, last=overfit.losses[-1])
         if overfit.steps < FEWEST_STEPS or overfit.stopped_early:
@@ -57,7 +59,7 @@ class CannotOverfitBatch(Rule):
         finding = self.finding(
             evidence.place,
             "the model does not learn one batch by heart",
-            help="check learning rate, frozen layers, the way from labels to loss, and that labels belong to their rows",
+            help="check learning rate, frozen layers, the way from labels to loss, and the labels of the rows",
         )
         verdict = self.verify(finding, evidence)
         if verdict.ruling == "confirmed":

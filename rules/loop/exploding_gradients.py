@@ -1,34 +1,34 @@
 """The gradient is huge, and nothing clips it.
 
-One step of such a gradient throws plain optimizers far off, and soon gives NaN; adaptive ones lose their estimate of what is
-usual. No error is raised.
+One step of such a gradient throws plain optimizers far off, and soon gives NaN; adaptive ones lose their estimate of
+what is usual. No error is raised.
 
 ## Bad
 
-    class SummedTrainer(Trainer):
+    class SumTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
             loss = outputs.loss * 1e6
             return (loss, outputs) if return_outputs else loss
 
     args = TrainingArguments("out", max_grad_norm=0.0)
-    trainer = SummedTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- exploding-gradients
+    trainer = SumTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- exploding-gradients
 
 ## Good
 
-    class SummedTrainer(Trainer):
+    class SumTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
             loss = outputs.loss
             return (loss, outputs) if return_outputs else loss
 
     args = TrainingArguments("out", max_grad_norm=0.0)
-    trainer = SummedTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer = SumTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
 
-Clipping (Trainer's `max_grad_norm`, 1.0 unless set otherwise) bounds the step. The gradients of fp16 training are scaled up
-on purpose; they are judged as they are without the scale.
+Clipping (Trainer's `max_grad_norm`, 1.0 unless set otherwise) bounds the step. The gradients of fp16 training are
+scaled up on purpose; they are judged as they are without the scale.
 
 ## References
 

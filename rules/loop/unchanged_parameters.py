@@ -1,7 +1,7 @@
 """Parameters with gradients are the same after optimizer steps.
 
-The step is too small for the numbers that hold the weights (bfloat16 keeps about three digits), or the optimizer does not
-have these parameters. The loss may still fall by the others; no error is raised.
+The step is too small for the numbers that hold the weights (bfloat16 keeps about three digits), or the optimizer does
+not have these parameters. The loss may still fall by the others; no error is raised.
 
 ## Bad
 
@@ -17,8 +17,8 @@ have these parameters. The loss may still fall by the others; no error is raised
 
 ## When it is fine
 
-A first warm-up step has a learning rate of zero, and the gradient scaler of fp16 training skips steps: the probe steps at the
-peak rate and leaves skipped steps out. Parameters with hardly any gradient are not judged.
+A first warm-up step has a learning rate of zero, and the gradient scaler of fp16 training skips steps: the probe
+steps at the peak rate and leaves skipped steps out. Parameters with hardly any gradient are not judged.
 
 ## References
 

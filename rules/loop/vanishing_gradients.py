@@ -1,32 +1,33 @@
 """Gradients of trainable layers are practically zero.
 
-A layer whose gradients are a hundred-millionth of its weights does not learn: adaptive optimizers divide by a floor of about
-that size, plain ones change nothing. The loss stands still or falls by the last layers alone, without an error.
+A layer whose gradients are a hundred-millionth of its weights does not learn: adaptive optimizers divide by a floor
+of about that size, plain ones change nothing. The loss stands still or falls by the last layers alone, without an
+error.
 
 ## Bad
 
-    class ScaledTrainer(Trainer):
+    class OwnTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
             loss = outputs.loss * 1e-12
             return (loss, outputs) if return_outputs else loss
 
-    trainer = ScaledTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- vanishing-gradients
+    trainer = OwnTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- vanishing-gradients
 
 ## Good
 
-    class ScaledTrainer(Trainer):
+    class OwnTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
             loss = outputs.loss * 0.5
             return (loss, outputs) if return_outputs else loss
 
-    trainer = ScaledTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer = OwnTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
 
-Branches that start at zero keep what feeds them without gradients for one step (the A matrices of LoRA, ControlNet); experts
-that no token chose have none in a small batch. Layers with no gradient at all are `unused-parameters`.
+Branches that start at zero keep what feeds them without gradients for one step (the A matrices of LoRA, ControlNet);
+experts that no token chose have none in a small batch. Layers with no gradient at all are `unused-parameters`.
 
 ## References
 

@@ -15,8 +15,8 @@ DistributedDataParallel the run ends with "Expected to have finished reduction i
 
 ## When it is fine
 
-The poolers of BERT-like models are part of their checkpoints and unused under many heads; experts that no token of a batch
-chose and layers that were dropped at random have their turn later. None of these is reported.
+The poolers of BERT-like models are part of their checkpoints and unused under many heads; experts that no token of a
+batch chose and layers that were dropped at random have their turn later. None of these is reported.
 
 ## References
 

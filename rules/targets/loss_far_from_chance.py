@@ -1,8 +1,8 @@
 """The first loss of a new classification head is far from that of guessing.
 
-A head that has learned nothing guesses, and cross-entropy then is ln(classes). A first loss several times as large means
-that the scale is wrong (the head's weights, the features, a loss that is summed), one near zero that the answer is in the
-input. It is a symptom: no error follows, the run starts from a bad place or measures nothing.
+A head that has learned nothing guesses, and cross-entropy then is ln(classes). A first loss several times as large
+means that the scale is wrong (the head's weights, the features, a loss that is summed), one near zero that the answer
+is in the input. It is a symptom: no error follows, the run starts from a bad place or measures nothing.
 
 ## Bad
 
@@ -16,8 +16,8 @@ input. It is a symptom: no error follows, the run starts from a bad place or mea
 
 ## When it is fine
 
-A head that comes trained from its checkpoint starts below chance. Class weights, label smoothing and losses of one's own have
-other starting points: such runs are not judged.
+A head that comes trained from its checkpoint starts below chance. Class weights, label smoothing and losses of one's
+own have other starting points: such runs are not judged.
 
 ## References
 

@@ -1,7 +1,7 @@
 """The loss, a gradient or the data hold NaN or infinity.
 
-After one step with such a loss every weight is NaN. Trainer's log hides it: it shows a loss of 0 and a gradient norm of nan,
-and the run goes on to its end.
+After one step with such a loss every weight is NaN. Trainer's log hides it: it shows a loss of 0 and a gradient norm
+of nan, and the run goes on to its end.
 
 ## Bad
 
@@ -25,8 +25,9 @@ and the run goes on to its end.
 
 ## When it is fine
 
-The gradient scaler of fp16 training skips a few first steps with infinite gradients; -inf in an attention mask becomes zero
-in the softmax. Neither is reported: only the loss itself, gradients of full precision, and the data are looked at.
+The gradient scaler of fp16 training skips a few first steps with infinite gradients; -inf in an attention mask
+becomes zero in the softmax. Neither is reported: only the loss itself, gradients of full precision, and the data are
+looked at.
 
 ## References
 

@@ -1,7 +1,7 @@
 """The attention mask does not fit the token ids of its batch.
 
-Ones over padding let the model read padding as text; a row of zeros lets it read nothing. Both train without an error, worse
-the more the lengths differ. A mask of another shape ends the run in the attention layer.
+Ones over padding let the model read padding as text; a row of zeros lets it read nothing. Both train without an
+error, worse the more the lengths differ. A mask of another shape ends the run in the attention layer.
 
 ## Bad
 
@@ -10,7 +10,8 @@ the more the lengths differ. A mask of another shape ends the run in the attenti
         batch["attention_mask"] = torch.ones_like(batch["input_ids"])
         return batch
 
-    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collate)  # <- mismatched-attention-mask
+    train = tokenized["train"]
+    trainer = Trainer(model, args, train_dataset=train, data_collator=collate)  # <- mismatched-attention-mask
 
 ## Good
 
@@ -19,12 +20,13 @@ the more the lengths differ. A mask of another shape ends the run in the attenti
         batch["attention_mask"] = (batch["input_ids"] != tokenizer.pad_token_id).long()
         return batch
 
-    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collate)
+    train = tokenized["train"]
+    trainer = Trainer(model, args, train_dataset=train, data_collator=collate)
 
 ## When it is fine
 
-Packed sequences with `position_ids` or a mask of three or four dimensions follow rules of their own, and where the padding
-token is the end-of-text token a one over it may be meant: nothing is said of these.
+Packed sequences with `position_ids` or a mask of three or four dimensions follow rules of their own, and where the
+padding token is the end-of-text token a one over it may be meant: nothing is said of these.
 
 ## References
 

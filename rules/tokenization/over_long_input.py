@@ -1,7 +1,7 @@
 """Inputs are longer than the positions that the model has.
 
-A model with learned positions (BERT, RoBERTa, GPT-2) ends with an index or shape error at the first such batch, which may
-come hours into the run. A model with rotary positions (Llama) goes on, with quality that decays beyond its limit.
+A model with learned positions (BERT, RoBERTa, GPT-2) ends with an index or shape error at the first such batch, which
+may come hours into the run. A model with rotary positions (Llama) goes on, with quality that decays beyond its limit.
 
 ## Bad
 
@@ -15,8 +15,8 @@ come hours into the run. A model with rotary positions (Llama) goes on, with qua
 
 ## When it is fine
 
-Relative positions (T5) and ALiBi have no limit; rotary positions with scaling configured are made for more than their first
-limit.
+Relative positions (T5) and ALiBi have no limit; rotary positions with scaling configured are made for more than their
+first limit.
 
 ## References
 

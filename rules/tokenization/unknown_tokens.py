@@ -1,7 +1,7 @@
 """Much of the text reaches the model as the unknown token.
 
-The words behind it are lost before training: different sentences become the same ids. It happens when text is of another
-language, script or case than the tokenizer was made for. No error is raised.
+The words behind it are lost before training: different sentences become the same ids. It happens when text is of
+another language, script or case than the tokenizer was made for. No error is raised.
 
 ## Bad
 
@@ -16,8 +16,8 @@ language, script or case than the tokenizer was made for. No error is raised.
 
 ## When it is fine
 
-Tokenizers that work on bytes have no unknown token, and text that masks characters on purpose loses nothing. Up to one in a
-hundred unknown tokens is usual.
+Tokenizers that work on bytes have no unknown token, and text that masks characters on purpose loses nothing. Up to
+one in a hundred unknown tokens is usual.
 
 ## References
 

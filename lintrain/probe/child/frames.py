@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
 import site
-import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import cache
@@ -44,7 +44,7 @@ def shown(path: str) -> str:
 
 def users_frame(skip: object = None) -> FrameType | None:
     """The innermost frame of the user's code, past the methods of the object `skip` (its own `__init__` chain)."""
-    frame: FrameType | None = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename) and (skip is None or _first_argument(frame) is not skip):
             return frame
@@ -68,7 +68,7 @@ def _place(code: CodeType, instruction: int, line: int) -> Place:
     if start is None or end is None or first is None or last is None:
         text = linecache.getline(path, line).rstrip("\n")
         return Place(shown(path), line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
-    return Place(shown(path), start, _characters(path, start, first), end, _characters(path, end, last))
+    return Place(shown(path), start, characters(path, start, first), end, characters(path, end, last))
 
 
 def _positions(code: CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
@@ -80,7 +80,7 @@ def _positions(code: CodeType, instruction: int) -> tuple[int | None, int | None
     return (None, None, None, None)
 
 
-def _characters(path: str, line: int, offset: int) -> int:
+def characters(path: str, line: int, offset: int) -> int:
     """Column from 1 in characters, of an offset in UTF-8 bytes."""
     return len(linecache.getline(path, line).encode()[:offset].decode(errors="replace")) + 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from lintrain.probe.child.library import library
@@ -33,12 +34,12 @@ def is_label(dataset: Any, name: str) -> bool:
 
 
 def spread(rows: int, wanted: int) -> list[int]:
-    """At most `wanted` row numbers, one from each of as many stretches; not evenly spaced, as data often has a period."""
+    """At most `wanted` row numbers, one from each of as many stretches: not evenly spaced, as data may have a period."""
     if rows <= wanted:
         return list(range(rows))
     draw = random.Random(0)  # its own generator: the script's random state is not touched
     edges = [row * rows // wanted for row in range(wanted + 1)]
-    return [draw.randrange(first, last) for first, last in zip(edges, edges[1:], strict=False)]
+    return [draw.randrange(first, last) for first, last in pairwise(edges)]
 
 
 def sample_by_label(dataset: Any, wanted: int) -> Sampling | None:

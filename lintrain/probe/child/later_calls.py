@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import ast
-import sys
+import inspect
 from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
-from lintrain.probe.child.frames import is_users
+from lintrain.core.place import Place
+from lintrain.probe.child.frames import characters, is_users, shown
 
 ARGUMENTS = {"predict": "test_dataset", "evaluate": "eval_dataset"}
 NOTHING = object()
 
 
-def later_datasets(trainer: Any) -> Iterator[tuple[str, Any]]:
-    """Argument and dataset of the `trainer.predict(…)` and `trainer.evaluate(…)` calls in the running code of the user."""
-    frame: FrameType | None = sys._getframe(1)
+def later_datasets(trainer: Any) -> Iterator[tuple[str, Any, Place]]:
+    """Argument, dataset and place of `trainer.predict(…)` and `trainer.evaluate(…)` below the lines that are running."""
+    frame = inspect.currentframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             yield from _of_frame(frame, trainer)
         frame = frame.f_back
 
 
-def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any]]:
+def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any, Place]]:
     try:
         with open(frame.f_code.co_filename, encoding="utf-8") as opened:
             tree = ast.parse(opened.read())
@@ -36,7 +37,13 @@ def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any]]:
             if argument and look_up(node.func.value, names) is trainer:
                 given = look_up(_first(node, argument), names)
                 if given is not NOTHING and given is not None:
-                    yield argument, given
+                    yield argument, given, _place(node, frame)
+
+
+def _place(node: ast.Call, frame: FrameType) -> Place:
+    path, end_line = frame.f_code.co_filename, node.end_lineno or node.lineno
+    start = characters(path, node.lineno, node.col_offset)
+    return Place(shown(path), node.lineno, start, end_line, characters(path, end_line, node.end_col_offset or 0))
 
 
 def _first(call: ast.Call, argument: str) -> ast.expr | None:
@@ -50,10 +57,15 @@ def look_up(node: ast.expr | None, names: Mapping[str, Any]) -> Any:
         case ast.Name(id=name):
             return names.get(name, NOTHING)
         case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
-            owner = look_up(inner, names)
-            return owner.get(key, NOTHING) if isinstance(owner, dict) else NOTHING
+            return _entry(look_up(inner, names), key)
         case ast.Attribute(value=inner, attr=name):
-            owner = look_up(inner, names)
-            return vars(owner).get(name, NOTHING) if hasattr(owner, "__dict__") else NOTHING
+            return _entry(getattr(look_up(inner, names), "__dict__", None), name)
         case _:
             return NOTHING
+
+
+def _entry(owner: Any, key: object) -> Any:
+    if not isinstance(owner, Mapping):
+        return NOTHING
+    entries = cast("Mapping[object, Any]", owner)
+    return entries.get(key, NOTHING)

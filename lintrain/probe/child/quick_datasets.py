@@ -1,8 +1,8 @@
 """Keep large datasets cheap: `Dataset.map` works on some rows, and its result is repeated to the full length.
 
-Every row keeps its label: a row of the result comes from a worked row of the same label, so class counts, stratified splits
-and label ranges stay exact, and a row's columns belong together. Where that is not enough (a function with side effects,
-row numbers, columns added from outside, a walk over all rows) the work is done in full.
+Every row keeps its label: a row of the result comes from a worked row of the same label, so class counts, stratified
+splits and label ranges stay exact, and a row's columns belong together. Where that is not enough (a function with side
+effects, row numbers, columns added from outside, a walk over all rows) the work is done in full.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -50,7 +49,7 @@ class QuickMap:
 
         @functools.wraps(self._map)
         def map_rows(dataset: Any, *args: Any, **kwargs: Any) -> Any:
-            return quick.map(dataset, sys._getframe(1).f_code.co_filename, args, kwargs)
+            return quick.map(dataset, _caller(), args, kwargs)
 
         self._class.map = map_rows
         for name in WHOLE_WALKS:
@@ -98,13 +97,20 @@ class QuickMap:
     def _guarded(self, original: Callable[..., Any], name: str, asks_too_much: Callable[..., bool]) -> Any:
         @functools.wraps(original)
         def guarded(dataset: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.sampled and is_repeated(dataset) and asks_too_much(dataset, *args, **kwargs):
-                frame = sys._getframe(1)
-                if is_users(frame.f_code.co_filename):
-                    self._session.restart(f"the script uses `{name}` on mapped data")
+            asks = self.sampled and is_repeated(dataset) and asks_too_much(dataset, *args, **kwargs)
+            if asks and is_users(_caller()):
+                self._session.restart(f"the script uses `{name}` on mapped data")
             return original(dataset, *args, **kwargs)
 
         return guarded
+
+
+def _caller() -> str:
+    """The file of the code that called a patched method."""
+    here = inspect.currentframe()
+    patched = here.f_back if here else None
+    caller = patched.f_back if patched else None
+    return caller.f_code.co_filename if caller else ""
 
 
 def is_repeated(dataset: Any) -> bool:

@@ -24,6 +24,13 @@ UPLOADS = (
     "upload_large_folder",
 )
 
+SAVED = (
+    ("transformers.modeling_utils", "PreTrainedModel"),
+    ("transformers.tokenization_utils_base", "PreTrainedTokenizerBase"),
+    ("transformers.configuration_utils", "PreTrainedConfig"),
+    ("transformers.configuration_utils", "PretrainedConfig"),
+)
+
 
 def install(session: Session, hooks: AfterImport) -> None:
     """Patch the writing ends of the libraries as they are imported."""
@@ -34,14 +41,8 @@ def install(session: Session, hooks: AfterImport) -> None:
     hooks.add("torch.utils.tensorboard.writer", lambda module: _redirect_logs(session, module.SummaryWriter))
     hooks.add("datasets.arrow_dataset", lambda module: _redirect_dataset(session, module.Dataset))
     hooks.add("datasets.builder", lambda module: _redirect_builder(session, module.DatasetBuilder))
-    for path, folder in (
-        ("transformers.modeling_utils.PreTrainedModel", "model"),
-        ("transformers.tokenization_utils_base.PreTrainedTokenizerBase", "tokenizer"),
-        ("transformers.configuration_utils.PreTrainedConfig", "config"),
-        ("transformers.configuration_utils.PretrainedConfig", "config"),
-    ):
-        module, _, name = path.rpartition(".")
-        hooks.add(module, functools.partial(_redirect_saving, session, saved, name, folder))
+    for module, name in SAVED:
+        hooks.add(module, functools.partial(_redirect_saving, session, saved, name))
     hooks.add("transformers.models.auto.auto_factory", functools.partial(_follow_auto, saved))
     hooks.add("transformers.models.auto.tokenization_auto", functools.partial(_follow_tokenizer, saved))
 
@@ -75,7 +76,7 @@ def _redirect_logs(session: Session, writer: Any) -> None:
     writer.__init__ = init
 
 
-def _redirect_saving(session: Session, saved: dict[str, str], name: str, folder: str, module: Any) -> None:
+def _redirect_saving(session: Session, saved: dict[str, str], name: str, module: Any) -> None:
     """Save to a temporary folder, and load from there what the script saved before."""
     owner = getattr(module, name, None)
     if owner is None or "lintrain_saves" in vars(owner):
@@ -108,7 +109,7 @@ def _following(saved: dict[str, str], load: Callable[..., Any]) -> Callable[...,
 
 
 def _followed(saved: dict[str, str], name: Any) -> Any:
-    return saved.get(os.path.abspath(name), name) if isinstance(name, str | os.PathLike) and saved else name
+    return saved.get(os.path.abspath(str(name)), name) if saved else name
 
 
 def _follow_auto(saved: dict[str, str], module: Any) -> None:
@@ -139,7 +140,7 @@ def _redirect_dataset(session: Session, dataset: Any) -> None:
 
 
 def _redirect_builder(session: Session, builder: Any) -> None:
-    """Data built from local files goes to the temporary folder unless the cache holds it; hub data is cached as always."""
+    """Data made from local files goes to the temporary folder unless the cache has it; hub data is cached as always."""
     prepare = builder.download_and_prepare
 
     @functools.wraps(prepare)
@@ -147,7 +148,8 @@ def _redirect_builder(session: Session, builder: Any) -> None:
         is_local = getattr(self, "repo_id", None) is None
         if is_local and not (args and args[0]) and not kwargs.get("output_dir") and not os.path.exists(self._cache_dir):
             root = session.folder("prepared")
-            self._cache_dir = os.path.join(root, os.path.relpath(self._cache_dir, self._cache_dir_root))
+            inside = str(os.path.relpath(self._cache_dir, self._cache_dir_root))
+            self._cache_dir = os.path.join(root, inside)
             self._cache_dir_root = root
             self._output_dir = self._cache_dir
         return prepare(self, *args, **kwargs)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 
 @contextmanager
-def replaced(owner: Any, **values: Any) -> Iterator[None]:
+def replaced(owner: Any, **values: Any) -> Generator[None]:
     """Set attributes on one object and give it back as it was: its own values restored, borrowed ones uncovered."""
-    before = {name: vars(owner)[name] for name in values if name in vars(owner)}
+    before: dict[str, Any] = {name: vars(owner)[name] for name in values if name in vars(owner)}
     for name, value in values.items():
         setattr(owner, name, value)
     try:

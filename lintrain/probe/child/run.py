@@ -18,8 +18,10 @@ class Run:
     """The trainer and everything that one stage leaves for the next.
 
     `entry` names the call that was reached (`train`, `evaluate`, `predict`); `model` is the model as the trainer wraps
-    it; `texts` are a few texts of its datasets; `batches` come from the run's own loader; `losses` are their raw losses; `waiting` holds the first batch's loss
-    until its backward pass; `peaks` and `first_learning_rates` are those of the optimizer's groups.
+    it; `texts` are a few texts of its datasets; `batches` come from the run's own loader; `losses` are their raw
+    losses; `waiting` holds the first batch's loss until its backward pass; `peaks` and `first_learning_rates` are those
+    of the optimizer's groups; `about` says of which part of a stage an error is, `fallback` where it is shown when no
+    line of the user is on its way.
     """
 
     def __init__(self, session: Session, trainer: Any, entry: str, call: Place | None) -> None:
@@ -37,6 +39,8 @@ class Run:
         self.logits_shape: tuple[int, ...] = ()
         self.peaks: list[float] = []
         self.first_learning_rates: list[float] = []
+        self.about = ""
+        self.fallback = call
         self.statuses: dict[str, str] = {}
 
     def measured(self, **values: Any) -> None:
@@ -54,7 +58,7 @@ class Run:
         try:
             result = work()
         except BaseException as error:  # noqa: BLE001 - whatever the user's collator, model or metric raises is the answer
-            self._settle(_failed(name, time.perf_counter() - started, error, self.call))
+            self._settle(self._failed(name, time.perf_counter() - started, error))
             return None
         self._settle(Stage(name, "passed", time.perf_counter() - started))
         return result
@@ -71,10 +75,8 @@ class Run:
         self.statuses[stage.name] = stage.status
         self.session.channel.send("stage", run=0, stage=stage)
 
-
-def _failed(name: str, seconds: float, error: BaseException, call: Place | None) -> Stage:
-    if is_probes_own(error):
-        return Stage(
-            name, "not reached", seconds, f"lintrain's own measurement failed: {type(error).__name__}: {error}"
-        )
-    return Stage(name, "failed", seconds, "", failure_of(error, call))
+    def _failed(self, name: str, seconds: float, error: BaseException) -> Stage:
+        if is_probes_own(error):
+            reason = f"lintrain's own measurement failed: {type(error).__name__}: {error}"
+            return Stage(name, "not reached", seconds, reason)
+        return Stage(name, "failed", seconds, self.about, failure_of(error, self.fallback))

@@ -9,10 +9,10 @@ import time
 import traceback
 from typing import Any, NoReturn
 
-from lintrain.core.evidence import Stage
+from lintrain.core.evidence import Failure, Stage
 from lintrain.core.place import Place
 from lintrain.probe.child.channel import Channel
-from lintrain.probe.child.frames import Failure, failure_of
+from lintrain.probe.child.frames import failure_of
 from lintrain.probe.child.library import version_of
 
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "evaluate", "peft", "trl", "tokenizers")

@@ -49,7 +49,7 @@ def side_effect(function: Any, depth: int = 0) -> str | None:
     return _of_tree(tree, function, depth)
 
 
-def _of_object(called: Any, depth: int) -> str | None:
+def _of_object(called: object, depth: int) -> str | None:
     """Library objects (a tokenizer) only turn rows into rows; an object of the user's own class is read."""
     method = getattr(type(called), "__call__", None)  # noqa: B004 - the method itself is wanted, to read it
     return side_effect(method, depth) if isinstance(method, FunctionType) else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from lintrain.core.place import Place
 from lintrain.probe.child.frames import is_users
 from lintrain.probe.child.later_calls import later_datasets
 from lintrain.probe.child.library import library
@@ -59,33 +60,38 @@ OVERRIDABLE = (
 
 @dataclass(frozen=True)
 class Given:
-    """One dataset as the trainer has it; `key` where it is one of a dictionary."""
+    """One dataset as the trainer has it; `key` where it is one of a dictionary, `place` where a later call gives it."""
 
     argument: str
     dataset: Any
     key: str | None = None
+    place: Place | None = None
+
+    @property
+    def name(self) -> str:
+        """The argument, with the key in a dictionary of datasets."""
+        return f"{self.argument}[{self.key!r}]" if self.key else self.argument
 
 
 def given_splits(trainer: Any, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Given]:
     """The datasets of a trainer by argument, and the one that this call was given."""
-    given = [("train_dataset", trainer.train_dataset), ("eval_dataset", trainer.eval_dataset)]
+    given: list[tuple[str, Any, Place | None]] = [("train_dataset", trainer.train_dataset, None)]
     name = {"predict": "test_dataset", "evaluate": "eval_dataset"}.get(entry)
-    if name is not None:
-        passed = args[0] if args else kwargs.get(name)
-        given = [(argument, dataset) for argument, dataset in given if argument != name or passed is None]
-        given.append((name, passed))
-    known = {id(dataset) for _, dataset in given}
-    for argument, dataset in later_datasets(trainer):
-        if id(dataset) not in known:
-            known.add(id(dataset))
-            given.append((argument, dataset))
-    return [split for argument, dataset in given if dataset is not None for split in _flat(argument, dataset)]
+    passed = (args[0] if args else kwargs.get(name)) if name else None
+    if name != "eval_dataset" or passed is None:
+        given.append(("eval_dataset", trainer.eval_dataset, None))
+    if name is not None and passed is not None:
+        given.append((name, passed, None))
+    known = {id(dataset) for _, dataset, _ in given}
+    given += [later for later in later_datasets(trainer) if id(later[1]) not in known]
+    return [split for one in given if one[1] is not None for split in _flat(*one)]
 
 
-def _flat(argument: str, dataset: Any) -> list[Given]:
+def _flat(argument: str, dataset: Any, place: Place | None) -> list[Given]:
     if isinstance(dataset, Mapping):
-        return [Given(argument, one, str(key)) for key, one in dataset.items()]
-    return [Given(argument, dataset)]
+        splits = cast("Mapping[object, Any]", dataset)
+        return [Given(argument, one, str(key), place) for key, one in splits.items()]
+    return [Given(argument, dataset, None, place)]
 
 
 def argument_values(arguments: Any) -> dict[str, str | int | float | bool | None]:
@@ -104,9 +110,8 @@ def _scalar(value: Any) -> str | int | float | bool | None:
 def overridden(trainer: Any) -> tuple[str, ...]:
     """The trainer's methods that the user's own subclass replaces, and functions given in their stead."""
     names = [name for name in OVERRIDABLE if _is_users_function(getattr(trainer, name, None))]
-    for name in ("compute_loss_func", "preprocess_logits_for_metrics", "model_init"):
-        if getattr(trainer, name, None) is not None:
-            names.append(name)
+    functions = ("compute_loss_func", "preprocess_logits_for_metrics", "model_init")
+    names.extend(name for name in functions if getattr(trainer, name, None) is not None)
     if any(given is not None for given in (trainer.optimizer, trainer.lr_scheduler)):
         names.append("optimizers")
     return tuple(names)

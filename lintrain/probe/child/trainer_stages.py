@@ -45,7 +45,7 @@ def _facts(run: Run) -> dict[str, Any]:
         **run.session.facts(),
         "trainer": type(trainer).__name__,
         "call": run.call,
-        "construction": vars(trainer).get("lintrain_construction"),
+        "construction": getattr(trainer, "lintrain_construction", None),
         "device": str(trainer.args.device),
         "arguments": argument_values(trainer.args),
         "overrides": overridden(trainer),

@@ -61,7 +61,7 @@ def quieten(session: Session, arguments: Any) -> None:
     if not hasattr(arguments, "lintrain_asked"):
         asked = ("output_dir", "save_strategy", "report_to", "push_to_hub")
         object.__setattr__(arguments, "lintrain_asked", {name: getattr(arguments, name, None) for name in asked})
-    changes = {"output_dir": session.folder("output"), "report_to": [], "push_to_hub": False}
+    changes: dict[str, Any] = {"output_dir": session.folder("output"), "report_to": [], "push_to_hub": False}
     changes["save_strategy"] = type(arguments.save_strategy)("no")
     if getattr(arguments, "logging_dir", None):
         changes["logging_dir"] = session.folder("logs")
@@ -103,7 +103,7 @@ def _entered(session: Session, entry: str, original: Callable[..., Any]) -> Call
             measure(session, self, entry, place, args, kwargs)
         except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
             session.failed(error)
-        session.finish()
+        return session.finish()
 
     return call
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence
+from lintrain.probe.child.kinds import is_row
 from lintrain.probe.child.library import library
 
 MOST_VALUES = 1_000
@@ -116,7 +117,7 @@ def described(name: str, feature: Any) -> tuple[str, str, tuple[str, ...]]:
     if kind == "Value":
         return _scalar_kind(dtype), dtype, ()
     inner = getattr(feature, "feature", None)
-    if isinstance(feature, list) and feature:
+    if is_row(feature) and feature:
         inner = feature[0]
     if inner is not None:
         inner_kind, inner_dtype, names = described(name, inner)

@@ -11,6 +11,7 @@ from lintrain.core.evidence import BatchEvidence, TensorEvidence
 from lintrain.probe.child.experiments.subset import number_of_rows, subset
 from lintrain.probe.child.experiments.tokenizer import find_tokenizer
 from lintrain.probe.child.experiments.tokens import TokenCounts, count_tokens, lost_pieces
+from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 from lintrain.probe.child.replace import replaced
 from lintrain.probe.child.run import Run
@@ -76,9 +77,9 @@ def describe(run: Run, argument: str, batches: list[Any]) -> BatchEvidence:
 
 def entries(batch: Any) -> Mapping[str, Any]:
     """A batch as names and values; the positions are the names of a tuple's entries."""
-    if isinstance(batch, Mapping):
+    if is_mapping(batch):
         return batch
-    if isinstance(batch, tuple | list):
+    if is_row(batch):
         return {str(position): value for position, value in enumerate(batch)}
     return {"0": batch}
 

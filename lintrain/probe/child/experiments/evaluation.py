@@ -1,4 +1,4 @@
-"""The evaluation stage: two batches of every evaluation set through the trainer's own evaluation, before any training."""
+"""The evaluation stage: two batches of every evaluation set, through the trainer's own evaluation, before training."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from lintrain.core.evidence import EvaluationEvidence
 from lintrain.probe.child.experiments.batch import describe
 from lintrain.probe.child.experiments.subset import subset
+from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.replace import replaced
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.trainer_setup import Given
@@ -28,7 +29,7 @@ class Seen:
 
 
 def evaluate_two_batches(run: Run, given: list[Given]) -> None:
-    """Evaluate the first of the evaluation sets that fails, or all of them; without any the stage is not reached."""
+    """Evaluate two batches of all evaluation sets; without any the stage is not reached."""
     splits = [split for split in given if split.argument != "train_dataset"]
     if not splits:
         run.skip("evaluation", "no `eval_dataset` is given")
@@ -40,9 +41,19 @@ def evaluate_two_batches(run: Run, given: list[Given]) -> None:
 
 
 def _evaluate_all(run: Run, splits: list[Given]) -> None:
+    """Every set has its turn; the first error is that of the stage."""
+    failed: list[tuple[Given, BaseException]] = []
     for number, split in enumerate(splits):
         run.progress("evaluation", number, len(splits))
-        _evaluate(run, split, is_first=number == 0)
+        try:
+            _evaluate(run, split, is_first=number == 0)
+        except BaseException as error:  # noqa: BLE001 - whatever the user's metric raises is the answer, of each set
+            failed.append((split, error))
+    if failed:
+        split, first = failed[0]
+        run.about = f"on `{split.name}`"
+        run.fallback = split.place or run.call
+        raise first
 
 
 def _evaluate(run: Run, split: Given, *, is_first: bool) -> None:
@@ -97,13 +108,13 @@ def _length(rows: Any) -> int:
 
 
 def _is_bad(seen: Seen) -> bool:
-    return seen.called and (not isinstance(seen.metrics, Mapping) or bool(_non_finite(seen.metrics)))
+    return seen.called and (not is_mapping(seen.metrics) or bool(_non_finite(seen.metrics)))
 
 
 def _evidence(run: Run, split: Given, seen: Seen, rows: int) -> EvaluationEvidence:
     arguments = run.trainer.args
     strategy = getattr(arguments, "eval_strategy", getattr(arguments, "evaluation_strategy", "no"))
-    metrics = seen.metrics if isinstance(seen.metrics, Mapping) else {}
+    metrics: Mapping[str, Any] = seen.metrics if is_mapping(seen.metrics) else {}
     return EvaluationEvidence(
         wanted=str(getattr(strategy, "value", strategy)) != "no",
         has_metric_function=run.trainer.compute_metrics is not None,

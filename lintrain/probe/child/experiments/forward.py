@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.core.evidence import ForwardEvidence
+from lintrain.core.evidence import CLASSIFICATION_TASKS, ForwardEvidence
 from lintrain.probe.child.experiments.model import base_model, is_fresh, task_of
 from lintrain.probe.child.experiments.non_finite import first_non_finite
+from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 from lintrain.probe.child.replace import replaced
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.trainer_setup import overridden
 
-CHANCE_TASKS = frozenset(
-    {"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"}
-)
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 
 
 class Recorder:
-    """What passes through a training step: raw losses, the last output of the model, the loss that waits for backward."""
+    """What passes through a training step: raw losses, the model's last output, the loss that waits for backward."""
 
     def __init__(self) -> None:
         self.losses: list[Any] = []
@@ -33,14 +31,14 @@ class Recorder:
 
 
 @contextmanager
-def recording(run: Run) -> Iterator[Recorder]:
+def recording(run: Run) -> Generator[Recorder]:
     """Watch the trainer's loss, model and backward; with `holds` the backward pass waits."""
     trainer, recorder = run.trainer, Recorder()
     compute, backward = trainer.compute_loss, trainer.accelerator.backward
 
     def compute_loss(*args: Any, **kwargs: Any) -> Any:
-        result = compute(*args, **kwargs)
-        recorder.losses.append(result[0] if isinstance(result, tuple) else result)
+        result: Any = compute(*args, **kwargs)
+        recorder.losses.append(result[0] if is_row(result) else result)
         return result
 
     def held_backward(loss: Any, **kwargs: Any) -> None:
@@ -112,7 +110,7 @@ def forward_evidence(run: Run) -> ForwardEvidence:
     model = base_model(run.trainer.model)
     return ForwardEvidence(
         losses=tuple(run.losses),
-        chance=_chance(run, model),
+        chance=_chance(model),
         finite=finite,
         logits_shape=run.logits_shape,
         returned_keys=run.output_keys,
@@ -124,24 +122,17 @@ def forward_evidence(run: Run) -> ForwardEvidence:
 
 
 def _shape(output: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    if isinstance(output, Mapping):
-        logits = output.get("logits")
-        keys = tuple(str(key) for key in output)
-    else:
-        logits = next((part for part in output if getattr(part, "ndim", 0) > 1), None) if _is_row(output) else None
-        keys = ()
-    return keys, tuple(getattr(logits, "shape", ()))
+    if is_mapping(output):
+        return tuple(output), tuple(getattr(output.get("logits"), "shape", ()))
+    parts = output if is_row(output) else ()
+    return (), next((tuple(part.shape) for part in parts if getattr(part, "ndim", 0) > 1), ())
 
 
-def _is_row(output: Any) -> bool:
-    return isinstance(output, tuple | list)
-
-
-def _chance(run: Run, model: Any) -> float | None:
+def _chance(model: Any) -> float | None:
     """ln(classes) for a classification head under cross-entropy; ln 2 for several labels at once; else None."""
     config = getattr(model, "config", None)
     classes = getattr(config, "num_labels", None)
-    if task_of(model) not in CHANCE_TASKS or not isinstance(classes, int) or classes < 2:
+    if task_of(model) not in CLASSIFICATION_TASKS or not isinstance(classes, int) or classes < 2:
         return None
     if getattr(config, "problem_type", None) == "multi_label_classification":
         return math.log(2)

@@ -59,7 +59,7 @@ def is_fresh(model: Any) -> bool:
 
 
 def _label_names(config: Any) -> tuple[str, ...]:
-    names = getattr(config, "id2label", None) or {}
+    names: dict[int, str] = getattr(config, "id2label", None) or {}
     values = tuple(str(names[key]) for key in sorted(names, key=int)) if len(names) <= 1000 else ()
     return () if all(GENERIC_NAME.fullmatch(name) for name in values) else values
 

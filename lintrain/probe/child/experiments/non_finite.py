@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 from lintrain.probe.child.run import Run
 
@@ -42,12 +43,8 @@ def _any_non_finite(value: Any) -> bool:
 
 
 def _floats(value: Any) -> Iterator[Any]:
-    if hasattr(value, "is_floating_point"):
-        if value.is_floating_point():
-            yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _floats(part)
-    elif hasattr(value, "values"):
-        for part in value.values():
-            yield from _floats(part)
+    if hasattr(value, "is_floating_point") and value.is_floating_point():
+        yield value
+    parts = value if is_row(value) else value.values() if is_mapping(value) else ()
+    for part in parts:
+        yield from _floats(part)

@@ -10,6 +10,7 @@ from lintrain.probe.child.experiments.forward import number, recording
 from lintrain.probe.child.experiments.model import base_model, task_of
 from lintrain.probe.child.experiments.step import one_step, plain, restore, set_learning_rate, snapshot
 from lintrain.probe.child.experiments.subset import subset
+from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.replace import replaced
 from lintrain.probe.child.run import Run
 
@@ -63,7 +64,7 @@ def _descend(run: Run, batch: Any, steps: int, ends: float, done: int) -> tuple[
     stays = {"train": lambda _mode=True: model}
     with replaced(model, **stays), replaced(run.model, **stays), recording(run) as recorder:
         for step in range(steps + 1):
-            one_step(run, dict(batch) if isinstance(batch, dict) else batch)
+            one_step(run, dict(batch) if is_mapping(batch) else batch)
             losses.append(number(recorder.losses[-1]))
             output = recorder.output
             run.progress("overfit", done * steps + step, 2 * steps)
@@ -84,5 +85,5 @@ def _classes(run: Run, batch: Any, output: Any) -> tuple[int | None, int | None]
 
 
 def _rows(batch: Any) -> int:
-    shapes = [value.shape for value in getattr(batch, "values", list)() if getattr(value, "ndim", 0)]
-    return int(shapes[0][0]) if shapes else 0
+    values = batch.values() if is_mapping(batch) else ()
+    return next((int(value.shape[0]) for value in values if getattr(value, "ndim", 0)), 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence
 from lintrain.probe.child.experiments.arrow import MOST_VALUES, TOKEN_COLUMNS
 from lintrain.probe.child.experiments.subset import chosen_rows
+from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.label_rows import spread
 from lintrain.probe.child.library import library
 
@@ -29,7 +30,7 @@ def sample_rows(dataset: Any) -> list[Any]:
 def row_columns(dataset: Any, rows: list[Any]) -> list[ColumnEvidence]:
     """The keys of the rows as columns; scalar integers are read on more rows, within a second or two."""
     first = rows[0] if rows else None
-    if not isinstance(first, Mapping):
+    if not is_mapping(first):
         return []
     read = list(_read(dataset, rows))
     return [_column(str(name), [row[name] for row in read if name in row]) for name in first]

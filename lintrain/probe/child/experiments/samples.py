@@ -7,6 +7,7 @@ from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence, Sample
 from lintrain.probe.child.experiments.tokenizer import find_tokenizer
+from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.run import Run
 
 SHOWN = 3
@@ -18,7 +19,7 @@ def decoded_samples(run: Run, rows: list[Any], label: ColumnEvidence | None) -> 
     tokenizer = find_tokenizer(run)
     chosen: dict[str, Sample] = {}
     for row in rows:
-        text = _text(row, tokenizer) if isinstance(row, Mapping) else None
+        text = _text(row, tokenizer) if is_mapping(row) else None
         if text is None:
             continue
         value = _plain(row.get(label.name)) if label else ""
@@ -30,7 +31,7 @@ def decoded_samples(run: Run, rows: list[Any], label: ColumnEvidence | None) -> 
 
 def _text(row: Mapping[str, Any], tokenizer: Any) -> str | None:
     ids = _plain(row.get("input_ids"))
-    if isinstance(ids, list) and ids and isinstance(ids[0], int) and tokenizer is not None:
+    if is_row(ids) and ids and isinstance(ids[0], int) and tokenizer is not None:
         mask = _plain(row.get("attention_mask")) or [1] * len(ids)
         kept = [token for token, attended in zip(ids, mask, strict=False) if attended]
         return str(tokenizer.decode(kept))
@@ -47,6 +48,6 @@ def _name(run: Run, label: ColumnEvidence | None, value: Any) -> str | None:
         return None
     if 0 <= value < len(label.names):
         return label.names[value]
-    names = getattr(getattr(run.trainer.model, "config", None), "id2label", None) or {}
+    names: dict[int, str] = getattr(getattr(run.trainer.model, "config", None), "id2label", None) or {}
     name = names.get(value)
     return str(name) if name is not None and name != f"LABEL_{value}" else None

@@ -63,8 +63,8 @@ def training_steps(run: Run) -> int:
     if arguments.max_steps > 0:
         return int(arguments.max_steps)
     rows = len(run.trainer.train_dataset)
-    each = max(1, run.trainer._train_batch_size * arguments.gradient_accumulation_steps)
-    return max(1, math.ceil(math.ceil(rows / each) * arguments.num_train_epochs))
+    each = max(1, int(run.trainer._train_batch_size) * int(arguments.gradient_accumulation_steps))
+    return max(1, math.ceil(math.ceil(rows / each) * float(arguments.num_train_epochs)))
 
 
 def peak(group: Any) -> float:

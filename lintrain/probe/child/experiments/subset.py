@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -29,11 +30,16 @@ def subset(dataset: Any, rows: int) -> Any:
     """At most `rows` rows of a dataset, with every label among them where that fits; a stream gives its first rows."""
     length = number_of_rows(dataset)
     if length is None or not hasattr(dataset, "__getitem__"):
-        return dataset.take(rows) if hasattr(dataset, "take") else list(islice(iter(dataset), rows))
+        return dataset.take(rows) if hasattr(dataset, "take") else first_rows(dataset, rows)
     chosen = chosen_rows(dataset, length, rows)
     if hasattr(dataset, "select"):
         return dataset.select(chosen)
     return library("torch.utils.data").Subset(dataset, chosen)
+
+
+def first_rows(dataset: Iterable[Any], rows: int) -> list[Any]:
+    """The first rows of a stream."""
+    return list(islice(dataset, rows))
 
 
 def chosen_rows(dataset: Any, length: int, rows: int) -> list[int]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
+import inspect
 from typing import Any
 
 from lintrain.probe.child.frames import is_users
@@ -23,7 +22,7 @@ def find_tokenizer(run: Run) -> Any | None:
         (trainer.data_collator, "tokenizer"),
         (trainer.data_collator, "processing_class"),
     ):
-        found = vars(owner).get(name) if hasattr(owner, "__dict__") else None
+        found: Any = getattr(owner, "__dict__", {}).get(name)
         found = getattr(found, "tokenizer", found)
         if isinstance(found, module.PreTrainedTokenizerBase):
             return found
@@ -32,7 +31,7 @@ def find_tokenizer(run: Run) -> Any | None:
 
 def _of_the_script(kind: Any) -> Any | None:
     found: dict[int, Any] = {}
-    frame: FrameType | None = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             for value in (*frame.f_locals.values(), *frame.f_globals.values()):

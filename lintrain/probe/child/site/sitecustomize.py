@@ -9,18 +9,20 @@ from importlib.machinery import PathFinder
 REQUEST = "LINTRAIN_PROBE_REQUEST"
 
 
-def load_lintrain(package):
-    """Load lintrain from its own folder, so that nothing beside it (other packages of its environment) is importable."""
+def load_lintrain(package: str) -> None:
+    """Load lintrain from its own folder, so that nothing beside it (packages of its environment) is importable."""
     if "lintrain" in sys.modules:
         return
     entry = os.path.join(package, "__init__.py")
     spec = importlib.util.spec_from_file_location("lintrain", entry, submodule_search_locations=[package])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{package}: lintrain cannot be loaded from here")
     module = importlib.util.module_from_spec(spec)
     sys.modules["lintrain"] = module
     spec.loader.exec_module(module)
 
 
-def run_shadowed():
+def run_shadowed() -> None:
     """Run the environment's own `sitecustomize`, which this file stands in front of."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
