@@ -129,17 +129,18 @@ def _claims(rule: RuleFile, number: int, good: Script, runner: PageRunner) -> It
         return
     evidence = runner.probe(bad).evidence
     for finding, _ in _judged(rule, bad, evidence) if evidence is not None else []:
-        yield dataclasses.replace(finding, place=_moved(finding.place, bad, good))
+        yield moved(finding, bad, good, finding.place.path)
 
 
-def _moved(place: Place, bad: Script, good: Script) -> Place:
-    """The place in Good that stands where a place of Bad stood."""
-    old, new = bad.text.splitlines(), good.text.splitlines()
+def moved(finding: Finding, before: Script, after: Script, path: str) -> Finding:
+    """A finding of one script as a claim about another: at the line that stands in place of its own."""
+    old, new = before.text.splitlines(), after.text.splitlines()
+    place = finding.place
     line = min(place.line, len(new))
     for _, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if start <= place.line - 1 < end and new_end > new_start:
             line = min(new_start + place.line - start, new_end)
-    return Place(place.path, line, place.column, line, place.end_column)
+    return dataclasses.replace(finding, place=Place(path, line, place.column, line, place.end_column))
 
 
 def _is_incomplete(script: Script) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-WHO = ("a dog", "an old man", "the young teacher", "a girl in a red coat", "two children", "the cook", "a tall woman")
+WHO = ("a dog", "an old man", "the young teacher", "a girl in a red coat", "a small child", "the cook", "a tall woman")
 WHERE = ("in the park", "near the river", "at the market", "on a crowded street", "behind the little white house")
 OUTDOORS = ("is running", "is walking slowly", "is playing", "is waiting for the bus", "is carrying a heavy basket")
 WHEN = ("", "", "early in the morning", "while it is raining", "after a long and tiring day of work")

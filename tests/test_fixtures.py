@@ -1,0 +1,164 @@
+"""Whole scripts, checked and probed: exactly the findings that they are marked with, exactly the verdicts listed for them.
+
+A line of a fixture that ends in `# <- rule` is reported by that rule, once for each mark; no other line is reported.
+`fixtures/course/expected.toml` tells what a probe says.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lintrain.core.finding import Finding
+from lintrain.core.verdict import Ruling
+from lintrain.probe.record import Record, read_record
+from lintrain.rulebook import load_rules
+from lintrain.source.source import Source
+from tests.pages.assembly import Script, marked_rules
+from tests.pages.demands import findings_of
+from tests.pages.judging import moved
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "fixtures"
+COURSE = FIXTURES / "course"
+EXPECTED: dict[str, dict[str, Any]] = tomllib.loads((COURSE / "expected.toml").read_text())
+Marks = Counter[tuple[int | None, int, str]]
+"""How often a rule reports a line: cell (None in a script), line, rule."""
+
+
+def fixture_files() -> list[str]:
+    found = [*FIXTURES.rglob("*.py"), *FIXTURES.rglob("*.ipynb")]
+    return sorted(path.relative_to(ROOT).as_posix() for path in found if "assets" not in path.relative_to(ROOT).parts)
+
+
+def marks_of(path: Path) -> Marks:
+    if path.suffix == ".ipynb":
+        cells = json.loads(path.read_text())["cells"]
+        return Counter(mark for number, cell in enumerate(cells, start=1) for mark in marks_in(cell["source"], number))
+    return Counter(marks_in(path.read_text().splitlines(), None))
+
+
+def marks_in(lines: list[str], cell: int | None) -> Iterator[tuple[int | None, int, str]]:
+    for number, line in enumerate(lines, start=1):
+        for rule in marked_rules(line):
+            yield cell, number, rule
+
+
+@pytest.fixture(scope="session")
+def checked(assets: Path) -> dict[str, Marks]:
+    """What one `lintrain check` of all fixtures finds, by file."""
+    command = [sys.executable, "-m", "lintrain", "check", "--isolated", "--output-format", "json", *fixture_files()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    found: dict[str, Marks] = {path: Counter() for path in fixture_files()}
+    for finding in json.loads(done.stdout)["findings"]:
+        position = finding["position"]
+        found[position["path"]][position.get("cell"), position["line"], finding["rule"]] += 1
+    return found
+
+
+@pytest.mark.parametrize("path", fixture_files())
+def test_a_fixture_gives_exactly_the_findings_that_it_is_marked_with(path: str, checked: dict[str, Marks]) -> None:
+    marked = marks_of(ROOT / path)
+    extra = [(mark, "is reported and not marked") for mark in (checked[path] - marked).elements()]
+    lost = [(mark, "is marked and not reported") for mark in (marked - checked[path]).elements()]
+    assert sorted([*extra, *lost], key=str) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_probe_gives_exactly_the_listed_verdicts(name: str, assets: Path, tmp_path: Path) -> None:
+    document, record = probe(name, tmp_path)
+    expected = EXPECTED[name]
+    failed = next((stage for run in record.runs for stage in run.stages if stage.status == "failed"), None)
+    assert {
+        "exit": document["exit_code"],
+        "fails": failed.name if failed else None,
+        "confirmed": ruled(document, "confirmed"),
+        "unsettled": ruled(document, "unsettled"),
+        "refuted": ruled(document, "refuted"),
+        "planted": verdicts_on_planted(name, record),
+    } == {
+        "exit": expected["exit"],
+        "fails": expected.get("fails"),
+        "confirmed": expected["confirmed"],
+        "unsettled": expected["unsettled"],
+        "refuted": [],
+        "planted": {rule: {Ruling.REFUTED} for rule in expected.get("planted", [])},
+    }
+
+
+def probe(name: str, folder: Path) -> tuple[dict[str, Any], Record]:
+    """The JSON report of a probe, and the evidence that it wrote."""
+    evidence = folder / "evidence.json"
+    command = [sys.executable, "-m", "lintrain", "probe", "-q", "--json", "--evidence", str(evidence)]
+    done = subprocess.run(
+        [*command, f"fixtures/course/{name}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout), read_record(evidence)
+
+
+def ruled(document: dict[str, Any], ruling: str) -> list[str]:
+    """The rules of the findings with a ruling, in order, once for each finding."""
+    return sorted(
+        finding["rule"] for finding in document["findings"] if (finding["verdict"] or {}).get("ruling") == ruling
+    )
+
+
+def verdicts_on_planted(name: str, record: Record) -> dict[str, set[Ruling]]:
+    """What the evidence says of claims that were true of another script and are false of this one."""
+    expected = EXPECTED[name]
+    rules = {rule.name: rule.rule for rule in load_rules()}
+    verdicts: dict[str, set[Ruling]] = {}
+    for claim in claims(expected["claimed_by"], name) if "planted" in expected else []:
+        if claim.rule in expected["planted"]:
+            rulings = {rules[claim.rule].verify(claim, evidence).ruling for evidence in record.runs}
+            verdicts.setdefault(claim.rule, set()).update(rulings)
+    return verdicts
+
+
+def claims(maker: str, subject: str) -> list[Finding]:
+    """The findings of one script, as if made of the lines of another that stand in their place."""
+    before, after = script_of(maker), script_of(subject)
+    path = f"fixtures/course/{subject}"
+    return [moved(finding, before, after, path) for finding in static_findings(maker)]
+
+
+def script_of(name: str) -> Script:
+    text = (COURSE / name).read_text()
+    return Script(text, text, 0)
+
+
+@cache
+def static_findings(name: str) -> tuple[Finding, ...]:
+    return tuple(findings_of(load_rules(), script_of(name)))
+
+
+def test_every_script_that_can_run_here_has_its_verdicts_listed() -> None:
+    runnable = {path.name for path in COURSE.glob("*.py")}
+    assert runnable - set(EXPECTED) == {"loop.py", "loop_mended.py"}
+
+
+def test_the_script_for_measuring_speed_has_its_150_lines() -> None:
+    assert len((FIXTURES / "speed_150.py").read_text().splitlines()) == 150
+
+
+def test_no_mended_fixture_is_marked() -> None:
+    marked = [path for path in fixture_files() if "mended" in path and marks_of(ROOT / path)]
+    assert marked == []
+
+
+def test_no_fixture_has_a_line_that_python_cannot_read() -> None:
+    for path in FIXTURES.rglob("*.py"):
+        if "assets" not in path.relative_to(ROOT).parts:
+            assert Source(path.name, path.read_text()).tree.body
