@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # it ships no types
 
 from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
 from lintrain.core.finding import Finding, Reason

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
+from typing import cast
 
 from lintrain.check.selection import Selection
 from lintrain.settings.settings import Settings
@@ -17,8 +19,9 @@ def settings_text(settings: Settings, selection: Selection) -> str:
         if field.name in ("root", "file"):
             continue
         key, value = field.name.replace("_", "-"), getattr(settings, field.name)
-        if isinstance(value, dict):
-            tables.extend(["", f"[{key}]", *(f"{_toml(name)} = {_toml(item)}" for name, item in value.items())])
+        if isinstance(value, Mapping):
+            table = cast(Mapping[str, object], value)
+            tables.extend(["", f"[{key}]", *(f"{_toml(name)} = {_toml(item)}" for name, item in table.items())])
         elif value is not None:
             lines.append(f"{key} = {_toml(value)}")
     rules = "".join(f"\n#   {name}" for name in sorted(selection.names))

@@ -42,7 +42,7 @@ def join_cells(text: str) -> tuple[str, Notebook]:
 
 def _parse(text: str) -> Json:
     try:
-        notebook = json.loads(text) if text.strip() else {}
+        notebook: object = json.loads(text) if text.strip() else {}
     except json.JSONDecodeError as error:
         raise NotebookError(f"not a notebook: {error.msg[:1].lower()}{error.msg[1:]}", error.lineno) from error
     if not isinstance(notebook, dict):
@@ -77,7 +77,7 @@ def _code(cell: Json) -> str:
     match cell.get("source", cell.get("input")):
         case str() as code:
             return code
-        case list() as parts:
+        case list() as parts:  # pyright: ignore[reportUnknownVariableType] - whatever the JSON holds
             return "".join(part for part in cast(list[object], parts) if isinstance(part, str))
         case _:
             return ""

@@ -91,7 +91,7 @@ class Source:
 
     @cached_property
     def _displayed(self) -> set[tuple[int, int, int, int]]:
-        last_in_cell = {}
+        last_in_cell: dict[int, ast.stmt] = {}
         cells = self.notebook.cells if self.notebook else ()
         for statement in self.tree.body:
             cell = next((cell for cell in cells if cell.first_line <= statement.lineno <= cell.last_line), None)
