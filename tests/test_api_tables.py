@@ -9,13 +9,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lintrain.knowledge import api, successors, tables
-from lintrain.knowledge.versions import TargetVersions, exactly
+from lintrain.knowledge.versions import Target, TargetVersions, exactly
 from tools.api_tables.comparison import differences_from_installed
-from tools.api_tables.packages import COVERED
+from tools.api_tables.packages import COVERED, Covered
 
 ROOT = Path(__file__).parent.parent
 INSTALLED = exactly(**{package: importlib.metadata.version(package) for package in tables.COVERED_PACKAGES})
@@ -50,7 +51,7 @@ SIGNATURES = [
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_a_signature_of_the_table_is_the_real_one(name: str) -> None:
     module, *path = name.split(".")
-    real = importlib.import_module(module)
+    real: Any = importlib.import_module(module)
     for part in path:
         real = getattr(real, part)
     parameters = list(inspect.signature(real).parameters.values())
@@ -71,8 +72,8 @@ def test_a_signature_of_the_table_is_the_real_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("covered", COVERED, ids=[each.package for each in COVERED])
-def test_the_tables_are_fresh_for_the_installed_version(covered: object) -> None:
-    assert list(differences_from_installed(covered)) == []  # type: ignore[arg-type] - a parametrised value
+def test_the_tables_are_fresh_for_the_installed_version(covered: Covered) -> None:
+    assert list(differences_from_installed(covered)) == []
 
 
 @pytest.mark.parametrize("package", ["accelerate", "datasets", "evaluate", "peft", "trl"])
@@ -129,7 +130,7 @@ def test_a_keyword_that_a_decorator_still_translates_is_present() -> None:
 
 
 def test_a_range_in_which_versions_disagree_is_unknown() -> None:
-    spread = TargetVersions({"transformers": api.Target(((4, 57), (5, 23)), ">=4.57", "requirements.txt:1")})
+    spread = TargetVersions({"transformers": Target(((4, 57), (5, 23)), ">=4.57", "requirements.txt:1")})
     assert api.keyword_state("transformers.TrainingArguments", "no_cuda", spread).state == "unknown"
     assert api.keyword_state("transformers.TrainingArguments", "evaluation_strategy", spread).state == "gone"
     assert api.default_value("transformers.TrainingArguments", "learning_rate", spread) == 5e-5

@@ -33,10 +33,10 @@ class ArgumentRename:
     """The successor of a gone argument.
 
     `new` is its name on the same call, None where it has none. `moved_to` names the call that takes it now
-    (`trl.SFTConfig`), under the name `new`. `value` is the new value, `{value}` standing for the old one; where `fitting`
-    does not match the old value, there is no edit. `by_literal` gives for some literal values what is written instead
-    (`{"True": "'adafactor'"}`), None for taking the argument out, and no edit for any other value. `brings` is what the
-    new value needs imported. `advice` says in a few words what to write.
+    (`trl.SFTConfig`), under the name `new`. `value` is the new value, `{value}` standing for the old one; where
+    `fitting` does not match the old value, there is no edit. `by_literal` gives for some literal values what is
+    written instead (`{"True": "'adafactor'"}`), None for taking the argument out, and no edit for any other
+    value. `brings` is what the new value needs imported. `advice` says in a few words what to write.
     """
 
     new: str | None

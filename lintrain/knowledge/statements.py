@@ -32,9 +32,8 @@ class Reader:
         self.packages = tuple(packages)
         self.notes: list[str] = []
         names = "|".join(map(re.escape, self.packages))
-        self._required = re.compile(
-            rf"^\s*(?:-\s*)?({names})\s*(?:\[[^\]]*\])?\s*([=<>!~][^;#\s\\]*(?:\s*,\s*[=<>!~][^;#\s,\\]+)*)", re.I
-        )
+        clause = r"[=<>!~]=?=?\s*[\w.*+!]+"
+        self._required = re.compile(rf"^\s*(?:-\s*)?({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I)
         self._quoted = re.compile(rf"[\"']({names})\s*(?:\[[^\]]*\])?\s*\(?([=<>!~][^;\"']*?)\)?\s*[;\"']", re.I)
         self._assigned = re.compile(
             rf"^\s*({names})\s*=\s*(?:\{{.*?version\s*=\s*)?[\"']([\^~=<>!\d][^\"']*)[\"']", re.I

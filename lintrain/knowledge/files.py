@@ -1,0 +1,100 @@
+"""Reads the JSON files that data sets and checkpoints keep beside their content; nothing in them is ever run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+Json = Mapping[str, object]
+
+_LARGEST_FILE = 4 * 1024 * 1024
+
+
+def read_json(path: Path) -> Json | None:
+    """The object in a JSON file; None for a file that is missing, too large, no JSON or no object."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            return None
+        loaded: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return as_object(loaded)
+
+
+def as_object(value: object) -> Json | None:
+    """The value where it is a JSON object."""
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType] - keys are text in JSON
+
+
+def as_int(value: object) -> int | None:
+    """The value where it is a whole number."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def as_text(value: object) -> str | None:
+    """The value where it is text."""
+    return value if isinstance(value, str) else None
+
+
+def as_texts(value: object) -> tuple[str, ...]:
+    """The value where it is a list of texts, else nothing."""
+    items: list[object] = list(value) if isinstance(value, list) else []  # pyright: ignore[reportUnknownArgumentType]
+    return tuple(str(item) for item in items)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there; a path that cannot be looked up is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def cached_snapshots(name: str) -> Iterator[Path]:
+    """The folders of the hub cache that hold a model, the one of its main branch first."""
+    repository = hub_cache() / f"models--{name.replace('/', '--')}"
+    try:
+        main = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        main = ""
+    yield from sorted(_folders(repository / "snapshots"), key=lambda folder: folder.name != main)
+
+
+def cached_dataset_infos(name: str, config: str | None) -> list[Path]:
+    """The `dataset_info.json` files that prepared copies of a data set left in the cache, for one configuration."""
+    prepared = dataset_cache() / name.replace("/", "___")
+    configs = [prepared / config] if config else _folders(prepared)
+    found = (
+        folder / "dataset_info.json" for each in configs for version in _folders(each) for folder in _folders(version)
+    )
+    return sorted(path for path in found if path.is_file()) if len(configs) == 1 else []
+
+
+def hub_cache() -> Path:
+    """Where models are cached, by the same environment variables as the hub's own library."""
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if os.environ.get(variable):
+            return Path(os.environ[variable])
+    return _home() / "hub"
+
+
+def dataset_cache() -> Path:
+    """Where prepared data sets are cached."""
+    given = os.environ.get("HF_DATASETS_CACHE")
+    return Path(given) if given else _home() / "datasets"
+
+
+def _home() -> Path:
+    if os.environ.get("HF_HOME"):
+        return Path(os.environ["HF_HOME"])
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118 - Path.home() raises without a home
+    return Path(cache) / "huggingface"
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    except (OSError, ValueError):
+        return []
