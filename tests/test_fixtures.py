@@ -1,4 +1,4 @@
-"""Whole scripts, checked and probed: exactly the findings that they are marked with, exactly the verdicts listed for them.
+"""Whole scripts, checked and probed: exactly the findings that they are marked with, exactly the verdicts listed.
 
 A line of a fixture that ends in `# <- rule` is reported by that rule, once for each mark; no other line is reported.
 `fixtures/course/expected.toml` tells what a probe says.
@@ -101,9 +101,7 @@ def probe(name: str, folder: Path) -> tuple[dict[str, Any], Record]:
     """The JSON report of a probe, and the evidence that it wrote."""
     evidence = folder / "evidence.json"
     command = [sys.executable, "-m", "lintrain", "probe", "-q", "--json", "--evidence", str(evidence)]
-    done = subprocess.run(
-        [*command, f"fixtures/course/{name}"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, f"fixtures/course/{name}"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     return json.loads(done.stdout), read_record(evidence)
 
