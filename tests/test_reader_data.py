@@ -172,7 +172,7 @@ TOKENIZED = {"text": "text", "stars": "integer", "input_ids": "token ids", "atte
     [
         "lambda rows: tokenizer(rows['text'])",
         "lambda rows: {**tokenizer(rows['text'])}",
-        "lambda rows: {'input_ids': tokenizer(rows['text'])['input_ids'], 'attention_mask': tokenizer(rows['text']).attention_mask}",
+        "lambda rows: {name: tokenizer(rows['text'])[name] for name in ('input_ids', 'attention_mask')}",
         "lambda rows: tokenizer.batch_encode_plus(rows['text'])",
         "lambda rows: dict(tokenizer(rows['text']))",
         "lambda rows: {name: value for name, value in tokenizer(rows['text']).items()}",

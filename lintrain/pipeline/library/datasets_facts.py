@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lintrain.pipeline.values.data import Column
+from lintrain.pipeline.values.data import Column, Kind
 
 if TYPE_CHECKING:
+    from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
     from lintrain.pipeline.reader import Reader
 
 
-@dataclass(slots=True)
-class Facts:
-    """Columns and splits of a data set; `rows` by split."""
+def facts_of(reader: Reader, path: str, config: str | None = None) -> DatasetFacts | None:
+    """What a data set of this name or folder has, seen from the script's folder; None where that is not known."""
+    from lintrain.knowledge.dataset_facts import dataset_facts
 
-    columns: dict[str, Column]
-    is_complete: bool = True
-    splits: tuple[str, ...] = ()
-    rows: dict[str, int] = field(default_factory=dict[str, int])
+    return dataset_facts(path, config, Path(reader.source.path).parent)
 
 
-def facts_of_name(reader: Reader, name: str, config: str | None, *, is_plain: bool) -> Facts | None:
-    """What a data set of this name has, or None where that is not known."""
-    return None
+def columns_of(facts: DatasetFacts) -> dict[str, Column]:
+    """The columns, each with the source of what is said of it."""
+    return {name: _column(column, facts.source) for name, column in facts.columns.items()}
 
 
-def facts_of_folder(reader: Reader, path: str) -> Facts | None:
-    """What a folder written by `save_to_disk` holds, or None where it is not there."""
-    return None
+def _column(facts: ColumnFacts, source: str) -> Column:
+    return Column(facts.name, Kind(facts.kind), facts.class_names, facts.num_classes, source=source)

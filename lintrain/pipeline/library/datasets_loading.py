@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_deriving import started
-from lintrain.pipeline.library.datasets_facts import Facts, facts_of_folder, facts_of_name
+from lintrain.pipeline.library.datasets_facts import columns_of, facts_of
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
 from lintrain.pipeline.values.python import (
@@ -22,6 +24,9 @@ from lintrain.pipeline.values.python import (
     join,
     text_of,
 )
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.facts import DatasetFacts
 
 FILE_BUILDERS = frozenset({"csv", "json", "text", "parquet", "arrow", "pandas", "xml", "sql"})
 FOLDER_BUILDERS = {
@@ -45,6 +50,8 @@ class Loaded:
     hub_name: str | None = None
     config: str | None = None
     is_default: bool = False
+    sorted_by: str | None = None
+    unlabelled: tuple[str, ...] = ()
 
 
 @function("datasets.load_dataset")
@@ -67,15 +74,22 @@ def _identify(call: Call) -> Loaded:
         return Loaded(TEXT_ONLY if name == "text" else None, name == "text", _file_splits(call))
     if name in FOLDER_BUILDERS:
         return Loaded(FOLDER_BUILDERS[name])
-    facts = facts_of_name(call.reader, name, text_of(config), is_plain=call.argument("data_files") is None)
-    chosen = None if isinstance(config, Constant) and config.value is None else text_of(config)
+    is_known = (text_of(config) is not None or is_missing(config)) and _takes_all(call)
+    facts = facts_of(call.reader, name, text_of(config)) if is_known else None
+    return _from_facts(facts, name, text_of(config), is_default=is_default)
+
+
+def _takes_all(call: Call) -> bool:
+    """Whether no other files or types are asked for than those that come under the name."""
+    return not call.is_open and all(is_missing(call.value(name)) for name in ("data_files", "data_dir", "features"))
+
+
+def _from_facts(facts: DatasetFacts | None, name: str, config: str | None, *, is_default: bool) -> Loaded:
     if facts is None:
-        return Loaded(hub_name=name, config=chosen, is_default=is_default)
-    return _from_facts(facts, name, chosen, is_default=is_default)
-
-
-def _from_facts(facts: Facts, name: str, config: str | None, *, is_default: bool) -> Loaded:
-    return Loaded(facts.columns, facts.is_complete, facts.splits, facts.rows, name, config, is_default)
+        return Loaded(hub_name=name, config=config, is_default=is_default)
+    rows = {split: count for split, count in facts.splits.items() if count is not None}
+    columns = columns_of(facts)
+    return Loaded(columns, True, tuple(facts.splits), rows, name, config, is_default, facts.sorted_by, facts.unlabelled)
 
 
 def _file_splits(call: Call) -> tuple[str, ...] | None:
@@ -95,6 +109,9 @@ def _all_splits(call: Call, loaded: Loaded) -> Value:
     if loaded.splits:
         made.splits = {name: _split(call, loaded, name) for name in loaded.splits}
         made.is_complete = True
+        read_as_text: dict[str, Place] = {}
+        for split in made.splits.values():
+            split.read_as_text = read_as_text
     else:
         made.template = _split(call, loaded, None)
     call.reader.record.datasets.append(made)
@@ -103,12 +120,18 @@ def _all_splits(call: Call, loaded: Loaded) -> Value:
 
 def _split(call: Call, loaded: Loaded, name: str | None) -> Dataset:
     made = started(call, call.path.rpartition(".")[2], loaded.columns, is_complete=loaded.is_complete)
-    made.split = name
+    _name_split(made, name, loaded)
     made.hub_name, made.config = loaded.hub_name, loaded.config
     made.is_default = loaded.is_default
-    made.rows = loaded.rows.get(name or "")
     made.is_streaming = is_true(call.value("streaming"))
     return made
+
+
+def _name_split(made: Dataset, name: str | None, loaded: Loaded) -> None:
+    made.split = name
+    made.rows = loaded.rows.get(name or "")
+    made.sorted_by = loaded.sorted_by if name == "train" else None
+    made.is_unlabelled = name in loaded.unlabelled
 
 
 def _some_splits(call: Call, loaded: Loaded, split: Value) -> Value:
@@ -133,19 +156,17 @@ def _narrow(made: Dataset, text: str, loaded: Loaded) -> None:
     part = PART.match(text)
     if part is None:
         return
-    made.split = part["name"]
+    _name_split(made, part["name"], loaded)
     first = FIRST_ROWS.match(part["slice"] or "")
-    if part["slice"] is None:
-        made.rows = loaded.rows.get(part["name"])
-    elif first:
-        made.rows = int(first[1])
+    if part["slice"] is not None:
+        made.rows = int(first[1]) if first else None
 
 
 @function("datasets.load_from_disk", "datasets.Dataset.load_from_disk", "datasets.DatasetDict.load_from_disk")
 def _load_from_disk(call: Call) -> Value:
     """A folder that `save_to_disk` wrote: only with it at hand is it known what is in it."""
     path = text_of(call.value("dataset_path", 0))
-    facts = facts_of_folder(call.reader, path) if path else None
+    facts = facts_of(call.reader, path) if path else None
     if facts is None:
         return _unread(call)
     loaded = _from_facts(facts, "", None, is_default=False)

@@ -188,6 +188,7 @@ def _map(call: Call) -> Value:
     def change_of(split: Dataset) -> Change:
         for other, change in read:
             if other.columns == split.columns and other.is_complete is split.is_complete:
+                split.read_as_text = other.read_as_text
                 return change
         change = read_change(call, split)
         read.append((split, change))

@@ -74,7 +74,8 @@ class Dataset(Value):
     `parent` is the data set that it was derived from; `set_transform` and `set_format` change it in place. `hidden`
     are the columns that a format leaves out. `read_as_text` holds the columns that some code hands to a tokenizer, and
     is shared by the data sets with the same columns. `is_unchanged` where its last operation left rows and columns
-    alone, None where that is not known;
+    alone, None where that is not known. `sorted_by` names the column that it was sorted by when it was loaded,
+    `is_unlabelled` says that its labels are all -1.
     `depth` counts the conditions around the place where it was made.
     """
 
@@ -94,6 +95,8 @@ class Dataset(Value):
     format: str | None = None
     read_as_text: dict[str, Place] = field(default_factory=dict[str, Place])
     is_unchanged: bool | None = False
+    sorted_by: str | None = None
+    is_unlabelled: bool = False
     depth: int = 0
 
     @property
@@ -179,7 +182,7 @@ class Rows(Value):
 
 @dataclass(eq=False, slots=True)
 class ColumnValues(Value):
-    """The values of one column, of a whole data set, of a batch, of a row or of an Encoding: `dataset` is that owner."""
+    """The values of one column of a data set, of a batch, of a row or of an Encoding: `dataset` is that owner."""
 
     column: Column
     dataset: Value = UNKNOWN
