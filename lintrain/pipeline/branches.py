@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,12 @@ EXPECTED_ERRORS = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "Exception", "BaseException"}
 )
 """Errors whose handler makes the missing of a name or an argument an expected thing."""
+
+VERSION_WORDS = ("version", "available", "hasattr", "signature", "inspect", "parameters", "type_checking")
+VERSION_FLAG = re.compile(
+    r"(transformers|datasets|trl|peft|keras|torch|accelerate)_?(lt|le|gt|ge|v?\d)|is_(transformers|trl|peft)_"
+)
+"""Names of flags that hold the answer to a question about versions, such as `transformers_lt_4_56`."""
 
 
 def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
@@ -38,9 +45,8 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
 
 def _asks_for_versions(test: ast.expr) -> bool:
     """Whether a test looks like one about versions or availability: what stands below it is meant for some only."""
-    words = ("version", "available", "hasattr", "signature", "inspect", "parameters")
     code = ast.unparse(test).lower()
-    return any(word in code for word in words)
+    return any(word in code for word in VERSION_WORDS) or VERSION_FLAG.search(code) is not None
 
 
 def execute_branches(

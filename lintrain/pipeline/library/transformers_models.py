@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.transformers_configs import head_size
 from lintrain.pipeline.registry import Transfer, family, function
 from lintrain.pipeline.values.model import Config, Model, Task
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Value, text_of
 
 TASKS = {
     "ForSequenceClassification": Task.SEQUENCE_CLASSIFICATION,
@@ -25,6 +27,19 @@ TASKS = {
     "ForConditionalGeneration": Task.SEQ2SEQ_LM,
 }
 """What a class's head is for, by the end of its name."""
+
+CLASSIFIERS = frozenset(
+    {
+        Task.SEQUENCE_CLASSIFICATION,
+        Task.TOKEN_CLASSIFICATION,
+        Task.IMAGE_CLASSIFICATION,
+        Task.AUDIO_CLASSIFICATION,
+    }
+)
+"""Tasks whose head has one output for each class."""
+
+DEFAULT_LABELS = 2
+"""What a configuration without labels gives a head (transformers: `PreTrainedConfig.num_labels`)."""
 
 MODEL = re.compile(r"transformers\.(?P<name>\w*?(?:For[A-Z]\w+|LMHeadModel|Model))(\.from_pretrained|\.from_config)?$")
 NOT_MODELS = re.compile(r"DataCollator|Processor|Tokenizer|Extractor|Config|Trainer")
@@ -82,6 +97,8 @@ def make_model(call: Call) -> Value:
         text=call.text,
         origin=call.place,
     )
+    if model.task in CLASSIFIERS and isinstance(model.num_labels, Absent):
+        model.labels_by_default = _labels_by_default(call, model)
     call.reader.record.models.append(model)
     return model
 
@@ -110,3 +127,12 @@ def _head_size(call: Call, config: Value) -> Value:
     if isinstance(config, Config):
         return config.num_labels
     return ABSENT if isinstance(config, Absent) else UNKNOWN
+
+
+def _labels_by_default(call: Call, model: Model) -> int | None:
+    """The outputs of a head that the script does not size: those of the checkpoint, else the libraries' default."""
+    name = text_of(model.checkpoint)
+    if name is None:
+        return DEFAULT_LABELS if isinstance(model.checkpoint, Absent) else None
+    facts = checkpoint_facts(name, Path(call.reader.source.path).parent)
+    return (facts.num_labels or len(facts.label_names) or DEFAULT_LABELS) if facts else None

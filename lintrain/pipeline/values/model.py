@@ -59,6 +59,8 @@ class Model(Value):
     config: Config | None = None
     is_complete: bool = True
     """Whether `arguments` are all that its call was given."""
+    labels_by_default: int | None = None
+    """The outputs of its head where the script sizes it nowhere; None where its checkpoint is not known."""
     is_adapted: bool = False
     frozen: list[Place] = field(default_factory=list[Place])
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])

@@ -1,0 +1,222 @@
+"""The head of a classifier has another size than its labels have classes.
+
+A head that nothing sizes has two outputs. A label beyond them ends the run at the first batch that holds one: on the
+CPU with `Target 2 is out of bounds`, on a GPU with an assertion of CUDA that points at another line.
+
+## Bad
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased")  # <- missing-num-labels
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    # raises IndexError: Target 2 is out of bounds
+
+## Good
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+The number may come from the data itself, whatever it is:
+
+    classes = raw["train"].features["label"].names
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=len(classes))
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+Labels of two classes need no number:
+
+    pairs = load_dataset("glue", "mrpc").map(lambda rows: tokenizer(rows["sentence1"], rows["sentence2"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased")
+    trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
+
+## References
+
+Hugging Face course, chapter 8, "Debugging the training pipeline"; transformers#1848, transformers#10449, pytorch#1204.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lintrain import (
+    Absent,
+    AddArgument,
+    Column,
+    Constant,
+    Dataset,
+    DatasetDict,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Mapping,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    Sequence,
+    Task,
+    Verdict,
+    confirmed,
+    literal,
+    refuted,
+    text_of,
+    unsettled,
+)
+
+CLASSIFIERS = {
+    Task.SEQUENCE_CLASSIFICATION,
+    Task.TOKEN_CLASSIFICATION,
+    Task.IMAGE_CLASSIFICATION,
+    Task.AUDIO_CLASSIFICATION,
+}
+NAME_LISTS = re.compile(
+    r"^(id2label|label2id|id_to_label|label_to_id|(label|class)_?(names|list)|classes)$", re.IGNORECASE
+)
+"""Names that scripts give to the list of their labels."""
+
+DEFAULT_SIZE = 2
+IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """How many classes the labels have, and the place that says so; `code` gives the number in the script."""
+
+    count: int
+    reasons: tuple[Reason, ...]
+    code: str
+
+
+class MissingNumLabels(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for model in pipeline.models:
+            if model.task in CLASSIFIERS and model.origin is not None and not _is_other_problem(model):
+                yield from self._contradicted(model, model.origin)
+                classes = _classes_of(pipeline, model)
+                if classes is not None:
+                    yield from self._mismatched(model, model.origin, classes)
+
+    def _contradicted(self, model: Model, origin: Place) -> Iterator[Finding]:
+        """`num_labels` and `id2label` of one call that differ."""
+        size, names = literal(model.arguments.get("num_labels", Absent())), model.arguments.get("id2label")
+        if not isinstance(size, int) or not isinstance(names, Mapping) or not names.is_complete:
+            return
+        if len(names.entries) != size:
+            yield self.finding(
+                model.argument_places.get("num_labels", origin),
+                f"`num_labels` is {size}, and `id2label` names {len(names.entries)}",
+                because=[Reason(names.origin, f"{len(names.entries)} names", "names")] if names.origin else [],
+                help="leave out `num_labels`: the names say it",
+                facts={"num_labels": size, "classes": len(names.entries)},
+            )
+
+    def _mismatched(self, model: Model, origin: Place, classes: Classes) -> Iterator[Finding]:
+        size = _size(model)
+        if size is None or size == classes.count or (size == 1 and not isinstance(model.num_labels, Absent)):
+            return
+        is_default = isinstance(model.num_labels, Absent)
+        has = f"has {size} outputs by default" if is_default else f"has {size} outputs"
+        yield self.finding(
+            origin if is_default else model.argument_places.get("num_labels", origin),
+            f"the head of this model {has}, and its labels have {classes.count} classes",
+            because=classes.reasons,
+            help=f"pass `num_labels={classes.code}`",
+            subject="model",
+            level=Level.ERROR if size < classes.count else Level.WARNING,
+            facts={"num_labels": size, "classes": classes.count, "code": classes.code, "is_default": is_default},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        size = evidence.model.num_labels if evidence.model else None
+        labels = [split.labels for split in evidence.splits if split.labels is not None]
+        if size is None or not labels:
+            return unsettled("no label column was seen with a classifier")
+        values = {value for column in labels for value, _ in column.counts if value != IGNORED}
+        ends = {end for column in labels for end in (column.minimum, column.maximum) if end is not None}
+        values |= {int(end) for end in ends if not values and end != IGNORED}
+        if not values:
+            return unsettled("the label column holds no numbers")
+        rows = sum(column.rows_read for column in labels)
+        low, high = min(values), max(values)
+        if low < 0 or high >= size:
+            return confirmed(f"labels run from {low} to {high} in {rows} rows, the head has {size} outputs", high=high)
+        if high < size - 1 and finding.level is not Level.ERROR:
+            return confirmed(f"no label of {rows} rows is above {high}, the head has {size} outputs", high=high)
+        return refuted(f"labels run from {low} to {high} in {rows} rows, within {size} outputs", high=high)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        if not finding.facts.get("is_default"):
+            return Fix.of(f"write `{code}`", Replace(finding.place, code), safe=False)
+        return Fix.of(f"pass `num_labels={code}`", AddArgument(finding.place, "num_labels", code), safe=False)
+
+
+def _is_other_problem(model: Model) -> bool:
+    """Regression, several labels at once, or a head that the script gives its size in another way."""
+    names = {"num_labels", "id2label", "label2id", "problem_type"}
+    config = model.config
+    changed = config is not None and bool(names & set(config.attributes)) and isinstance(model.num_labels, Absent)
+    return changed or "problem_type" in model.arguments
+
+
+def _size(model: Model) -> int | None:
+    """The number of outputs of a model's head; None where it is not certain."""
+    if isinstance(model.num_labels, Absent):
+        return model.labels_by_default if model.is_complete else None
+    size = literal(model.num_labels)
+    return size if isinstance(size, int) and not isinstance(size, bool) else None
+
+
+def _classes_of(pipeline: Pipeline, model: Model) -> Classes | None:
+    """The classes of the labels that a model is trained on: those of its data set, else of a list of names."""
+    runs = [run for run in pipeline.runs if run.model is model]
+    given = [run.dataset("train_dataset") for run in runs]
+    datasets = [dataset for dataset in given if dataset is not None] if runs else _only_data(pipeline)
+    known = [classes for dataset in datasets if (classes := _classes_in(dataset)) is not None]
+    if known and len(known) == len(datasets) and len({classes.count for classes in known}) == 1:
+        return known[0]
+    if any(dataset.label is not None and dataset.label.num_classes for dataset in datasets):
+        return None
+    return _listed(pipeline) if isinstance(model.num_labels, Absent) and len(pipeline.models) == 1 else None
+
+
+def _only_data(pipeline: Pipeline) -> list[Dataset]:
+    """The data of a script with a loop of its own: all of it, if it has one model."""
+    if len(pipeline.models) != 1 or pipeline.runs:
+        return []
+    every = [part for each in pipeline.datasets for part in (each.every() if isinstance(each, DatasetDict) else [each])]
+    return [dataset for dataset in every if dataset.label is not None]
+
+
+def _classes_in(dataset: Dataset) -> Classes | None:
+    """The classes of a data set's label column, if it has kept them since it was loaded."""
+    label: Column | None = dataset.label
+    count = (len(label.class_names) or label.num_classes) if label else None
+    if label is None or not count or dataset.is_default:
+        return None
+    names = f" ({', '.join(label.class_names[:4])}{', …' if count > 4 else ''})" if label.class_names else ""
+    note = f"`{label.name}` has {count} classes{names}"
+    return Classes(count, dataset.origins(note), str(count))
+
+
+def _listed(pipeline: Pipeline) -> Classes | None:
+    """The classes that a list or dictionary of label names in the script has, if there is one such number."""
+    found: dict[int, Classes] = {}
+    for binding in pipeline.bindings:
+        value = binding.value
+        if not NAME_LISTS.match(binding.name) or not isinstance(value, Mapping | Sequence) or not value.is_complete:
+            continue
+        names = [Constant(key) for key in value.entries] if isinstance(value, Mapping) else value.items
+        texts = {text_of(name) or literal(name) for name in names}
+        if len(texts) == len(names) and None not in texts and len(names) > DEFAULT_SIZE:
+            reason = Reason(binding.place, f"{len(names)} labels are named here", "names", binding.name)
+            found.setdefault(len(names), Classes(len(names), (reason,), f"len({binding.name})"))
+    return next(iter(found.values())) if len(found) == 1 else None
