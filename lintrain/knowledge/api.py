@@ -143,15 +143,19 @@ def _state_at(
     items = history[place]
     if items is None:
         return Known("unknown", package)
-    parsed = _parsed(name, items)
-    if parsed.takes(keyword):
-        parameter = parsed.parameter(keyword)
-        return Known("present", package, stands_for=parameter.stands_for if parameter else None)
+    if (item := _taking(items, keyword)) is not None:
+        return Known("present", package, stands_for=item.partition("=")[2] if item.startswith("~") else None)
     inherited = _inherited(items, keyword, targets)
     if inherited is not None and inherited.state != "never":
         return inherited
-    having = [at for at, each in enumerate(history) if each is not None and _parsed(name, each).takes(keyword)]
+    having = [at for at, each in enumerate(history) if each is not None and _taking(each, keyword) is not None]
     return _judged(package, having, [place])
+
+
+def _taking(items: Sequence[str], keyword: str) -> str | None:
+    """The item of a signature that takes a keyword: its own parameter, an old name, or `**kwargs`."""
+    named = (item for item in items if item.partition("=")[0].removeprefix("~") == keyword)
+    return next(named, None) or next((item for item in items if item.startswith("**")), None)
 
 
 def _inherited(items: Sequence[str], keyword: str, targets: Targets) -> Known | None:
