@@ -33,6 +33,8 @@ class Act(StrEnum):
     """A value was handed to code that was not understood, or such code was called: anything may have happened to it."""
     GRADIENT = "gradient"
     """Code looks at gradients or changes them itself: `.grad`, `torch.autograd.grad`, hooks."""
+    FREEZE = "freeze"
+    """`requires_grad` is set on parameters."""
     LEAVE = "leave"
     """`break`, `return` or `raise` inside a loop."""
 

@@ -94,8 +94,13 @@ def _parts(value: Value) -> list[Value]:
 
 def overlap(one: Value, other: Value) -> bool:
     """Whether two modules share anything, so that a mode set on one may show in the other."""
-    inside = {id(part) for part in modules_in(one) if not isinstance(part, Constant)}
-    return any(id(part) in inside for part in modules_in(other) if not isinstance(part, Constant))
+    inside = {id(part) for part in modules_in(one) if _can_be_shared(part)}
+    return any(id(part) in inside for part in modules_in(other) if _can_be_shared(part))
+
+
+def _can_be_shared(part: Value) -> bool:
+    """The one nameless Unknown stands for many things, and a literal is nobody's own."""
+    return isinstance(part, Instance | Module | Model) or (isinstance(part, Unknown) and bool(part.name))
 
 
 def ignores_mode(value: Value) -> bool:

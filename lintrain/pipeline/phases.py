@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from lintrain.core.finding import Reason
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import overlap
+from lintrain.pipeline.modules import modules_in, overlap
 from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.data import Loader, Tokenizer
+from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Unknown, Value
 
 FRAMEWORKS = frozenset(
@@ -20,6 +21,16 @@ FRAMEWORKS = frozenset(
 
 MAY_CLEAR = re.compile(r"zero|clear|reset|grad|optim|step|update|backward|train|fit|run", re.IGNORECASE)
 """Names of unknown functions that may well clear gradients, step an optimizer or set a mode."""
+
+
+EVALUATION_WORDS = frozenset(
+    {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
+)
+TRAINING_WORDS = frozenset({"train", "training", "trainer", "fit", "learn", "update"})
+SPECIAL_WORDS = frozenset(
+    {"mc", "dropout", "uncertainty", "montecarlo", "adversarial", "attack", "pgd", "fgsm", "saliency"}
+)
+"""Words of evaluations that run in train mode, or with gradients, on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +84,18 @@ def text_of_event(event: Event) -> str:
     return text.value if isinstance(text, Constant) and isinstance(text.value, str) else ""
 
 
+def callee_text(pipeline: Pipeline, event: Event) -> str:
+    """The code of what a call calls (`model` in `model(batch)`), empty where it is no plain dotted name."""
+    callee = pipeline.code(event.place).partition("(")[0].strip()
+    return callee if all(part.isidentifier() for part in callee.split(".")) else ""
+
+
 def may_hide(pipeline: Pipeline, event: Event) -> bool:
     """Whether an event hands a module or an optimizer to unknown code, or calls code whose name speaks of training."""
     if event.act is not Act.ESCAPE:
         return False
     if not isinstance(event.subject, Unknown):
-        return True
+        return not isinstance(event.subject, Loader | Tokenizer)
     callee = pipeline.code(event.place).partition("(")[0]
     return MAY_CLEAR.search(callee) is not None
 
@@ -88,7 +105,54 @@ def touches(event: Event, module: Value) -> bool:
     return event.subject is module or overlap(event.subject, module)
 
 
+def covers(event: Event, module: Value) -> bool:
+    """Whether an event happens to the whole of a module."""
+    return any(part is module for part in modules_in(event.subject))
+
+
+def always_with(event: Event, other: Event) -> bool:
+    """Whether an event happens each time that another one does: no condition stands around it alone."""
+    return event.conditions == other.conditions[: len(event.conditions)]
+
+
+def is_left_after(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
+    """Whether the loop is always left once the event has happened: there is no next iteration."""
+    return any(
+        leave.order > event.order
+        and leave.is_inside(loop)
+        and loop.place.holds(leave.place)
+        and (leave.loops[-1] is loop or not pipeline.code(leave.place).startswith("break"))
+        and always_with(leave, event)
+        for leave in pipeline.acts(Act.LEAVE)
+    )
+
+
+def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
+    """The innermost loop around an event, if its header or function says that it evaluates and nothing trains in it."""
+    loop = event.loops[-1] if event.loops else None
+    if loop is None or not _speaks_of_evaluation(loop, event):
+        return None
+    trains = any(other.act in TRAINING_ACTS for other in events_in(pipeline, loop))
+    return None if trains else loop
+
+
+TRAINING_ACTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.GRADIENT})
+
+
+def _speaks_of_evaluation(loop: Loop, event: Event) -> bool:
+    header, function = _words(loop.header), _words(event.function)
+    if header & TRAINING_WORDS or header & SPECIAL_WORDS or function & SPECIAL_WORDS:
+        return False
+    return bool(header & EVALUATION_WORDS or (function & EVALUATION_WORDS and not function & TRAINING_WORDS))
+
+
+def _words(name: str) -> set[str]:
+    """The words of an identifier or of code, in lower case: `valLoader` and `val_loader` have `val` and `loader`."""
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    return set(re.findall(r"[a-z]+", spaced.lower()))
+
+
 def made_here(value: Value, note: str) -> list[Reason]:
     """The place where a value was made, where the script shows it."""
-    text = value.text if isinstance(value, Optimizer) else ""
+    text = value.text if isinstance(value, Optimizer | Model) else ""
     return [Reason(value.origin, note, "origin", text)] if value.origin else []

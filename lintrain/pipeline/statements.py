@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,12 @@ from lintrain.pipeline.values.python import (
     UNKNOWN,
     Class,
     Constant,
+    Either,
     Function,
+    Instance,
     Library,
     LibraryObject,
+    Unknown,
     Value,
 )
 
@@ -28,6 +32,12 @@ if TYPE_CHECKING:
 NO_GRAD = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
 )
+
+
+KEEPS_GRAD = re.compile(r"amp|cast|accumul|sync|device|profil|tqdm|progress|tape|timer|launcher|rank")
+"""Names of unknown context managers that leave autograd alone."""
+
+SPEAKS_OF_GRAD = re.compile(r"grad|eval|infer")
 
 
 def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flow:
@@ -158,16 +168,33 @@ def _with(reader: Reader, node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
 
 
 def _turns_grad_off(manager: Value) -> bool:
-    if isinstance(manager, LibraryObject):
-        if manager.path == "torch.set_grad_enabled":
+    """Whether autograd is off, or may be, inside `with manager`: what is not understood may turn it off."""
+    match manager:
+        case LibraryObject(path="torch.set_grad_enabled"):
             return operations.truth(manager.arguments.get("0", UNKNOWN)) is not True
-        return manager.path in NO_GRAD
-    return False
+        case LibraryObject():
+            return manager.path in NO_GRAD
+        case Either():
+            return any(_turns_grad_off(option) for option in manager.options)
+        case Unknown():
+            return not KEEPS_GRAD.search(manager.name)
+        case _:
+            return isinstance(manager, Instance)
 
 
 def is_without_grad(decorators: Sequence[Value]) -> bool:
     """Whether a decorator runs the function with autograd off: `@torch.no_grad()`, also without its brackets."""
-    return any(_turns_grad_off(each) or (isinstance(each, Library) and each.path in NO_GRAD) for each in decorators)
+    return any(_decorates_off(each) for each in decorators)
+
+
+def _decorates_off(decorator: Value) -> bool:
+    match decorator:
+        case Library():
+            return decorator.path in NO_GRAD
+        case Function() | Unknown():
+            return SPEAKS_OF_GRAD.search(decorator.name) is not None
+        case _:
+            return _turns_grad_off(decorator)
 
 
 def _define_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Flow:

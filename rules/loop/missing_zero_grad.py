@@ -46,6 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import Finding, Fix, InsertBefore, Level, Pipeline, Reason, Rule
+from lintrain.core.place import Place
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.phases import (
     TrainingLoop,
@@ -64,9 +65,11 @@ class MissingZeroGrad(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
+        found: dict[Place, Finding] = {}
         for training in training_loops(pipeline):
             if self._never_clears(pipeline, training):
-                yield self._report(training)
+                found.setdefault(training.backward.place, self._report(training))
+        yield from found.values()
 
     def _never_clears(self, pipeline: Pipeline, training: TrainingLoop) -> bool:
         clears = [event for event in pipeline.acts(Act.ZERO_GRAD) if _shares_a_loop(event, training)]

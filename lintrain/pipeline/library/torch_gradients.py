@@ -75,6 +75,8 @@ def _gradient_of(reader: Reader, value: Value, name: str, place: Place) -> Value
 @stored_attribute_of(Unknown)
 def _store_gradient(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
     """`p.grad = None` clears; any other gradient that is put there is one that code computes itself."""
+    if name == "requires_grad":
+        reader.act(Act.FREEZE, place, owner)
     if name == "grad":
         reader.act(Act.ZERO_GRAD, place, owner)
         reader.act(Act.GRADIENT, place, owner)

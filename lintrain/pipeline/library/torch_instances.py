@@ -47,7 +47,7 @@ def _run(call: Call) -> Value:
 
 
 @instance_method(MODULE, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
-@instance_method(MODULE, "share_memory", "requires_grad_", "to_empty", "xpu", "set_extra_state")
+@instance_method(MODULE, "share_memory", "to_empty", "xpu", "set_extra_state")
 def _same(call: Call) -> Value:
     return call.receiver
 

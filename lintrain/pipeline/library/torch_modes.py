@@ -45,3 +45,11 @@ def _mode_of(call: Call) -> Act:
 def _zero_grad(call: Call) -> Value:
     call.reader.act(Act.ZERO_GRAD, call.place, call.receiver, text=Constant(call.receiver_text))
     return Constant(None)
+
+
+@method(Module, "requires_grad_")
+@method(Unknown, "requires_grad_")
+@instance_method(MODULE, "requires_grad_")
+def _freeze(call: Call) -> Value:
+    call.reader.act(Act.FREEZE, call.place, call.receiver)
+    return call.receiver

@@ -61,6 +61,9 @@ LOSSES = frozenset(
 )
 """The losses among the functions of `torch.nn.functional`."""
 
+CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", "TransformerEncoder", "TransformerDecoder"})
+"""Classes whose arguments are modules, known or not; other layers only take sizes."""
+
 WRAPPERS = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel")
 """What runs a module on several devices: to training it is the module itself."""
 
@@ -86,6 +89,8 @@ def _ready_made(path: str) -> Transfer | None:
 def _make_module(call: Call) -> Value:
     parts = [part for argument in call.positional for part in _parts_of(argument.value)]
     parts.extend([UNKNOWN] if call.is_open else [])
+    if call.path.rpartition(".")[2] not in CONTAINERS:
+        parts = [part for part in parts if is_module(part)]
     return Module(call.path, parts, call.values(), origin=call.place)
 
 

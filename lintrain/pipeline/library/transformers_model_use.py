@@ -48,6 +48,8 @@ def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value |
         return None
     if name in value.attributes:
         return value.attributes[name]
+    if name in {"module", "_orig_mod"}:
+        return value
     if name == "config":
         return _config(value)
     if name == "num_labels" and not isinstance(value.num_labels, Absent):
@@ -158,9 +160,13 @@ def _each_parameter(reader: Reader, value: Value) -> Value:
 
 @stored_attribute_of(Parameter)
 def _freeze_parameter(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    if name == "grad":
+        reader.act(Act.ZERO_GRAD, place, owner)
+        reader.act(Act.GRADIENT, place, owner)
     if isinstance(owner, Parameter) and name == "requires_grad":
         for model in owner.of:
             _freeze(model, value, place)
+            reader.act(Act.FREEZE, place, model)
 
 
 @method(Model, "requires_grad_")
@@ -168,6 +174,7 @@ def _freeze_parameter(reader: Reader, owner: Value, name: str, value: Value, pla
 def _require_grad(call: Call) -> Value:
     wanted = call.value("requires_grad", 0)
     _freeze(whole(call.receiver), Constant(True) if isinstance(wanted, Absent) else wanted, call.place)
+    call.reader.act(Act.FREEZE, call.place, call.receiver)
     return call.receiver
 
 

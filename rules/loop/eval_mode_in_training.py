@@ -1,0 +1,265 @@
+"""The model trains in eval mode.
+
+`eval()` switches dropout off and freezes the statistics of batch normalisation until `train()` is called. A validation
+pass that leaves the model so, or a checkpoint that `from_pretrained` returns so, means that training goes on without
+regularisation: the model overfits, and no error appears.
+
+## Bad
+
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        net.eval()  # <- eval-mode-in-training
+        with torch.no_grad():
+            for x, y in loader:
+                net(x)
+
+## Good
+
+    for epoch in range(3):
+        net.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            for x, y in loader:
+                net(x)
+
+## Bad
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    for batch in train_loader:
+        loss = model(**batch).loss  # <- eval-mode-in-training
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+## Good
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    for batch in train_loader:
+        model.train()
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+## When it is fine
+
+The copy whose weights are averaged is evaluated, not the model that trains:
+
+    import copy
+
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        average = copy.deepcopy(net)
+        average.eval()
+        with torch.no_grad():
+            average(features)
+
+Nothing in the model differs between the modes:
+
+    linear = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(linear.parameters())
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(linear(x), y).backward()
+            optimizer.step()
+        linear.eval()
+        with torch.no_grad():
+            linear(features)
+
+## References
+
+lerobot#3668; simpletransformers#941; pytorch-fcn#57; Megatron-LM#411.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Fix,
+    InsertAtTop,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    Verdict,
+    confirmed,
+    refuted,
+    unsettled,
+)
+from lintrain.core.place import Place
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.modules import ignores_mode, modules_in
+from lintrain.pipeline.phases import (
+    always_with,
+    callee_text,
+    covers,
+    events_in,
+    is_left_after,
+    made_here,
+    may_hide,
+    text_of_event,
+    touches,
+    trains_by_hand,
+)
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import Unknown, Value, text_of
+
+
+class EvalModeInTraining(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for forward, backward in _training_passes(pipeline):
+            finding = self._left_in_eval(pipeline, forward, backward) or self._never_trained(
+                pipeline, forward, backward
+            )
+            if finding is not None:
+                found.setdefault(finding.place, finding)
+        yield from found.values()
+
+    def _left_in_eval(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding | None:
+        """An `eval()` that the next iteration of a loop trains under."""
+        for loop in reversed(backward.loops):
+            inside = events_in(pipeline, loop)
+            switches = [event for event in inside if event.act is Act.EVAL_MODE and covers(event, forward.subject)]
+            if not switches or not forward.is_inside(loop):
+                continue
+            switch = switches[-1]
+            if _may_switch_back(pipeline, inside, forward.subject) or is_left_after(pipeline, switch, loop):
+                return None
+            return (
+                self._report(pipeline, switch, forward, loop) if _is_for_validation(inside, switch, forward) else None
+            )
+        return None
+
+    def _report(self, pipeline: Pipeline, switch: Event, forward: Event, loop: Loop) -> Finding:
+        name = text_of_event(switch) or callee_text(pipeline, switch).removesuffix(".eval") or "the model"
+        return self.finding(
+            switch.place,
+            f"`{name}` stays in eval mode: the next iteration trains it without `train()`",
+            because=[
+                Reason(forward.place, "trains here, in eval mode from the second iteration on", "training"),
+                Reason(loop.place, "this loop never calls `train()`", "loop"),
+            ],
+            help=f"call `{name}.train()` at the top of the loop",
+            facts={"model": _name_in(pipeline, loop, switch, forward)},
+        )
+
+    def _never_trained(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding | None:
+        """A model of `from_pretrained`, which gives eval mode, in a loop of its own without any `train()`."""
+        model = next((part for part in modules_in(forward.subject) if _comes_in_eval_mode(part)), None)
+        if model is None or _ever_switched(pipeline, model):
+            return None
+        name = callee_text(pipeline, forward) or "the model"
+        loop = backward.loops[-1]
+        return self.finding(
+            forward.place,
+            f"`{name}` trains in eval mode: nothing calls `train()`",
+            because=[
+                *made_here(model, "`from_pretrained` gives it in eval mode"),
+                Reason(loop.place, "the loop that trains it", "loop"),
+            ],
+            help=f"call `{name}.train()` before training",
+            facts={"model": _name_in(pipeline, loop, forward, forward)},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        model = evidence.model
+        if model is None:
+            return unsettled(evidence.not_reached("forward"))
+        if model.training:
+            return refuted("the model is in train mode when it trains", training=True)
+        if not model.has_dropout_or_batch_norm:
+            return refuted("the model has neither dropout nor batch normalisation", training=False)
+        return confirmed(
+            "the model is in eval mode when it trains, and has dropout or batch normalisation", training=False
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        name, loops = finding.facts.get("model"), finding.related("loop")
+        if not isinstance(name, str) or not loops:
+            return None
+        statement = f"{name}.train()"
+        return Fix.of(f"insert `{statement}` at the top of the loop", InsertAtTop(loops[0].place, statement), safe=True)
+
+
+def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """Each forward pass with gradients, with the backward call of the same loop that follows it."""
+    forwards = [event for event in pipeline.acts(Act.FORWARD) if event.loops and not event.without_grad]
+    for backward in pipeline.acts(Act.BACKWARD):
+        for forward in forwards:
+            together = backward.loops and forward.is_inside(backward.loops[-1])
+            if together and forward.order < backward.order and not ignores_mode(forward.subject):
+                yield forward, backward
+
+
+def _may_switch_back(pipeline: Pipeline, inside: tuple[Event, ...], model: Value) -> bool:
+    """Whether something in the loop puts the model into train mode, or may do so."""
+    for event in inside:
+        may_be = isinstance(event.subject, Unknown) or touches(event, model)
+        if event.act is Act.TRAIN_MODE and may_be:
+            return True
+        if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event)):
+            return True
+    return False
+
+
+def _is_for_validation(inside: tuple[Event, ...], switch: Event, forward: Event) -> bool:
+    """Whether `eval()` follows the training, or is for a pass of its own: before all training it is meant to last."""
+    if switch.order > forward.order:
+        return True
+    between = [event for event in inside if switch.order < event.order < forward.order]
+    validates = any(event.act is Act.FORWARD and event.without_grad for event in between)
+    return validates and not always_with(switch, forward)
+
+
+def _comes_in_eval_mode(part: Value) -> bool:
+    if not isinstance(part, Model) or not part.is_pretrained or part.framework != "torch" or part.is_adapted:
+        return False
+    return not part.frozen and _has_dropout(part)
+
+
+WITH_DROPOUT = ("gpt2", "distilgpt2", "opt-", "gpt-neo")
+
+
+def _has_dropout(model: Model) -> bool:
+    """Decoders of today have no dropout; only the older ones are known to differ between the modes."""
+    if model.task is not Task.CAUSAL_LM:
+        return model.task is not Task.UNKNOWN or model.name.startswith("Auto")
+    return any(name in (text_of(model.checkpoint) or "").lower() for name in WITH_DROPOUT)
+
+
+def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
+    """Whether anything in the script may put the model into train mode."""
+    modes = pipeline.acts(Act.TRAIN_MODE)
+    if any(isinstance(event.subject, Unknown) or touches(event, model) for event in modes):
+        return True
+    return any(touches(event, model) or may_hide(pipeline, event) for event in pipeline.acts(Act.ESCAPE))
+
+
+def _name_in(pipeline: Pipeline, loop: Loop, *events: Event) -> str | None:
+    """The model's name where the loop stands, taken from code that stands in the loop itself."""
+    for event in events:
+        name = callee_text(pipeline, event).removesuffix(".eval")
+        if name and loop.place.holds(event.place):
+            return name
+    return None

@@ -1,0 +1,115 @@
+"""An evaluation loop records gradients that nobody uses.
+
+Outside `torch.no_grad()` every forward pass keeps its activations for a backward pass that never comes: evaluation
+takes about the memory of training, and where outputs or losses are collected the graphs pile up until memory ends.
+
+## Bad
+
+    net.eval()
+    for val_x, val_y in eval_loader:
+        predicted = net(val_x).argmax(dim=-1)  # <- missing-no-grad
+
+## Good
+
+    net.eval()
+    with torch.no_grad():
+        for val_x, val_y in eval_loader:
+            predicted = net(val_x).argmax(dim=-1)
+
+## When it is fine
+
+A decorator, or whoever calls the function, may have turned autograd off:
+
+    @torch.inference_mode()
+    def evaluate(net):
+        net.eval()
+        for x, y in eval_loader:
+            net(x)
+
+    evaluate(net)
+
+The evaluation needs gradients:
+
+    net.eval()
+    for x, y in eval_loader:
+        x.requires_grad_()
+        criterion(net(x), y).backward()
+        shown = x.grad.abs()
+
+## References
+
+PyTorch documentation, "Locally disabling gradient computation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import AddImport, Finding, Fix, Level, Pipeline, Reason, Rule, WrapInWith
+from lintrain.core.place import Place
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.phases import callee_text, covers, evaluation_loop, touches, trains_by_hand
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import Unknown
+
+SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.func.functional_call"})
+"""Calls after which autograd may be off without a `with`."""
+
+
+class MissingNoGrad(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or any(call.path in SWITCHES for call in pipeline.calls):
+            return
+        found: dict[Place, Finding] = {}
+        for forward in pipeline.acts(Act.FORWARD):
+            loop = evaluation_loop(pipeline, forward)
+            if loop is None or forward.without_grad or not _is_evaluated(pipeline, forward):
+                continue
+            if _surely_records(pipeline, forward):
+                found.setdefault(loop.place, self._report(pipeline, forward, loop))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, forward: Event, loop: Loop) -> Finding:
+        name = callee_text(pipeline, forward) or "the model"
+        return self.finding(
+            forward.place,
+            f"evaluation keeps what a backward pass of `{name}` would need",
+            because=[Reason(loop.place, "evaluates here with autograd on", "loop")],
+            help="put the loop inside `with torch.no_grad():`",
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        loops = finding.related("loop")
+        if not loops or not loops[0].place.holds(finding.place):
+            return None
+        wrap = WrapInWith(loops[0].place, "torch.no_grad()")
+        return Fix.of("put the loop inside `with torch.no_grad():`", AddImport("torch"), wrap, safe=True)
+
+
+def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether the model was put into eval mode before, or is trained in the same piece of code."""
+    before = pipeline.events[: forward.order]
+    modes = [event for event in before if event.act in {Act.EVAL_MODE, Act.TRAIN_MODE}]
+    own = [event for event in modes if covers(event, forward.subject)]
+    if own:
+        return own[-1].act is Act.EVAL_MODE
+    return any(event.act is Act.BACKWARD and event.function == forward.function for event in pipeline.events)
+
+
+def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether autograd is on for certain: nobody outside can have turned it off, and the parameters want gradients."""
+    if forward.uncalled and not _trains_in_same_function(pipeline, forward):
+        return False
+    if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):
+        return False
+    freezes = pipeline.acts(Act.FREEZE)
+    return not any(isinstance(event.subject, Unknown) or touches(event, forward.subject) for event in freezes)
+
+
+def _trains_in_same_function(pipeline: Pipeline, forward: Event) -> bool:
+    return any(
+        event.uncalled and event.function == forward.function and not event.without_grad
+        for event in pipeline.acts(Act.BACKWARD)
+    )

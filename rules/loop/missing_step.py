@@ -1,0 +1,96 @@
+"""Gradients are computed in a loop, and no optimizer ever steps.
+
+`backward` only fills the gradients. Until the optimizer steps the weights stay as they are: the loss prints, the epochs
+pass, and the model at the end is the one from the start.
+
+## Bad
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()  # <- missing-step
+
+## Good
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+Gradients may be wanted for themselves, or used by hand:
+
+    for x, y in loader:
+        net.zero_grad()
+        criterion(net(x), y).backward()
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter -= 0.1 * parameter.grad
+
+Other code may do the step:
+
+    from engine import update
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        update(optimizer)
+
+## References
+
+PyTorch documentation, "Optimizing Model Parameters".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import Finding, Fix, Level, Pipeline, Rule
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.phases import events_in, made_here, may_hide, text_of_event, trains_by_hand
+from lintrain.pipeline.values.model import Optimizer
+
+
+class MissingStep(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or pipeline.acts(Act.STEP, Act.GRADIENT, Act.TRAIN):
+            return
+        seen = set[int]()
+        for backward in pipeline.acts(Act.BACKWARD):
+            cleared = _optimizer_cleared_with(pipeline, backward)
+            if cleared is None or backward.place.line in seen:
+                continue
+            seen.add(backward.place.line)
+            yield self._report(backward, cleared)
+
+    def _report(self, backward: Event, cleared: Event) -> Finding:
+        optimizer = text_of_event(cleared)
+        return self.finding(
+            backward.place,
+            f"`{optimizer}` never steps: the weights stay as they are",
+            because=made_here(cleared.subject, "made here, and never stepped"),
+            help=f"call `{optimizer}.step()` after `backward`",
+            facts={"optimizer": optimizer, "backward": backward.place.end_line == backward.place.line},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        return None
+
+
+def _optimizer_cleared_with(pipeline: Pipeline, backward: Event) -> Event | None:
+    """Where the loop clears the gradients of an optimizer, if nothing in the script can step one."""
+    if not backward.loops or any(may_hide(pipeline, event) for event in events_in(pipeline, backward.loops[0])):
+        return None
+    escaped = {id(event.subject) for event in pipeline.acts(Act.ESCAPE)}
+    for event in events_in(pipeline, backward.loops[-1]):
+        is_optimizer = isinstance(event.subject, Optimizer) and id(event.subject) not in escaped
+        if event.act is Act.ZERO_GRAD and is_optimizer:
+            return event
+    return None

@@ -1,0 +1,152 @@
+"""Evaluation runs in train mode.
+
+Without `eval()` dropout goes on dropping and batch normalisation uses, and updates, the statistics of each batch: the
+metrics are lower, differ from run to run, and the validation data leaks into the model.
+
+## Bad
+
+    for epoch in range(3):
+        net.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        with torch.no_grad():
+            for val_x, val_y in eval_loader:
+                net(val_x)  # <- train-mode-in-eval
+
+## Good
+
+    for epoch in range(3):
+        net.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        with torch.no_grad():
+            net.eval()
+            for val_x, val_y in eval_loader:
+                net(val_x)
+
+## When it is fine
+
+Dropout may be left on to measure uncertainty:
+
+    def mc_dropout(net, test_loader):
+        net.train()
+        for x, y in test_loader:
+            net(x)
+
+Whoever calls a function may have called `eval()` before:
+
+    def evaluate(net, val_loader):
+        for x, y in val_loader:
+            net(x)
+
+## References
+
+PyTorch documentation, `torch.nn.Module.eval`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import Finding, Fix, InsertBefore, Level, Pipeline, Reason, Rule
+from lintrain.core.place import Place
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.modules import ignores_mode, modules_in
+from lintrain.pipeline.phases import (
+    always_with,
+    callee_text,
+    covers,
+    evaluation_loop,
+    may_hide,
+    touches,
+    trains_by_hand,
+)
+from lintrain.pipeline.values.model import Model, Module
+from lintrain.pipeline.values.python import Instance, Unknown
+
+
+class TrainModeInEval(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for forward in pipeline.acts(Act.FORWARD):
+            loop = evaluation_loop(pipeline, forward)
+            if loop is None or ignores_mode(forward.subject):
+                continue
+            reason = _why_in_train_mode(pipeline, forward)
+            if reason is not None:
+                found.setdefault(forward.place, self._report(pipeline, forward, reason, loop))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, forward: Event, reason: Reason, loop: Loop) -> Finding:
+        name = callee_text(pipeline, forward)
+        shown = name or "the model"
+        is_mendable = bool(name) and loop.place.holds(forward.place) and _returns_to_training(pipeline, forward)
+        return self.finding(
+            forward.place,
+            f"`{shown}` is evaluated in train mode",
+            because=[reason, Reason(loop.place, "evaluates here", "loop")],
+            help=f"call `{shown}.eval()` before this loop",
+            facts={"model": name if is_mendable else None},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        name, loops = finding.facts.get("model"), finding.related("loop")
+        if not isinstance(name, str) or not loops:
+            return None
+        statement = f"{name}.eval()"
+        return Fix.of(f"insert `{statement}` before the loop", InsertBefore(loops[0].place, statement), safe=True)
+
+
+def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
+    """Where the model last went into train mode; None where it may be in eval mode since."""
+    model = forward.subject
+    for event in reversed(pipeline.events[: forward.order]):
+        if event.act is Act.TRAIN_MODE and covers(event, model):
+            is_certain = _in_one_reading(event, forward) and always_with(event, forward)
+            note = "put into train mode here, and not into eval mode since"
+            return Reason(event.place, note, "train mode") if is_certain else None
+        may_be = isinstance(event.subject, Unknown) or touches(event, model)
+        if event.act in {Act.EVAL_MODE, Act.TRAIN_MODE} and may_be:
+            return None
+        if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event)):
+            return None
+    return _made_in_train_mode(pipeline, forward)
+
+
+def _made_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
+    """A module of the script's own is made in train mode; it matters once the script trains it."""
+    model = forward.subject
+    trained = any(event.act is Act.BACKWARD for event in pipeline.events[: forward.order])
+    if forward.uncalled or not trained or model.origin is None or not isinstance(model, Instance | Module):
+        return None
+    has_checkpoint = any(isinstance(part, Model) for part in modules_in(model))
+    return (
+        None
+        if has_checkpoint
+        else Reason(model.origin, "made in train mode, and never put into eval mode", "train mode")
+    )
+
+
+def _in_one_reading(event: Event, forward: Event) -> bool:
+    """Whether both happen in the order read: in functions that are called, or in one function that is not."""
+    if event.uncalled or forward.uncalled:
+        return event.uncalled and forward.uncalled and event.function == forward.function
+    return True
+
+
+def _returns_to_training(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether an added `eval()` does no harm: training that follows has a `train()` of its own, or none follows."""
+    shared = [event for event in pipeline.acts(Act.BACKWARD) if set(map(id, event.loops)) & set(map(id, forward.loops))]
+    later = [event for event in pipeline.acts(Act.BACKWARD) if event.order > forward.order]
+    switches = [event for event in pipeline.acts(Act.TRAIN_MODE) if covers(event, forward.subject)]
+    if not shared:
+        return not later
+    return any(switch.is_inside(loop) for switch in switches for loop in forward.loops if shared[0].is_inside(loop))
