@@ -185,7 +185,9 @@ def _classes_of(pipeline: Pipeline, model: Model) -> Classes | None:
         return known[0]
     if any(dataset.label is not None and dataset.label.num_classes for dataset in datasets):
         return None
-    return _listed(pipeline) if isinstance(model.num_labels, Absent) and len(pipeline.models) == 1 else None
+    if not isinstance(model.num_labels, Absent) or len(pipeline.models) != 1 or model.origin is None:
+        return None
+    return _listed(pipeline, model.origin)
 
 
 def _only_data(pipeline: Pipeline) -> list[Dataset]:
@@ -200,14 +202,14 @@ def _classes_in(dataset: Dataset) -> Classes | None:
     """The classes of a data set's label column, if it has kept them since it was loaded."""
     label: Column | None = dataset.label
     count = (len(label.class_names) or label.num_classes) if label else None
-    if label is None or not count or dataset.is_default:
+    if label is None or not count:
         return None
     names = f" ({', '.join(label.class_names[:4])}{', …' if count > 4 else ''})" if label.class_names else ""
     note = f"`{label.name}` has {count} classes{names}"
     return Classes(count, dataset.origins(note), str(count))
 
 
-def _listed(pipeline: Pipeline) -> Classes | None:
+def _listed(pipeline: Pipeline, origin: Place) -> Classes | None:
     """The classes that a list or dictionary of label names in the script has, if there is one such number."""
     found: dict[int, Classes] = {}
     for binding in pipeline.bindings:
@@ -218,5 +220,6 @@ def _listed(pipeline: Pipeline) -> Classes | None:
         texts = {text_of(name) or literal(name) for name in names}
         if len(texts) == len(names) and None not in texts and len(names) > DEFAULT_SIZE:
             reason = Reason(binding.place, f"{len(names)} labels are named here", "names", binding.name)
-            found.setdefault(len(names), Classes(len(names), (reason,), f"len({binding.name})"))
+            code = f"len({binding.name})" if binding.place < origin else str(len(names))
+            found.setdefault(len(names), Classes(len(names), (reason,), code))
     return next(iter(found.values())) if len(found) == 1 else None
