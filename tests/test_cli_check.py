@@ -49,7 +49,7 @@ def test_elsewhere_than_on_a_terminal_the_report_is_concise(project: Path, capsy
     run(["check"])
     assert capsys.readouterr().out.splitlines() == [
         "t.py:3:1: error[planted] `mistake()` is planted",
-        "1 finding (1 error) in 1 file; 1 can be fixed safely with `--fix`",
+        "1 finding (1 error) in 1 file; can be fixed: 1 safely (`--fix`)",
     ]
 
 
@@ -66,7 +66,7 @@ t.py:3:1: error[planted] `mistake()` is planted
   = why: It hurts every test that meets it.
   = fix: write `right()` (`--fix` writes it)
 
-1 finding (1 error) in 1 file; 1 can be fixed safely with `--fix`
+1 finding (1 error) in 1 file; can be fixed: 1 safely (`--fix`)
 """
     )
 

@@ -203,9 +203,9 @@ def test_the_closing_line_tells_what_can_be_fixed() -> None:
     at = Place("t.py", 1, 1, 1, 2)
     safe, unsafe = Reported(finding(at), Fix.of("t", safe=True)), Reported(finding(at), Fix.of("t", safe=False))
     assert summary([safe, unsafe], 1).endswith(
-        "; 1 can be fixed safely with `--fix`; 1 more with `--fix --unsafe-fixes`"
+        "; can be fixed: 1 safely (`--fix`), 1 unsafely (`--fix --unsafe-fixes`)"
     )
-    assert summary([unsafe], 1).endswith("; 1 can be fixed with `--fix --unsafe-fixes`")
+    assert summary([unsafe], 1).endswith("; can be fixed: 1 unsafely (`--fix --unsafe-fixes`)")
 
 
 def test_statistics_count_by_rule_the_most_frequent_first() -> None:

@@ -9,7 +9,7 @@ from lintrain.core.finding import Finding
 from lintrain.core.level import Level
 from lintrain.core.place import Place
 from lintrain.report.columns import clip, columns, printable, window
-from lintrain.report.look import Look
+from lintrain.report.look import ACCENT, Look
 from lintrain.source.source import Source
 
 FindSource = Callable[[str], Source | None]
@@ -75,7 +75,7 @@ def frame(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str
     gutter = max((len(row.label) for row in rows), default=2)
     if not rows:
         return
-    bar = look.paint(look.bar, "blue", bold=True)
+    bar = look.paint(look.bar, ACCENT, bold=True)
     yield f"{' ' * gutter} {bar}"
     room = look.width - gutter - 3
     beside = _code_room(rows, room)
@@ -100,17 +100,17 @@ def _code_room(rows: list[Row], room: int) -> int:
 def _lines(row: Row, room: int, beside: int, look: Look) -> Iterator[tuple[str, str]]:
     start, end = row.span
     limit = beside if row.notes and beside else room
-    code, moved = window(printable(row.code), start, end, limit)
-    notes = [look.code(printable(note)) for note in row.notes]
+    code, moved = window(printable(row.code), start, end if row.is_finding else start + 1, limit)
+    notes = [printable(note) for note in row.notes]
     if notes and beside:
-        yield row.label, code + " " * (beside - columns(code) + GAP) + look.paint(notes[0], "blue")
+        yield row.label, code + " " * (beside - columns(code) + GAP) + look.paint(notes[0], ACCENT)
     else:
         yield row.label, code
     if row.is_finding:
         yield "", _carets(row, code, start - moved, end - moved, look)
     for note in notes[1:] if beside else notes:
         indent = " " * (beside + GAP if beside else columns(code[: max(start - moved, 0)]))
-        yield "", indent + look.paint(note if beside else clip(note, room - len(indent)), "blue")
+        yield "", indent + look.paint(note if beside else clip(note, room - len(indent)), ACCENT)
 
 
 def _carets(row: Row, code: str, start: int, end: int, look: Look) -> str:

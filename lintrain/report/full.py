@@ -10,7 +10,7 @@ from lintrain.core.fix import Fix
 from lintrain.core.place import Place
 from lintrain.report.columns import columns, printable, wrap
 from lintrain.report.frame import FindSource, frame, gutter_of
-from lintrain.report.look import Look
+from lintrain.report.look import ACCENT, Look
 
 
 def full(reported: Iterable[Reported], find_source: FindSource, look: Look) -> Iterator[str]:
@@ -27,13 +27,15 @@ def full_finding(one: Reported, find_source: FindSource, look: Look, *, with_why
     yield from frame(one.finding, find_source, look)
     indent = gutter_of(one.finding, find_source) + 1
     if one.finding.why and with_why:
-        yield from _remark("why", one.finding.why, indent, look)
+        yield from _remark("why", printable(one.finding.why), indent, look)
     cure = cure_of(one)
     if cure:
-        yield from _remark("fix", cure, indent, look)
+        yield from _remark("fix", printable(cure), indent, look)
     if one.verdict:
-        ruling = look.ruling(one.verdict.ruling)
-        yield from _remark("probe", f"{ruling} {look.dot} {one.verdict.reason}", indent, look)
+        ruling, reason = one.verdict.ruling, printable(one.verdict.reason)
+        lines = _remark("probe", f"{ruling.value} {look.dot} {reason}", indent, look)
+        yield next(lines).replace(ruling.value, look.ruling(ruling), 1)
+        yield from lines
 
 
 def place_of(place: Place, find_source: FindSource) -> str:

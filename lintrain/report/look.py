@@ -14,6 +14,9 @@ WIDEST = 120
 
 NARROWEST = 40
 
+ACCENT = "bright_blue"
+"""Of what belongs to the drawing: plain blue is hard to read on black."""
+
 LEVEL_COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 RULING_COLOURS = {Ruling.CONFIRMED: "red", Ruling.REFUTED: "green", Ruling.UNSETTLED: "yellow"}
 

@@ -10,7 +10,7 @@ from lintrain.builtin import BUILTINS, Builtin
 from lintrain.core.level import Level
 from lintrain.core.manual import Manual
 from lintrain.report.columns import clip, wrap
-from lintrain.report.look import Look
+from lintrain.report.look import ACCENT, Look
 from lintrain.rulebook import RuleFile
 
 
@@ -84,7 +84,7 @@ def page_text(page: Page, look: Look) -> str:
     lines = [f"{look.paint(page.name, bold=True)}: {look.code(page.manual.title)}", "", *_facts(page, look), ""]
     lines.extend(_prose(page.manual.why, look))
     for heading, text in page.manual.sections.items():
-        lines.extend(["", look.paint(heading, "blue", bold=True), "", *_prose(text, look)])
+        lines.extend(["", look.paint(heading, ACCENT, bold=True), "", *_prose(text, look)])
     return "\n".join([*lines, ""])
 
 

@@ -25,10 +25,10 @@ def summary(reported: Sequence[Reported], files: int, fixed: int = 0) -> str:
 def _mendable(reported: Sequence[Reported]) -> str:
     safe = sum(1 for one in reported if one.fix and one.fix.safe)
     unsafe = sum(1 for one in reported if one.fix and not one.fix.safe)
-    parts = [f"{safe} can be fixed safely with `--fix`"] if safe else []
+    parts = [f"{safe} safely (`--fix`)"] if safe else []
     if unsafe:
-        parts.append(f"{unsafe} {'more ' if safe else 'can be fixed '}with `--fix --unsafe-fixes`")
-    return "".join(f"; {part}" for part in parts)
+        parts.append(f"{unsafe} unsafely (`--fix --unsafe-fixes`)")
+    return f"; can be fixed: {', '.join(parts)}" if parts else ""
 
 
 def statistics(reported: Sequence[Reported], look: Look) -> Iterator[str]:
