@@ -5,25 +5,25 @@ what is usual. No error is raised.
 
 ## Bad
 
-    class SumTrainer(Trainer):
+    class MyTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
             loss = outputs.loss * 1e6
             return (loss, outputs) if return_outputs else loss
 
     args = TrainingArguments("out", max_grad_norm=0.0)
-    trainer = SumTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- exploding-gradients
+    trainer = MyTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- exploding-gradients
 
 ## Good
 
-    class SumTrainer(Trainer):
+    class MyTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
             loss = outputs.loss
             return (loss, outputs) if return_outputs else loss
 
     args = TrainingArguments("out", max_grad_norm=0.0)
-    trainer = SumTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer = MyTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
 

@@ -6,23 +6,23 @@ error.
 
 ## Bad
 
-    class OwnTrainer(Trainer):
+    class MyTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
             loss = outputs.loss * 1e-12
             return (loss, outputs) if return_outputs else loss
 
-    trainer = OwnTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- vanishing-gradients
+    trainer = MyTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- vanishing-gradients
 
 ## Good
 
-    class OwnTrainer(Trainer):
+    class MyTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
             loss = outputs.loss * 0.5
             return (loss, outputs) if return_outputs else loss
 
-    trainer = OwnTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer = MyTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
 

@@ -17,7 +17,7 @@ MOST_LABELS = 512
 
 @dataclass(frozen=True)
 class Sampling:
-    """`rows`: the row numbers worked on; `stand_ins`: for each row of the whole the index into `rows` that stands in."""
+    """`rows`: the row numbers worked on; `stand_ins`: for each row of the whole the index into `rows` of its own."""
 
     rows: list[int]
     stand_ins: Any
@@ -34,7 +34,7 @@ def is_label(dataset: Any, name: str) -> bool:
 
 
 def spread(rows: int, wanted: int) -> list[int]:
-    """At most `wanted` row numbers, one from each of as many stretches: not evenly spaced, as data may have a period."""
+    """At most `wanted` row numbers, one from each of as many stretches (evenly spaced ones would meet a period)."""
     if rows <= wanted:
         return list(range(rows))
     draw = random.Random(0)  # its own generator: the script's random state is not touched

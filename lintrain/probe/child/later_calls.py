@@ -16,7 +16,7 @@ NOTHING = object()
 
 
 def later_datasets(trainer: Any) -> Iterator[tuple[str, Any, Place]]:
-    """Argument, dataset and place of `trainer.predict(…)` and `trainer.evaluate(…)` below the lines that are running."""
+    """Argument, dataset and place of `trainer.predict(…)` and `trainer.evaluate(…)` below the running lines."""
     frame = inspect.currentframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename):
