@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lintrain.knowledge.api import keyword_state as keyword_state
     from lintrain.knowledge.api import name_state as name_state
     from lintrain.knowledge.api import signature as signature
-    from lintrain.knowledge.renames import dropped_keyword as dropped_keyword
     from lintrain.knowledge.successors import argument_rename as argument_rename
     from lintrain.knowledge.successors import name_rename as name_rename
     from lintrain.knowledge.target import Target as Target
@@ -122,7 +121,6 @@ _HOMES = {
         "name_state",
         "signature",
     ),
-    "lintrain.knowledge.renames": ("dropped_keyword",),
     "lintrain.knowledge.successors": ("argument_rename", "name_rename"),
     "lintrain.knowledge.target": (
         "Target",

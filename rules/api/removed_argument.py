@@ -59,7 +59,6 @@ from lintrain import (
     Verdict,
     argument_rename,
     confirmed,
-    dropped_keyword,
     exactly,
     keyword_state,
     refuted,
@@ -76,7 +75,7 @@ class RemovedArgument(Rule):
             for name, argument in call.arguments.items():
                 if call.is_guarded or argument.keyword is None or argument.keyword in seen:
                     continue
-                known = _state(pipeline, call, name)
+                known = keyword_state(call.path, name, pipeline.targets)
                 if known.state == "gone":
                     seen.add(argument.keyword)
                     yield self._report(pipeline, call, name, argument, known)
@@ -121,17 +120,6 @@ class RemovedArgument(Rule):
         module, _, name = texts["brings"].rpartition(".")
         imports = [AddImport(module, name)] if module else []
         return Fix.of(f"write `{texts['new_name']}`", edit, *imports, safe=is_safe)
-
-
-def _state(pipeline: Pipeline, call: LibraryCall, name: str) -> Known:
-    """What the target versions say of a keyword of a call; one that `**kwargs` swallow may be gone all the same."""
-    known = keyword_state(call.path, name, pipeline.targets)
-    dropped = dropped_keyword(call.path, name)
-    target = pipeline.targets.get(known.package)
-    if dropped is None or target is None or known.state == "gone":
-        return known
-    is_gone = min(target.versions) >= dropped.since
-    return Known("gone", known.package, dropped.last_with) if is_gone else known
 
 
 def _cure(pipeline: Pipeline, call: LibraryCall, name: str, argument: Argument) -> tuple[str, dict[str, str | bool]]:
