@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from lintrain.knowledge import checkpoint_facts as checkpoints
 from lintrain.knowledge import dataset_facts as data_sets
+from lintrain.knowledge import optimizers
 from lintrain.knowledge.hub import checkpoint_facts, dataset_facts
+from lintrain.knowledge.versions import exactly
 
 KINDS = {"text", "integer", "float", "class label", "list", "image", "audio", "unknown"}
 
@@ -193,3 +196,19 @@ def test_relative_positions_have_no_limit(tmp_path: Path) -> None:
     facts = checkpoint_facts("model", tmp_path)
     assert facts is not None
     assert facts.max_positions is None
+
+
+@pytest.mark.parametrize("name", list(optimizers._TORCH_RATES))
+def test_the_default_learning_rate_of_torch_is_the_real_one(name: str) -> None:
+    optim = pytest.importorskip("torch.optim")
+    parameters = inspect.signature(getattr(optim, name)).parameters
+    path = f"torch.optim.{name}"
+    assert optimizers.default_learning_rate(path, exactly()) == parameters["lr"].default
+    if "weight_decay" in parameters and name != "LBFGS":
+        assert optimizers.default_weight_decay(path, exactly()) == parameters["weight_decay"].default
+
+
+def test_the_default_learning_rate_of_keras_comes_from_its_table() -> None:
+    assert optimizers.default_learning_rate("keras.optimizers.Adam", exactly(keras="3.15.1")) == 1e-3
+    assert optimizers.default_learning_rate("keras.optimizers.Adam", exactly()) is None
+    assert optimizers.default_learning_rate("keras.optimizers.Nonsense", exactly(keras="3.15.1")) is None

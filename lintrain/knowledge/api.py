@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from itertools import islice, product
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lintrain.knowledge import tables
-from lintrain.knowledge.renames import dropped_keyword
+from lintrain.knowledge.dropped import dropped_keyword
 from lintrain.knowledge.target import Target, Targets, written
 
 State = Literal["present", "gone", "not_yet", "never", "unknown"]
@@ -30,8 +28,7 @@ Literals = str | int | float | bool | None | tuple["Literals", ...] | list["Lite
 _MOST_COMBINATIONS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter. `default` is the text of a literal default, `?` for one that is no literal, None for none.
 
     `stands_for` is the new name of an old keyword that the library still translates, or `""` for one that it ignores.
@@ -47,8 +44,7 @@ class Parameter:
         return None if self.default in (None, "?") else ast.literal_eval(self.default or "")
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What a class or function takes. `positional` are the names by position (without `self`)."""
 
     name: str
@@ -66,8 +62,7 @@ class Signature:
         return next((each for each in self.parameters if each.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What the versions say of a keyword or a name.
 
     `last_with` and `first_with` are the last and first versions of `package` in the tables that have it.
@@ -207,17 +202,13 @@ def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
     if target is None or name not in tables.callable_names(package):
         return None
     history = tables.history_of(package, name)
-    own = [history[place] for place in _places(package, target)]
     found: dict[tuple[str, ...], None] = {}
-    for items in dict.fromkeys(own):
-        if items is None:
-            return None
+    for items in dict.fromkeys(history[place] for place in _places(package, target)):
         bases = _all_items(items[0][1:], targets) if items and items[0].startswith("<") else [()]
-        if bases is None:
+        # A wide range over two packages has too many combinations to go through, and no one answer anyway.
+        if items is None or bases is None or len(found) + len(bases) > _MOST_COMBINATIONS:
             return None
-        found.update(
-            dict.fromkeys(_merged(base, items) for base, items in islice(product(bases, [items]), _MOST_COMBINATIONS))
-        )
+        found.update(dict.fromkeys(_merged(base, items) for base in bases))
     return list(found)
 
 

@@ -13,8 +13,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lintrain.knowledge.target import Version
-
 
 @dataclass(frozen=True, slots=True)
 class Mended:
@@ -73,38 +71,3 @@ class NameRename:
     new_name: str | None
     advice: str
     is_safe: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DroppedKeyword:
-    """A keyword that `**kwargs` still swallow, although nothing reads it any more: the call fails later, or at once."""
-
-    owner: str
-    keywords: frozenset[str]
-    since: Version
-    last_with: str
-
-
-_NO_MODEL = "(?!Auto(?:Tokenizer|Config|Processor|ImageProcessor|FeatureExtractor|VideoProcessor)\\b)"
-_DROPPED = (
-    DroppedKeyword(
-        rf"transformers\.{_NO_MODEL}(?:AutoModel\w*|\w+Model|\w+For[A-Z]\w+)\.from_pretrained",
-        frozenset({"load_in_8bit", "load_in_4bit", "use_auth_token", "resume_download"}),
-        (5, 0),
-        "4.57",
-    ),
-    DroppedKeyword(
-        r"datasets\.load_dataset(?:_builder)?",
-        frozenset({"use_auth_token", "ignore_verifications", "task"}),
-        (3, 0),
-        "2.21",
-    ),
-)
-
-
-def dropped_keyword(owner: str, keyword: str) -> DroppedKeyword | None:
-    """The record of a keyword that a call takes only because it takes everything."""
-    if not any(keyword in each.keywords for each in _DROPPED):
-        return None
-    matching = (each for each in _DROPPED if keyword in each.keywords and re.fullmatch(each.owner, owner))
-    return next(matching, None)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _LARGEST_FILE = 16 * 1024 * 1024
 _DEPENDENCY_SECTION = re.compile(r"^\[(project|dependency-groups|tool\.(poetry|pdm|uv|hatch)\b|project\.optional-dep)")
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One source's word on a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
 
     package: str
