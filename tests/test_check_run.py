@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import lintrain.names.ruff
+import lintrain.pipeline.reader
 from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request, Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.pipeline.pipeline import Pipeline
 from lintrain.rulebook import RuleFile
+from lintrain.source.source import Source
 from tests.notebooks import notebook
 from tests.planted import HEAD, ONLY_MEASURED, PLANTED, UNWELL
 
@@ -204,3 +208,34 @@ def test_fixing_twice_changes_nothing_more() -> None:
 
 def test_a_suppressed_finding_is_not_fixed() -> None:
     assert mended(f"{HEAD}{BODY}mistake()  # lintrain: ignore[planted]\n").contents == {}
+
+
+def test_a_file_that_takes_too_many_steps_is_left_in_peace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(source: Source, targets: TargetVersions) -> Pipeline:
+        return Pipeline(source, targets, is_exhausted=True)
+
+    monkeypatch.setattr(lintrain.pipeline.reader, "read_pipeline", exhausted)
+    outcome = outcome_of(f"{PLAIN}mistake()  # lintrain: ignore[planted]\n")
+    assert said(outcome) == []
+    assert outcome.files[0].is_exhausted
+
+
+def test_a_file_that_the_reader_fails_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(source: Source, targets: TargetVersions) -> Pipeline:
+        raise KeyError("odd")
+
+    monkeypatch.setattr(lintrain.pipeline.reader, "read_pipeline", failing)
+    outcome = outcome_of(f"{PLAIN}mistake()  # lintrain: ignore[planted]\nprint(nowhere)\n")
+    assert rules_of(outcome) == [(4, "undefined-name")]
+    (crash,) = outcome.crashes
+    assert (crash.path, crash.rule, crash.error) == ("t.py", "reader", "KeyError: 'odd'")
+
+
+def test_trees_are_not_kept() -> None:
+    outcome = outcome_of(f"{PLAIN}mistake()\n")
+    assert all("tree" not in vars(source) for source in outcome.sources.values())
+
+
+def test_what_is_odd_about_the_versions_of_a_project_is_a_note() -> None:
+    request = replace(request_of({"t.py": PLAIN}), find_targets=lambda: TargetVersions(notes=("odd lock file",)))
+    assert Run(request).check().notes == ("odd lock file",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,6 @@ import pytest
 
 import lintrain.cli._check
 import lintrain.cli._output
-from lintrain.check.run import Run
 from lintrain.cli import run
 from lintrain.report.schema import check_report_schema
 from lintrain.rulebook import RuleFile
@@ -318,21 +318,22 @@ def test_verbose_tells_what_was_suppressed_and_how_long_it_took(
     assert lines[1].startswith("read 1 file in ")
 
 
-def test_control_c_is_one_line_and_130(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(self: Run) -> None:
-        raise KeyboardInterrupt
+def lintrain_process(*arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "lintrain", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
-    monkeypatch.setattr(Run, "check", interrupt)
+
+def test_control_c_is_one_line_and_130(project: Path) -> None:
     (project / "t.py").write_text(CLEAN)
-    assert run(["check"]) == 130
-    assert capsys.readouterr().err.strip() == "lintrain: interrupted"
-
-
-def lintrain_process(*arguments: str, cwd: Path) -> list[str]:
-    os.environ.pop("FORCE_COLOR", None)
-    return [sys.executable, "-m", "lintrain", *arguments]
+    os.mkfifo(project / "never.py")
+    process = lintrain_process("check", "t.py", "never.py")
+    # The process opens the pipe once it is at work, and waits for what nobody will write.
+    with (project / "never.py").open("w"):
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=30)
+    assert (process.returncode, out, errors.strip()) == (130, "", "lintrain: interrupted")
 
 
 def test_a_reader_that_goes_away_is_no_error(project: Path) -> None:

@@ -36,6 +36,11 @@ class Reading:
     is_exhausted: bool = False
     is_broken: bool = False
 
+    @property
+    def rules_were_heard(self) -> bool:
+        """Whether the rules could say something of the source."""
+        return not self.is_exhausted and all(crash.rule != READER for crash in self.crashes)
+
 
 def names_library(raw: bytes) -> bool:
     """Whether a file may hold a training run: the byte scan that most files end at."""

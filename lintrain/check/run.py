@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +40,7 @@ class Run:
     """One run over the files of a request."""
 
     request: Request
+    targets: TargetVersions | None = None
 
     def check(self) -> Outcome:
         """Check every file, one after the other, while ruff looks at the names of those that use a library."""
@@ -55,12 +55,14 @@ class Run:
             self._settle(path, source, reading, clues.get(str(Path(path).absolute()), []), not search.problem)
             for path, source, reading in read
         ]
-        return Outcome(tuple(files), (search.problem,) if search.problem else ())
+        notes = self.targets.notes if self.targets else ()
+        return Outcome(tuple(files), (*filter(None, [search.problem]), *notes))
 
-    @cached_property
-    def targets(self) -> TargetVersions:
-        """The versions of the libraries that the scripts are written for."""
-        return self.request.find_targets()
+    def _find_targets(self) -> TargetVersions:
+        """The versions that the scripts are written for: looked up when the first of them is read."""
+        if self.targets is None:
+            self.targets = self.request.find_targets()
+        return self.targets
 
     def _wants_names(self, path: str) -> bool:
         if UNDEFINED_NAME.name not in self.request.selection.of(path):
@@ -80,7 +82,9 @@ class Run:
             return None, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True)
         names = self.request.selection.of(path)
         rules = [rule for rule in self.request.rules if rule.name in names and rule.reads_text]
-        return source, check_source(source, rules, lambda: self.targets)
+        reading = check_source(source, rules, self._find_targets)
+        source.forget_tree()  # the trees of a whole repository would fill the memory
+        return source, reading
 
     def _settle(
         self, path: str, source: Source | None, reading: Reading, clues: Sequence[Clue], looked_at_names: bool
@@ -108,12 +112,12 @@ class Run:
         silent = {crash.rule for crash in reading.crashes} | {
             rule.name for rule in self.request.rules if not rule.reads_text
         }
-        if reading.is_exhausted:
+        if not reading.rules_were_heard:
             silent.update(rule.name for rule in self.request.rules)
         if not looked_at_names:
             silent.add(UNDEFINED_NAME.name)
         known = frozenset(self.request.selection.known)
-        everything = selected == known and looked_at_names and not reading.is_exhausted and not reading.crashes
+        everything = selected == known and looked_at_names and reading.rules_were_heard and not reading.crashes
         return LookedFor(selected - silent, everything, known)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-USAGE = 2
 INTERRUPTED = 130
 """What a shell gives for a program that ended by SIGINT."""
 
@@ -16,17 +15,10 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run a command and give its exit code; what it cannot do is said on stderr."""
-    import click
-
-    from lintrain.cli._group import group
-    from lintrain.cli._output import say
-
     try:
-        code = group.main(arguments, prog_name="lintrain", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        say("lintrain: interrupted")
+        from lintrain.cli._group import call
+
+        return call(arguments)
+    except KeyboardInterrupt:
+        print("lintrain: interrupted", file=sys.stderr)  # noqa: T201 - nothing of ours may be imported yet
         return INTERRUPTED
-    return code if isinstance(code, int) else 0

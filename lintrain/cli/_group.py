@@ -43,3 +43,15 @@ class CommandFolder(click.Group):
 @click.version_option(__version__, "-V", "--version", message="lintrain %(version)s")
 def group() -> None:
     """Find mistakes in machine-learning training scripts before the run does."""
+
+
+def call(arguments: list[str]) -> int:
+    """Run a command and give its exit code; what it cannot do is said on stderr. Raises KeyboardInterrupt."""
+    try:
+        code = group.main(arguments, prog_name="lintrain", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+    return code if isinstance(code, int) else 0

@@ -10,7 +10,7 @@ from lintrain.core.fix import Fix
 from lintrain.core.place import Place
 from lintrain.report.columns import columns, printable, wrap
 from lintrain.report.frame import FindSource, frame, gutter_of
-from lintrain.report.look import ACCENT, Look
+from lintrain.report.look import Look
 
 
 def full(reported: Iterable[Reported], find_source: FindSource, look: Look) -> Iterator[str]:

@@ -47,6 +47,10 @@ class Source:
             warnings.simplefilter("ignore")
             return ast.parse(self.text)
 
+    def forget_tree(self) -> None:
+        """Give the memory of the tree back; it is made again when it is asked for."""
+        self.__dict__.pop("tree", None)
+
     @cached_property
     def suppressions(self) -> tuple[Suppression, ...]:
         """The comments in which the author asks for silence."""
