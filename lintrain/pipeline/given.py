@@ -11,7 +11,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
-from lintrain.pipeline.values.python import Constant, Value, is_missing, options_of
+from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun
 
 PLAIN_TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
@@ -79,7 +79,13 @@ def _datasets_of(value: Value) -> tuple[Dataset, ...]:
 def collates_plainly(run: TrainerRun) -> bool:
     """Whether rows certainly reach the model by a collator of transformers, or none: no own code in between."""
     collator = run.value("data_collator")
-    return is_missing(collator) or (isinstance(collator, Collator) and collator.tokenizes is False)
+    return is_default_collator(collator) or (isinstance(collator, Collator) and collator.tokenizes is False)
+
+
+def is_default_collator(collator: Value) -> bool:
+    """Whether no collator is given, or the one that Trainer takes where it has no tokenizer."""
+    named = isinstance(collator, Library) and collator.path == "transformers.default_data_collator"
+    return named or is_missing(collator)
 
 
 def has_own_model(run: TrainerRun) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, Loader, Tokenizer
+from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, Loader, OwnRows, Tokenizer
 from lintrain.pipeline.values.model import Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Value
 from lintrain.pipeline.values.training import KerasRun, Metric, MetricCall, TrainerRun, TrainingArguments
@@ -91,6 +91,7 @@ class Pipeline:
     runs: list[TrainerRun] = field(default_factory=list[TrainerRun])
     keras_runs: list[KerasRun] = field(default_factory=list[KerasRun])
     datasets: list[Dataset | DatasetDict] = field(default_factory=list[Dataset | DatasetDict])
+    own_rows: list[OwnRows] = field(default_factory=list[OwnRows])
     loaders: list[Loader] = field(default_factory=list[Loader])
     tokenizers: list[Tokenizer] = field(default_factory=list[Tokenizer])
     encodings: list[Encoding] = field(default_factory=list[Encoding])

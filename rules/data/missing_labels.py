@@ -83,7 +83,7 @@ from lintrain import (
     refuted,
     unsettled,
 )
-from lintrain.pipeline.given import LABEL_COLUMNS, Given, given_datasets, has_own_model, origin_of
+from lintrain.pipeline.given import LABEL_COLUMNS, Given, given_datasets, has_own_model, is_default_collator, origin_of
 from lintrain.pipeline.values.data import Collator
 from lintrain.pipeline.values.model import Task
 
@@ -156,7 +156,7 @@ def _needs_labels(given: Given) -> bool:
     if not is_missing(run.value("compute_loss_func")) or not _is_standard(given):
         return False
     collator = run.value("data_collator")
-    return is_missing(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
+    return is_default_collator(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
 
 
 def _is_standard(given: Given) -> bool:

@@ -40,11 +40,12 @@ transformers#15183; Hugging Face course, chapter 3 "Dynamic padding".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from lintrain import (
     AddArgument,
     AddImport,
+    Column,
     Dataset,
     Evidence,
     Finding,
@@ -64,10 +65,11 @@ from lintrain import (
     confirmed,
     is_missing,
     literal,
+    options_of,
     refuted,
     unsettled,
 )
-from lintrain.pipeline.given import Given, given_datasets, tokenizer_name
+from lintrain.pipeline.given import OWN_LOADING, PLAIN_TRAINERS, is_default_collator, tokenizer_name
 from lintrain.pipeline.values.data import Collator
 
 COLLATORS = {
@@ -84,49 +86,54 @@ RAGGED = (
 )
 
 
+NOTE = "tokenized without `padding`"
+
+
 class UnpaddedBatch(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        seen: set[TrainerRun] = set()
-        for given in given_datasets(pipeline):
-            if given.run not in seen and _stacks(given) and all(map(is_ragged, given.datasets)):
-                seen.add(given.run)
-                yield self._report_trainer(pipeline, given)
+        for run in pipeline.runs:
+            if run.path in PLAIN_TRAINERS and not run.overrides & OWN_LOADING:
+                yield from self._check_trainer(pipeline, run)
         for loader in pipeline.loaders:
-            if (
-                loader.origin
-                and isinstance(loader.dataset, Dataset)
-                and _stacks_rows(loader)
-                and is_ragged(loader.dataset)
-            ):
-                yield self._report_loader(pipeline, loader, loader.dataset, loader.origin)
+            reasons = ragged_at(pipeline, loader.dataset)
+            if loader.origin and reasons and _stacks_rows(loader):
+                yield self._report_loader(pipeline, loader, reasons, loader.origin)
 
-    def _report_trainer(self, pipeline: Pipeline, given: Given) -> Finding:
-        run = given.run
+    def _check_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
+        for parameter in ("train_dataset", "eval_dataset"):
+            reasons = ragged_at(pipeline, run.value(parameter))
+            if reasons and _stacks(run, parameter):
+                yield self._report_trainer(pipeline, run, parameter, reasons)
+                return
+
+    def _report_trainer(
+        self, pipeline: Pipeline, run: TrainerRun, parameter: str, reasons: tuple[Reason, ...]
+    ) -> Finding:
         task = run.model.task if run.model else None
-        collator = COLLATORS.get(task, "").format(tokenizer_name(pipeline, run.construction)) if task else ""
+        collator = COLLATORS.get(task, "") if task else ""
+        given = run.arguments.get(parameter)
         return self.finding(
             run.construction,
-            f"rows of {given.text} differ in length, and nothing pads them",
-            because=_tokenized_at(given.datasets[0]),
+            f"rows of {_shown(given.text if given else '')} differ in length, and nothing pads them",
+            because=reasons,
             help="pass `data_collator=DataCollatorWithPadding(tokenizer)` or `processing_class=tokenizer`",
-            subject=given.parameter,
+            subject=parameter,
             facts=_cure(pipeline, run.construction, "data_collator", collator)
             | {"safe": task is Task.SEQUENCE_CLASSIFICATION},
         )
 
-    def _report_loader(self, pipeline: Pipeline, loader: Loader, dataset: Dataset, place: Place) -> Finding:
-        name = tokenizer_name(pipeline, place)
-        has_text = bool(dataset.text_columns) or not dataset.is_complete
-        text = pipeline.code(loader.dataset_place) if loader.dataset_place else ""
-        shown = f"`{text}`" if 0 < len(text) <= 36 and "\n" not in text else "this data set"
+    def _report_loader(self, pipeline: Pipeline, loader: Loader, reasons: tuple[Reason, ...], place: Place) -> Finding:
+        dataset = loader.dataset
+        only_numbers = isinstance(dataset, Dataset) and dataset.is_complete and not dataset.text_columns
         return self.finding(
             place,
-            f"rows of {shown} differ in length, and DataLoader does not pad",
-            because=_tokenized_at(dataset),
+            f"rows of {_shown(pipeline.code(loader.dataset_place) if loader.dataset_place else '')} differ in length, "
+            "and DataLoader does not pad",
+            because=reasons,
             help="pass `collate_fn=DataCollatorWithPadding(tokenizer)`",
-            facts=_cure(pipeline, place, "collate_fn", "" if has_text else f"DataCollatorWithPadding({name})"),
+            facts=_cure(pipeline, place, "collate_fn", "DataCollatorWithPadding({})" if only_numbers else ""),
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -160,34 +167,46 @@ class UnpaddedBatch(Rule):
         )
 
 
-def is_ragged(dataset: Dataset) -> bool:
-    """Whether its token rows certainly differ in length: tokenized without padding, not chosen by length since."""
-    columns = (dataset.columns or {}).values()
-    tokens = [column for column in columns if column.kind is Kind.TOKENS]
+def ragged_at(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:
+    """The places that make rows of unequal length; none where the rows may all be equally long."""
+    options = [option for option in options_of(value) if not is_missing(option)]
+    found = [_ragged_rows(pipeline, option) for option in options]
+    return found[0] if found and all(found) else ()
+
+
+def _ragged_rows(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:
+    if isinstance(value, Dataset):
+        return _tokenized_at(value) if _is_ragged(value) else ()
+    own = [rows for rows in pipeline.own_rows if rows.instance is value and _has_ragged(rows.columns)]
+    return tuple(Reason(rows.place, f"each row is {NOTE}", "tokenized") for rows in own if rows.place)
+
+
+def _is_ragged(dataset: Dataset) -> bool:
+    """Whether token rows certainly differ in length: tokenized without padding, not chosen by length since."""
     after_map = dataset.operations[_last_map(dataset) :]
-    return (
-        any(column.name == "input_ids" and column.padding is Padding.NONE for column in tokens)
-        and not dataset.has_transform
-        and "filter" not in after_map
-    )
+    return _has_ragged(dataset.columns or {}) and not dataset.has_transform and "filter" not in after_map
+
+
+def _has_ragged(columns: Mapping[str, Column]) -> bool:
+    tokens = columns.get("input_ids")
+    return tokens is not None and tokens.kind is Kind.TOKENS and tokens.padding is Padding.NONE
 
 
 def _last_map(dataset: Dataset) -> int:
     return max((index for index, name in enumerate(dataset.operations) if name == "map"), default=0)
 
 
-def _stacks(given: Given) -> bool:
+def _stacks(run: TrainerRun, parameter: str) -> bool:
     """Whether this Trainer certainly puts several rows into a batch as they are."""
-    run = given.run
     collator = run.value("data_collator")
-    if not is_missing(collator) and not (isinstance(collator, Collator) and collator.pads is False):
+    if not is_default_collator(collator) and not (isinstance(collator, Collator) and collator.pads is False):
         return False
-    if not all(is_missing(run.value(name)) for name in ("processing_class", "tokenizer")) and is_missing(collator):
+    if is_missing(collator) and not all(is_missing(run.value(name)) for name in ("processing_class", "tokenizer")):
         return False
     settings = run.settings
     if settings is None:
         return is_missing(run.value("args"))
-    kind = "train" if given.parameter == "train_dataset" else "eval"
+    kind = "train" if parameter == "train_dataset" else "eval"
     return _is_many(settings.value(f"per_device_{kind}_batch_size"), 8)
 
 
@@ -204,12 +223,16 @@ def _stacks_rows(loader: Loader) -> bool:
     return "batch_size" in given and _is_many(given["batch_size"], 1)
 
 
-def _tokenized_at(dataset: Dataset) -> list[Reason]:
-    maps = [step for step in dataset.steps if step.operation == "map"]
-    return [Reason(step.place, "tokenized here without `padding`", "tokenized", step.text) for step in maps[-1:]]
+def _tokenized_at(dataset: Dataset) -> tuple[Reason, ...]:
+    step = dataset.steps[_last_map(dataset)]
+    return (Reason(step.place, NOTE, "tokenized", step.text),)
+
+
+def _shown(text: str) -> str:
+    return f"`{text}`" if 0 < len(text) <= 32 and "\n" not in text else "this data set"
 
 
 def _cure(pipeline: Pipeline, place: Place, argument: str, code: str) -> dict[str, str | int | float | bool | None]:
     """The argument that would pad, where the tokenizer has a name at this place."""
-    is_known = bool(code) and tokenizer_name(pipeline, place) is not None
-    return {"argument": argument if is_known else None, "code": code if is_known else None}
+    name = tokenizer_name(pipeline, place) if code else None
+    return {"argument": argument if name else None, "code": code.format(name) if name else None}

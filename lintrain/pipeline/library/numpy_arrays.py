@@ -9,6 +9,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.pipeline import Misuse
 from lintrain.pipeline.registry import element_of, function, method, operated, subscript_of
+from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -66,7 +67,8 @@ def _mapped(call: Call, roles: dict[Role, Role], otherwise: Role | None = Role.U
     if isinstance(subject, Either):
         return UNKNOWN
     if not isinstance(subject, Tensor):
-        return subject if isinstance(subject, Unknown) else UNKNOWN
+        is_kept = isinstance(subject, Unknown) or (otherwise is None and isinstance(subject, ColumnValues))
+        return subject if is_kept else UNKNOWN
     role = roles.get(subject.role, otherwise)
     return subject if role is None else in_role(role, subject, call)
 

@@ -267,6 +267,16 @@ class Collator(Value):
         return self.path.rpartition(".")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """A data set of the script's own class: what one item of it holds, and where its `__getitem__` stands."""
+
+    instance: Value
+    columns: dict[str, Column]
+    is_complete: bool
+    place: Place | None
+
+
 @dataclass(eq=False, slots=True)
 class Loader(Value):
     """A torch DataLoader: its data set, how it collates, and its other arguments by name."""
