@@ -1,0 +1,223 @@
+"""A second full model sits on the device while another one trains, and nothing uses it.
+
+The weights of a model that has done its work still take their memory: half the batch size goes to a model that nobody
+calls, or the run ends with `CUDA out of memory` although the one that trains would fit.
+
+## Bad
+
+    baseline = AutoModel.from_pretrained("distilbert-base-uncased").to(device)
+    print(baseline.num_parameters())
+    model = AutoModel.from_pretrained("distilbert-base-uncased").to(device)  # <- two-models-on-device
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+
+## Good
+
+    baseline = AutoModel.from_pretrained("distilbert-base-uncased").to(device)
+    print(baseline.num_parameters())
+    del baseline
+    model = AutoModel.from_pretrained("distilbert-base-uncased").to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+
+## Bad
+
+    for name in ["distilbert-base-uncased", "bert-base-uncased"]:
+        model = AutoModel.from_pretrained(name).to(device)  # <- two-models-on-device
+        print(model.num_parameters())
+
+## Good
+
+    for name in ["distilbert-base-uncased", "bert-base-uncased"]:
+        model = AutoModel.from_pretrained(name).to(device)
+        print(model.num_parameters())
+        del model
+
+## When it is fine
+
+A teacher, a reference model or an ensemble is used in every step:
+
+    teacher = AutoModelForMaskedLM.from_pretrained("bert-base-uncased").to(device)
+    student = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased").to(device)
+    optimizer = torch.optim.AdamW(student.parameters(), lr=2e-5)
+    student.train()
+    inputs = {name: batch[name].to(device) for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        wanted = teacher(**inputs).logits
+    F.mse_loss(student(**inputs).logits, wanted).backward()
+
+A model that a function made is gone when the function returns:
+
+    def measure(name):
+        model = AutoModel.from_pretrained(name).to(device)
+        print(model.num_parameters())
+
+    for name in ["distilbert-base-uncased", "bert-base-uncased"]:
+        measure(name)
+
+## References
+
+PyTorch documentation, "Frequently Asked Questions: my model reports out of memory".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import pairwise
+
+from lintrain import Constant, Finding, Level, Model, Pipeline, Place, Reason, Rule, text_of
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.modules import modules_in
+from lintrain.pipeline.pipeline import Binding
+from lintrain.pipeline.values.python import Either, LibraryObject, Value
+
+DEVICE_MAPS = frozenset({"auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0"})
+SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+
+
+class TwoModelsOnDevice(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        kept = [model for model in pipeline.models if _is_on_device(pipeline, model)]
+        if kept and not any(model.is_adapted for model in pipeline.models):
+            yield from self._idle(pipeline, kept)
+            yield from self._made_again(pipeline, kept)
+
+    def _idle(self, pipeline: Pipeline, models: list[Model]) -> Iterator[Finding]:
+        """A model that is last used before the one that trains is made."""
+        for first, second in pairwise(models):
+            binding = _only_name(pipeline, first)
+            if binding is None or second.origin is None or not _is_trained(pipeline, second):
+                continue
+            if not _is_last_used_before(pipeline, binding, second.origin) or _is_freed(pipeline, first):
+                continue
+            yield self.finding(
+                second.origin,
+                f"`{binding.name}` stays on the device, unused, while this model trains",
+                because=[Reason(binding.place, "moved to the device here, and never freed", "origin")],
+                help=f"`del {binding.name}` before this model is made, or leave it on the CPU",
+            )
+
+    def _made_again(self, pipeline: Pipeline, models: list[Model]) -> Iterator[Finding]:
+        """A model that each iteration of a loop makes while the name still holds the last one."""
+        for model in models:
+            binding, origin = _only_name(pipeline, model), model.origin
+            if binding is None or origin is None or _is_freed(pipeline, model):
+                continue
+            loop = next((loop for loop in reversed(pipeline.loops) if loop.place.holds(origin)), None)
+            if (
+                loop is None
+                or not _is_in_one_scope(pipeline, loop.place, origin)
+                or _is_kept(pipeline, binding, loop.place)
+            ):
+                continue
+            yield self.finding(
+                origin,
+                f"each iteration loads a model while `{binding.name}` still holds the last one",
+                because=[Reason(loop.place, "this loop", "loop")],
+                help=f"`del {binding.name}` at the end of the loop's body",
+            )
+
+
+def _is_on_device(pipeline: Pipeline, model: Model) -> bool:
+    """Whether a whole pretrained model was certainly moved to an accelerator, and stays there."""
+    if not model.is_pretrained or model.framework != "torch" or model.is_adapted:
+        return False
+    if text_of(model.arguments.get("device_map", Constant(None))) in DEVICE_MAPS:
+        return True
+    moves = [event for event in pipeline.acts(Act.TO_DEVICE) if event.subject is model]
+    return bool(moves) and all(_goes_to_accelerator(pipeline, event) for event in moves)
+
+
+def _goes_to_accelerator(pipeline: Pipeline, event: Event) -> bool:
+    if pipeline.code(event.place).rstrip().endswith(".cuda()"):
+        return True
+    return _names_accelerator(event.details.get("device", Constant(None)))
+
+
+def _names_accelerator(value: Value) -> bool:
+    match value:
+        case Constant():
+            return isinstance(value.value, str) and value.value.startswith(("cuda", "mps", "xpu"))
+        case Either():
+            return any(_names_accelerator(option) for option in value.options)
+        case LibraryObject(path="torch.device"):
+            return any(_names_accelerator(argument) for argument in value.arguments.values())
+        case _:
+            return False
+
+
+def _only_name(pipeline: Pipeline, model: Model) -> Binding | None:
+    """The one plain name that ever stands for a model."""
+    names = pipeline.names_of(model)
+    if len({binding.name for binding in names}) != 1:
+        return None
+    return names[0] if pipeline.code(names[0].place) == names[0].name else None
+
+
+def _is_freed(pipeline: Pipeline, model: Model) -> bool:
+    return any(event.subject is model for event in pipeline.acts(Act.DELETE, Act.ESCAPE))
+
+
+def _is_trained(pipeline: Pipeline, model: Model) -> bool:
+    in_optimizers = any(
+        part is model for each in pipeline.optimizers for held in each.trains for part in modules_in(held)
+    )
+    return in_optimizers or any(run.value("model") is model for run in pipeline.runs)
+
+
+def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Place) -> bool:
+    """Whether every use of a name stands above a place, in the code that bound it, and nothing binds the name again."""
+    uses = [node for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.Name) and node.id == binding.name]
+    stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
+    in_one_scope = all(_is_in_one_scope(pipeline, binding.place, pipeline.source.place(node)) for node in uses)
+    return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)
+
+
+def _is_in_one_scope(pipeline: Pipeline, place: Place, other: Place) -> bool:
+    return _scope_of(pipeline, place) is _scope_of(pipeline, other)
+
+
+def _scope_of(pipeline: Pipeline, place: Place) -> ast.AST:
+    """The innermost function, or else the module, that a place lies in."""
+    found: ast.AST = pipeline.source.tree
+    for node in ast.walk(pipeline.source.tree):
+        if (
+            isinstance(node, SCOPES)
+            and pipeline.source.place(node).holds(place)
+            and pipeline.source.place(node) != place
+        ):
+            found = node
+    return found
+
+
+def _is_kept(pipeline: Pipeline, binding: Binding, loop: Place) -> bool:
+    """Whether the loop puts the model somewhere, gives it another value, or ends with it."""
+    for node in ast.walk(pipeline.source.tree):
+        if not isinstance(node, ast.stmt | ast.Call) or not loop.holds(pipeline.source.place(node)):
+            continue
+        if isinstance(node, ast.Break | ast.Return | ast.Delete):
+            return True
+        if isinstance(node, ast.Call) and _collects(node, binding.name):
+            return True
+        if isinstance(node, ast.Assign) and _assigns_again(pipeline, node, binding):
+            return True
+    return False
+
+
+def _collects(call: ast.Call, name: str) -> bool:
+    """`models.append(model)`."""
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return method in {"append", "add", "insert", "setdefault"} and any(_is_name(given, name) for given in call.args)
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _assigns_again(pipeline: Pipeline, node: ast.Assign, binding: Binding) -> bool:
+    if _is_name(node.value, binding.name):
+        return True
+    return any(
+        _is_name(target, binding.name) and pipeline.source.place(target) != binding.place for target in node.targets
+    )

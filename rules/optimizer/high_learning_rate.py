@@ -1,0 +1,225 @@
+"""A pretrained transformer is fine-tuned at a learning rate that wipes out what it knows.
+
+Pretrained weights stand where small steps keep them useful: 1e-5 to 5e-5 for whole encoders. At 1e-3, which is what
+torch's `Adam` and `AdamW` take where nothing is said, the first steps destroy them, and the model ends up giving one
+class to every row. No error appears.
+
+## Bad
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    optimizer = torch.optim.AdamW(model.parameters())  # <- high-learning-rate
+
+## Good
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+
+## When it is fine
+
+Adapters and new heads start from nothing and take higher rates:
+
+    model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"]))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    optimizer = torch.optim.AdamW(model.classifier.parameters(), lr=1e-3)
+
+So does a model that is trained from the start:
+
+    config = AutoConfig.from_pretrained("distilbert-base-uncased")
+    model = AutoModelForSequenceClassification.from_config(config)
+    args = TrainingArguments("out", learning_rate=1e-3)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+transformers#735, transformers#12041, transformers#13547; google-research/bert#1224.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lintrain import (
+    Absent,
+    AddArgument,
+    Constant,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    Task,
+    Verdict,
+    confirmed,
+    refuted,
+    text_of,
+    unsettled,
+)
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import modules_in, overlap
+from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.python import Unknown, Value, number_of
+from lintrain.pipeline.values.training import TrainerRun
+
+ADAPTIVE = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam"})
+"""Optimizers whose steps are as long as the rate says; SGD and Adafactor have other scales."""
+
+TEXT_TASKS = frozenset(
+    {
+        Task.SEQUENCE_CLASSIFICATION,
+        Task.TOKEN_CLASSIFICATION,
+        Task.QUESTION_ANSWERING,
+        Task.MULTIPLE_CHOICE,
+        Task.CAUSAL_LM,
+        Task.MASKED_LM,
+        Task.SEQ2SEQ_LM,
+    }
+)
+ENCODER_TASKS = TEXT_TASKS - {Task.CAUSAL_LM, Task.SEQ2SEQ_LM, Task.MASKED_LM}
+FRAGILE = re.compile(r"(roberta|deberta)[\w.-]*-x{0,2}large", re.IGNORECASE)
+SMALL = re.compile(r"tiny|mini|small-random|random|test|dummy", re.IGNORECASE)
+TEXT_TO_TEXT = re.compile(r"(^|[^a-z])(m|by|flan-|u)?t5|ul2|t0", re.IGNORECASE)
+TEXT_MODELS = re.compile(r"bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen|mpnet|minilm|bart", re.IGNORECASE)
+
+COLLAPSE, SHAKY, FRAGILE_LIMIT = 1e-3, 3e-4, 3e-5
+"""From the first rate on any text model collapses; above the second encoders suffer, above the third large ones."""
+
+STANDS, FALLS = 0.9, 0.5
+"""Shares of the first loss that are left when training fails, and when it works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A learning rate with the place that sets it: the whole call where that is the default."""
+
+    value: float
+    place: Place
+    argument: str
+    is_default: bool
+    made_by: str
+    is_keyword: bool = False
+    """Whether `place` is that of `name=value` as a whole."""
+
+
+class HighLearningRate(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for optimizer in pipeline.optimizers:
+            rate = _rate_of(optimizer)
+            model = _whole_model(pipeline, optimizer.trains) if rate else None
+            if rate is not None and model is not None:
+                yield from self._judge(model, rate)
+        for run in pipeline.runs:
+            rate = _rate_in_arguments(pipeline, run)
+            model = _whole_model(pipeline, (run.value("model"),)) if rate else None
+            if rate is not None and model is not None:
+                yield from self._judge(model, rate)
+
+    def _judge(self, model: Model, rate: Rate) -> Iterator[Finding]:
+        level = _level(model, rate.value)
+        if level is None:
+            return
+        checkpoint = text_of(model.checkpoint) or model.name
+        shown = f"{rate.value:g}"
+        yield self.finding(
+            rate.place,
+            f"`{rate.made_by}` trains all of a pretrained model at {'its default, ' if rate.is_default else ''}{shown}",
+            because=[Reason(model.origin, f"pretrained: {checkpoint}", "origin")] if model.origin else [],
+            help=f"set `{rate.argument}=2e-5`; whole pretrained transformers take 1e-5 to 5e-5",
+            subject="learning_rate",
+            level=level,
+            facts={
+                "rate": rate.value,
+                "argument": rate.argument,
+                "is_default": rate.is_default,
+                "is_keyword": rate.is_keyword,
+            },
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        overfit, rate = evidence.overfit, finding.facts.get("rate")
+        if overfit is None or not overfit.losses:
+            return unsettled("takes steps on one batch: run the probe with `--overfit 20`")
+        if isinstance(rate, float) and overfit.learning_rate < rate / 2:
+            return refuted(f"the rate in force is {overfit.learning_rate:g}", learning_rate=overfit.learning_rate)
+        first, last = overfit.losses[0], overfit.losses[-1]
+        told = f"{first:.3f} to {last:.3f} in {overfit.steps} steps at {overfit.learning_rate:g}"
+        if last < first * FALLS:
+            return refuted(f"the loss of one batch goes from {told}", first=first, last=last)
+        if last > first * STANDS and overfit.predicted_classes == 1 and (overfit.batch_classes or 0) > 1:
+            return confirmed(f"the loss of one batch goes from {told}, and one class is left", first=first, last=last)
+        return unsettled(f"the loss of one batch goes from {told}", first=first, last=last)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        argument = finding.facts.get("argument")
+        if not isinstance(argument, str):
+            return None
+        if finding.facts.get("is_default"):
+            return Fix.of(f"set `{argument}=2e-5`", AddArgument(finding.place, argument, "2e-5"), safe=False)
+        shown = f"{argument}=2e-5" if finding.facts.get("is_keyword") else "2e-5"
+        return Fix.of(f"set `{argument}=2e-5`", Replace(finding.place, shown), safe=False)
+
+
+def _rate_of(optimizer: Optimizer) -> Rate | None:
+    """The one learning rate that an optimizer certainly has for all its parameters."""
+    value, place = number_of(optimizer.learning_rate), optimizer.learning_rate_place
+    if optimizer.name not in ADAPTIVE or value is None or optimizer.has_groups or optimizer.is_part:
+        return None
+    if optimizer.origin is None or optimizer.path.startswith("keras"):
+        return None
+    if place is None:
+        return Rate(value, optimizer.origin, "lr", True, optimizer.name)
+    is_free = isinstance(optimizer.learning_rate, Constant) and optimizer.learning_rate.is_default
+    return None if is_free else Rate(value, place, "lr", False, optimizer.name)
+
+
+def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
+    """The learning rate that a Trainer's arguments certainly set, with an optimizer that takes it as it is."""
+    settings = run.settings
+    if settings is None or settings.origin is None or not isinstance(run.value("optimizers"), Absent):
+        return None
+    if not isinstance(run.value("peft_config"), Absent) or run.overrides & {"create_optimizer", "compute_loss"}:
+        return None
+    given, name = settings.value("learning_rate"), text_of(settings.value("optim"))
+    is_adamw = isinstance(settings.value("optim"), Absent) or (name or "").startswith(("adamw", "paged_adamw"))
+    value, place = number_of(given), settings.places.get("learning_rate")
+    if value is None or place is None or not is_adamw or (isinstance(given, Constant) and given.is_default):
+        return None
+    return Rate(value, place, "learning_rate", False, "Trainer", "=" in pipeline.code(place))
+
+
+def _whole_model(pipeline: Pipeline, trained: tuple[Value, ...]) -> Model | None:
+    """The pretrained model whose every weight is certainly trained."""
+    models = [part for value in trained for part in modules_in(value) if isinstance(part, Model)]
+    if len(models) != 1 or not models[0].is_pretrained or models[0].framework != "torch":
+        return None
+    model = models[0]
+    if model.is_adapted or model.frozen or "quantization_config" in model.arguments:
+        return None
+    freezes = pipeline.acts(Act.FREEZE)
+    if any(isinstance(event.subject, Unknown) or overlap(event.subject, model) for event in freezes):
+        return None
+    return model
+
+
+def _level(model: Model, rate: float) -> Level | None:
+    """How bad a rate is for a model; None where it may be right."""
+    names = f"{text_of(model.checkpoint) or ''} {model.name}"
+    if SMALL.search(names) or (model.task not in TEXT_TASKS and not TEXT_MODELS.search(names)):
+        return None
+    if TEXT_TO_TEXT.search(names):
+        return Level.WARNING if rate > COLLAPSE else None
+    if rate >= COLLAPSE:
+        return Level.ERROR
+    if model.task in ENCODER_TASKS and rate > SHAKY:
+        return Level.WARNING
+    return Level.WARNING if model.task in ENCODER_TASKS and FRAGILE.search(names) and rate > FRAGILE_LIMIT else None
