@@ -41,6 +41,7 @@ from dataclasses import dataclass
 
 from lintrain import (
     Absent,
+    Act,
     AddArgument,
     Column,
     Constant,
@@ -97,9 +98,10 @@ class MissingNumLabels(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for model in pipeline.models:
             if model.task in CLASSIFIERS and model.origin is not None and not _is_other_problem(model):
-                yield from self._contradicted(model, model.origin)
+                contradictions = list(self._contradicted(model, model.origin))
+                yield from contradictions
                 classes = _classes_of(pipeline, model)
-                if classes is not None:
+                if classes is not None and not contradictions:
                     yield from self._mismatched(model, model.origin, classes)
 
     def _contradicted(self, model: Model, origin: Place) -> Iterator[Finding]:
@@ -192,7 +194,8 @@ def _classes_of(pipeline: Pipeline, model: Model) -> Classes | None:
 
 def _only_data(pipeline: Pipeline) -> list[Dataset]:
     """The data of a script with a loop of its own: all of it, if it has one model."""
-    if len(pipeline.models) != 1 or pipeline.runs:
+    trains = pipeline.loaders or pipeline.keras_runs or pipeline.acts(Act.BACKWARD, Act.TRAIN)
+    if len(pipeline.models) != 1 or pipeline.runs or not (trains or pipeline.models[0].framework == "tf"):
         return []
     every = [part for each in pipeline.datasets for part in (each.every() if isinstance(each, DatasetDict) else [each])]
     return [dataset for dataset in every if dataset.label is not None]

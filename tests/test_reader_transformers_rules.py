@@ -1,0 +1,217 @@
+"""What the rules about models, metrics and library versions keep silent on, and what they must not miss."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from lintrain.knowledge.target import Target
+from lintrain.knowledge.versions import TargetVersions, exactly
+from lintrain.pipeline.reader import read_pipeline
+from lintrain.rulebook import load_rules
+from lintrain.source.source import Source
+
+IMPORTS = """
+import evaluate
+import numpy as np
+from datasets import ClassLabel, Dataset, Features, Value, load_dataset
+from sklearn.metrics import accuracy_score, roc_auc_score
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForSeq2SeqLM
+from transformers import HfArgumentParser, Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+
+three = load_dataset("glue", "mnli")
+accuracy = evaluate.load("accuracy")
+def judge(prediction):
+    logits, labels = prediction
+    return accuracy.compute(predictions=logits, references=labels)
+def build(**options):
+    return AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", **options)
+"""
+NEWEST = exactly(transformers="5.23.0", datasets="5.2.0", trl="1.16.0")
+
+
+def found(rule: str, code: str, targets: TargetVersions = NEWEST, imports: str = IMPORTS) -> list[str]:
+    """The messages of one rule."""
+    pipeline = read_pipeline(Source("script.py", imports + dedent(code)), targets)
+    (known,) = (each for each in load_rules() if each.name == rule)
+    return [finding.message for finding in known.rule.check(pipeline)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Trainer(build(num_labels=count), train_dataset=three['train'])",
+        "Trainer(build(num_labels=3), train_dataset=three['train'])",
+        "Trainer(build(num_labels=1), train_dataset=three['train'])",
+        "Trainer(build(problem_type='regression'), train_dataset=three['train'])",
+        "Trainer(build(**options), train_dataset=three['train'])",
+        "Trainer(build(), train_dataset=load_dataset('glue', 'mrpc')['train'])",
+        "Trainer(build(), train_dataset=load_dataset(name)['train'])",
+        "Trainer(build(), train_dataset=three['train'] if big else load_dataset('glue', 'mrpc')['train'])",
+        "Trainer(build(), train_dataset=three['train'].map(lambda row: {'label': row['label'] % 2}))",
+        "Trainer(AutoModelForSequenceClassification.from_pretrained('me/own'), train_dataset=three['train'])",
+        "model = AutoModelForSequenceClassification.from_pretrained('roberta-large-mnli')\n"
+        "Trainer(model, train_dataset=three['train'])",
+        "model = build()\nmodel.config.num_labels = 3\nTrainer(model, train_dataset=three['train'])",
+        "model = build()\nmodel.classifier = head\nTrainer(model, train_dataset=three['train'])",
+        "Trainer(build(config=AutoConfig.from_pretrained('x', num_labels=3)), train_dataset=three['train'])",
+        "label_names = ['no', 'yes']\nmodel = build()",
+    ],
+)
+def test_a_head_is_left_alone_where_its_size_fits_or_is_not_known(code: str) -> None:
+    assert found("missing-num-labels", code) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("Trainer(build(), train_dataset=three['train'])", "has 2 outputs by default"),
+        ("Trainer(build(num_labels=2), train_dataset=three['train'])", "has 2 outputs, and"),
+        ("Trainer(build(num_labels=4), train_dataset=three['train'])", "has 4 outputs, and"),
+        ("label_names = ['no', 'maybe', 'yes']\nmodel = build()", "have 3 classes"),
+        ("model = build(num_labels=2, id2label={0: 'a', 1: 'b', 2: 'c'})", "`id2label` names 3"),
+        ("Trainer(model_init=lambda: build(), train_dataset=three['train'])", "has 2 outputs by default"),
+        ("Trainer(build(config=AutoConfig.from_pretrained('x', num_labels=5)), train_dataset=three['train'])", "has 5"),
+    ],
+)
+def test_a_head_of_another_size_is_found(code: str, words: str) -> None:
+    (message,) = found("missing-num-labels", code)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Trainer(build(num_labels=1), compute_metrics=judge)",
+        "Trainer(build(num_labels=1 if regression else 3), compute_metrics=judge)",
+        "Trainer(unknown, compute_metrics=judge)",
+        "Trainer(build(), compute_metrics=judge, preprocess_logits_for_metrics=choose)",
+        "class Own(Trainer):\n    def prediction_step(self, *args):\n        return 0\n"
+        "Own(build(), compute_metrics=judge)",
+        "Trainer(build(), compute_metrics=lambda p: {'auc': roc_auc_score(p.label_ids, p.predictions)})",
+        "Trainer(build(), compute_metrics=lambda p: evaluate.load('mse').compute(predictions=p[0], references=p[1]))",
+        "Trainer(build(), compute_metrics=lambda p: evaluate.load('glue', task).compute(predictions=p[0]))",
+        "Trainer(build(), compute_metrics=lambda p: {'a': accuracy_score(p.label_ids, choose(p.predictions))})",
+    ],
+)
+def test_a_metric_is_left_alone_where_it_may_get_what_it_wants(code: str) -> None:
+    assert found("logits-in-metric", code) == []
+
+
+def test_one_metric_function_of_two_trainers_is_reported_once() -> None:
+    assert len(found("logits-in-metric", "for seed in (1, 2):\n    Trainer(build(), compute_metrics=judge)")) == 1
+    assert len(found("logits-in-metric", "Trainer(build(), compute_metrics=judge)\n" * 2)) == 1
+
+
+TUPLES = "def pick(p):\n    return {'a': accuracy_score(p.label_ids, np.argmax(p.predictions, axis=1))}\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Trainer(build(), compute_metrics=pick)",
+        "Trainer(build(output_hidden_states=False), compute_metrics=pick)",
+        "Trainer(build(output_hidden_states=wanted), compute_metrics=pick)",
+        "t = Trainer(build(output_hidden_states=True), compute_metrics=pick)\n"
+        "t.train(ignore_keys_for_eval=['hidden_states'])",
+        "t = Trainer(build(output_hidden_states=True), compute_metrics=pick)\n"
+        "t.evaluate(ignore_keys=['hidden_states'])",
+        "Seq2SeqTrainer(AutoModelForSeq2SeqLM.from_pretrained('t5-small'),"
+        " Seq2SeqTrainingArguments('x', predict_with_generate=True), compute_metrics=pick)",
+    ],
+)
+def test_predictions_that_are_no_tuple_are_left_alone(code: str) -> None:
+    assert found("tuple-predictions", TUPLES + code) == []
+
+
+def test_the_tuple_of_an_encoder_decoder_is_found() -> None:
+    code = "Trainer(AutoModelForSeq2SeqLM.from_pretrained('t5-small'), compute_metrics=pick)"
+    assert len(found("tuple-predictions", TUPLES + code)) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Trainer(model, TrainingArguments('x', eval_strategy='no'))",
+        "Trainer(model, TrainingArguments('x'))",
+        "Trainer(model, TrainingArguments('x', eval_strategy=strategy))",
+        "Trainer(model, TrainingArguments('x', eval_strategy='epoch'), eval_dataset=rows)",
+        "Trainer(model, TrainingArguments('x', eval_strategy='epoch'), eval_dataset=rows if wanted else None)",
+        "Trainer(model, TrainingArguments('x', eval_strategy='epoch'), **options)",
+        "t = Trainer(model, TrainingArguments('x', eval_strategy='epoch'))\nt.eval_dataset = rows",
+        "(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\nTrainer(model, args)",
+        "class Own(Trainer):\n    def get_eval_dataloader(self, eval_dataset=None):\n        return loader\n"
+        "Own(model, TrainingArguments('x', eval_strategy='epoch'))",
+        "Trainer(model, TrainingArguments('x')).evaluate(rows)",
+        "Trainer(model, TrainingArguments('x')).evaluate(eval_dataset=rows)",
+    ],
+)
+def test_evaluation_with_data_or_without_a_wish_is_left_alone(code: str) -> None:
+    assert found("missing-eval-dataset", code) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Trainer(model, TrainingArguments('x', eval_strategy='steps'), None, rows)",
+        "Trainer(model, TrainingArguments('x', eval_strategy='epoch'), eval_dataset=None)",
+        "args = TrainingArguments('x')\nargs.eval_strategy = 'epoch'\nTrainer(model, args)",
+        "Trainer(model, TrainingArguments('x')).evaluate()",
+    ],
+)
+def test_evaluation_without_data_is_found(code: str) -> None:
+    assert len(found("missing-eval-dataset", code)) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "TrainingArguments('x', evaluation_strategy='epoch')",
+        "if transformers_lt_5_0:\n    TrainingArguments('x', evaluation_strategy='epoch')",
+        "if version.parse(transformers.__version__) < version.parse('5'):\n    TrainingArguments('x', no_cuda=True)",
+        "try:\n    TrainingArguments('x', no_cuda=True)\nexcept TypeError:\n    pass",
+        "class Own(TrainingArguments):\n    no_cuda: bool = False\nOwn('x', no_cuda=True)",
+        "options = {'no_cuda': True}\nTrainingArguments('x', **options)",
+    ],
+)
+def test_arguments_that_are_guarded_or_right_for_the_version_are_left_alone(code: str) -> None:
+    targets = exactly(transformers="4.40.2") if "evaluation_strategy" in code and "if " not in code else NEWEST
+    assert found("removed-argument", code, targets) == []
+
+
+def test_an_argument_is_found_in_a_function_that_nobody_calls() -> None:
+    (message,) = found("removed-argument", "def later():\n    return TrainingArguments('x', no_cuda=True)")
+    assert message == "`no_cuda` is gone after transformers 4.57 (here: 5.23.0)"
+
+
+def test_versions_that_disagree_silence_the_rule() -> None:
+    both = TargetVersions({"transformers": Target(((4, 40), (5, 23)), ">=4.40", "requirements.txt:1")})
+    assert found("removed-argument", "TrainingArguments('x', no_cuda=True)", both) == []
+    assert found("removed-name", "from transformers import AdamW", both) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from transformers import AutoModel",
+        "try:\n    from transformers import AdamW\nexcept ImportError:\n    from torch.optim import AdamW",
+        "if TYPE_CHECKING:\n    from transformers import TFPreTrainedModel",
+        "if is_tf_available():\n    from transformers import TFAutoModel",
+        "from .transformers import AdamW",
+        "from transformers import something_of_ours",
+    ],
+)
+def test_names_that_are_there_or_guarded_are_left_alone(code: str) -> None:
+    assert found("removed-name", code) == []
+
+
+def test_names_of_an_old_version_are_left_alone_there() -> None:
+    old = exactly(transformers="4.46.3", datasets="2.21.0")
+    code = "from transformers import AdamW, TFAutoModel\nfrom datasets import load_metric"
+    assert found("removed-name", code, old) == []
+
+
+@pytest.mark.parametrize("code", ["from transformers import AdamW", "import transformers\ntransformers.AdamW(weights)"])
+def test_a_name_is_found_in_an_import_and_as_an_attribute(code: str) -> None:
+    assert len(found("removed-name", code)) == 1
