@@ -237,6 +237,44 @@ def test_labels_with_ignored_positions_are_masked() -> None:
     assert column(code, "labels").is_masked
 
 
+def test_rows_of_tokens_that_are_set_one_by_one_may_be_padded() -> None:
+    code = """
+    def tokenize(rows):
+        made = tokenizer(rows["text"])
+        for i in range(len(rows["text"])):
+            made["input_ids"][i] = [tokenizer.pad_token_id] * (64 - len(made["input_ids"][i])) + made["input_ids"][i]
+        return made
+    x = films.map(tokenize, batched=True)
+    """
+    assert column(code, "input_ids").padding is Padding.UNKNOWN
+    assert column(code, "attention_mask").padding is Padding.NONE
+
+
+def test_tokens_that_are_added_to_each_row_leave_open_how_long_it_is() -> None:
+    code = """
+    def tokenize(row):
+        made = tokenizer(row["text"])
+        made["input_ids"].append(tokenizer.eos_token_id)
+        return made
+    x = films.map(tokenize)
+    """
+    assert column(code, "input_ids").padding is Padding.UNKNOWN
+
+
+def test_labels_that_are_masked_in_place_are_no_copy() -> None:
+    code = """
+    def tokenize(row):
+        made = tokenizer(row["text"], return_tensors="pt")
+        labels = made["input_ids"].clone()
+        labels[labels == tokenizer.pad_token_id] = -100
+        made["labels"] = labels
+        return made
+    x = films.map(tokenize)
+    """
+    assert (column(code, "labels").is_masked, column(code, "labels").copied_from) == (True, "")
+    assert column(code, "input_ids").is_masked is False
+
+
 def test_a_target_gives_labels_beside_the_inputs() -> None:
     code = "x = films.map(lambda rows: tokenizer(rows['text'], text_target=rows['text']), batched=True)"
     assert column(code, "labels").kind is Kind.TOKENS

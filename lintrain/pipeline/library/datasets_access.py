@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.registry import attribute_of, element_of, method, operated, subscript_of
+from lintrain.pipeline.library.datasets_columns import masks_some
+from lintrain.pipeline.registry import (
+    attribute_of,
+    element_of,
+    method,
+    operated,
+    stored_item_of,
+    subscript_of,
+)
 from lintrain.pipeline.values.data import (
     Column,
     ColumnNames,
     ColumnValues,
     Dataset,
     DatasetDict,
+    Encoding,
     Features,
     Kind,
     Padding,
@@ -126,6 +135,46 @@ def _changed_text(call: Call) -> Value:
     if isinstance(values, ColumnValues) and values.column.kind in {Kind.TEXT, Kind.UNKNOWN}:
         return ColumnValues(replace(values.column, kind=Kind.TEXT), values.dataset)
     return UNKNOWN
+
+
+@stored_item_of(ColumnValues)
+def _set_some(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`encoding["input_ids"][i] = ...`: whoever sets rows one by one may pad, cut or mask them."""
+    if isinstance(owner, ColumnValues):
+        _edit(owner, masks_some(value))
+
+
+@method(ColumnValues, "append", "extend", "insert", "masked_fill_", "pop", "remove")
+def _edit_by_method(call: Call) -> Value:
+    if isinstance(call.receiver, ColumnValues):
+        _edit(call.receiver, any(masks_some(argument.value) for argument in call.positional))
+    return Constant(None)
+
+
+@method(ColumnValues, "masked_fill", "where")
+def _masked(call: Call) -> Value:
+    values = call.receiver
+    if not isinstance(values, ColumnValues):
+        return UNKNOWN
+    made = ColumnValues(values.column.named(""), UNKNOWN, origin=call.place)
+    _edit(made, any(masks_some(argument.value) for argument in call.positional))
+    return made
+
+
+def _edit(values: ColumnValues, masks: bool) -> None:
+    """Note that values were changed where they are, and with them those of the encoding that they are part of."""
+    before, owner = values.column, values.dataset
+    is_part = isinstance(owner, Encoding) and owner.columns.get(before.name) is before
+    values.column = replace(
+        before,
+        name=before.name if is_part else "",
+        padding=Padding.UNKNOWN,
+        truncated=None,
+        copied_from="",
+        is_masked=masks or before.is_masked,
+    )
+    if isinstance(owner, Encoding) and is_part:
+        owner.columns[before.name] = values.column
 
 
 @operated(ColumnValues)

@@ -101,6 +101,17 @@ def _merged(values: SequenceType[Value]) -> Column:
     return replace(first, is_masked=True) if is_masked else first
 
 
+def masks_some(value: Value) -> bool:
+    """Whether a value is, or holds, the label that losses leave out."""
+    match value:
+        case Constant(value=plain):
+            return plain == IGNORED
+        case Sequence(items=items):
+            return any(masks_some(item) for item in items)
+        case _:
+            return False
+
+
 def types_of(value: Value) -> Column:
     """The column that a feature's type describes, given as an object or as an Arrow type's name."""
     match value:
