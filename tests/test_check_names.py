@@ -84,7 +84,11 @@ def test_annotations_that_python_evaluates_are_found() -> None:
 
 
 def test_names_in_f_strings_are_found() -> None:
-    assert [column for _, column, _ in said(f"{IMPORT}print(f'{{nowhere}}')\n")] == [10]
+    assert [column for _, column, _ in said(f"{IMPORT}print(f'at {{nowhere}} now {{there:{{wide}}}}')\n")] == [
+        13,
+        27,
+        34,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ LIBRARIES = re.compile(
 """A file that names none of these holds no training run that the reader knows."""
 
 READER = "reader"
+
+GRAMMAR = f"nothing can run or be read here, says the grammar of Python {sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def check_source(source: Source, rules: Sequence[RuleFile], find_targets: Callab
     broken = parse_problem(source)
     if broken:
         return Reading((Reported(broken),), is_broken=True)
-    if not names_library(source.text.encode(errors="replace")):
+    if not rules or not names_library(source.text.encode(errors="replace")):
         return Reading()
     from lintrain.pipeline.quick import may_train
     from lintrain.pipeline.reader import read_pipeline
@@ -111,8 +114,8 @@ def _syntax_error(source: Source, error: SyntaxError) -> Finding:
     same_line = error.end_lineno == line and (error.end_offset or 0) > column
     place = Place(source.path, line, column, line, (error.end_offset or 0) if same_line else column + 1)
     message = error.msg or "cannot be parsed"
-    return _finding(SYNTAX_ERROR, place, message[:1].lower() + message[1:])
+    return _finding(SYNTAX_ERROR, place, message[:1].lower() + message[1:], GRAMMAR)
 
 
-def _finding(builtin: Builtin, place: Place, message: str) -> Finding:
-    return Finding(builtin.name, builtin.level, place, message)
+def _finding(builtin: Builtin, place: Place, message: str, why: str = "") -> Finding:
+    return Finding(builtin.name, builtin.level, place, message, why)

@@ -207,15 +207,19 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
 
 def _unevaluated(tree: ast.Module) -> Iterator[ast.expr]:
     postponed = any(isinstance(node, ast.ImportFrom) and _postpones(node) for node in tree.body)
+    formatted = set[ast.AST]()
     for node in ast.walk(tree):
         match node:
+            case ast.JoinedStr(values=parts):
+                # Before Python 3.12 the plain parts of an f-string claim the place of the whole.
+                formatted.update(parts)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield from (inner.annotation for inner in ast.walk(node) if isinstance(inner, ast.AnnAssign))
                 if postponed and node.returns:
                     yield node.returns
             case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation) if postponed:
                 yield annotation
-            case ast.Constant(value=str()):
+            case ast.Constant(value=str()) if node not in formatted:
                 yield node
             case _:
                 pass
