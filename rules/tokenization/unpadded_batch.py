@@ -40,20 +40,17 @@ transformers#15183; Hugging Face course, chapter 3 "Dynamic padding".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from lintrain import (
     AddArgument,
     AddImport,
-    Column,
     Dataset,
     Evidence,
     Finding,
     Fix,
-    Kind,
     Level,
     Loader,
-    Padding,
     Pipeline,
     Place,
     Reason,
@@ -65,11 +62,17 @@ from lintrain import (
     confirmed,
     is_missing,
     literal,
-    options_of,
     refuted,
     unsettled,
 )
-from lintrain.pipeline.given import OWN_LOADING, PLAIN_TRAINERS, is_default_collator, tokenizer_name
+from lintrain.pipeline.given import (
+    OWN_LOADING,
+    PLAIN_TRAINERS,
+    is_default_collator,
+    tokenized_copies,
+    tokenizer_name,
+)
+from lintrain.pipeline.raggedness import ragged_at, ragged_copy_at
 from lintrain.pipeline.values.data import Collator
 
 COLLATORS = {
@@ -86,9 +89,6 @@ RAGGED = (
 )
 
 
-NOTE = "tokenized without `padding`"
-
-
 class UnpaddedBatch(Rule):
     level = Level.ERROR
 
@@ -103,7 +103,8 @@ class UnpaddedBatch(Rule):
 
     def _check_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
         for parameter in ("train_dataset", "eval_dataset"):
-            reasons = ragged_at(pipeline, run.value(parameter))
+            given = run.value(parameter)
+            reasons = ragged_at(pipeline, given) or ragged_copy_at(pipeline, given)
             if reasons and _stacks(run, parameter):
                 yield self._report_trainer(pipeline, run, parameter, reasons)
                 return
@@ -113,10 +114,9 @@ class UnpaddedBatch(Rule):
     ) -> Finding:
         task = run.model.task if run.model else None
         collator = COLLATORS.get(task, "") if task else ""
-        given = run.arguments.get(parameter)
         return self.finding(
             run.construction,
-            f"rows of {_shown(given.text if given else '')} differ in length, and nothing pads them",
+            f"rows of {_given_text(pipeline, run, parameter)} differ in length, and nothing pads them",
             because=reasons,
             help="pass `data_collator=DataCollatorWithPadding(tokenizer)` or `processing_class=tokenizer`",
             subject=parameter,
@@ -126,11 +126,11 @@ class UnpaddedBatch(Rule):
 
     def _report_loader(self, pipeline: Pipeline, loader: Loader, reasons: tuple[Reason, ...], place: Place) -> Finding:
         dataset = loader.dataset
+        text = pipeline.code(loader.dataset_place) if loader.dataset_place else ""
         only_numbers = isinstance(dataset, Dataset) and dataset.is_complete and not dataset.text_columns
         return self.finding(
             place,
-            f"rows of {_shown(pipeline.code(loader.dataset_place) if loader.dataset_place else '')} differ in length, "
-            "and DataLoader does not pad",
+            f"rows of {_shown(text)} differ in length, and nothing pads them",
             because=reasons,
             help="pass `collate_fn=DataCollatorWithPadding(tokenizer)`",
             facts=_cure(pipeline, place, "collate_fn", "DataCollatorWithPadding({})" if only_numbers else ""),
@@ -140,6 +140,8 @@ class UnpaddedBatch(Rule):
         parameter = finding.subject or "train_dataset"
         split, batch = evidence.split(parameter), evidence.batch(parameter)
         tokens = split.column("input_ids") if split else None
+        if split is not None and split.columns and tokens is None:
+            return unsettled(f"none of the {len(split.columns)} columns of {parameter} is `input_ids`")
         shortest, longest = (tokens.lengths[0], tokens.lengths[-1]) if tokens and tokens.lengths else (0, 0)
         stage = evidence.stage("batch")
         if stage is not None and stage.failure is not None and stage.failure.says(*RAGGED) and longest > shortest:
@@ -167,33 +169,15 @@ class UnpaddedBatch(Rule):
         )
 
 
-def ragged_at(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:
-    """The places that make rows of unequal length; none where the rows may all be equally long."""
-    options = [option for option in options_of(value) if not is_missing(option)]
-    found = [_ragged_rows(pipeline, option) for option in options]
-    return found[0] if found and all(found) else ()
-
-
-def _ragged_rows(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:
-    if isinstance(value, Dataset):
-        return _tokenized_at(value) if _is_ragged(value) else ()
-    own = [rows for rows in pipeline.own_rows if rows.instance is value and _has_ragged(rows.columns)]
-    return tuple(Reason(rows.place, f"each row is {NOTE}", "tokenized") for rows in own if rows.place)
-
-
-def _is_ragged(dataset: Dataset) -> bool:
-    """Whether token rows certainly differ in length: tokenized without padding, not chosen by length since."""
-    after_map = dataset.operations[_last_map(dataset) :]
-    return _has_ragged(dataset.columns or {}) and not dataset.has_transform and "filter" not in after_map
-
-
-def _has_ragged(columns: Mapping[str, Column]) -> bool:
-    tokens = columns.get("input_ids")
-    return tokens is not None and tokens.kind is Kind.TOKENS and tokens.padding is Padding.NONE
-
-
-def _last_map(dataset: Dataset) -> int:
-    return max((index for index, name in enumerate(dataset.operations) if name == "map"), default=0)
+def _given_text(pipeline: Pipeline, run: TrainerRun, parameter: str) -> str:
+    """What to call the rows: by the argument's code, or by that of the tokenized copy that is meant."""
+    argument = run.arguments.get(parameter)
+    if argument is None:
+        return "this data set"
+    if isinstance(argument.value, Dataset) and not argument.value.is_tokenized:
+        copies = tokenized_copies(pipeline, argument.value, argument.place)
+        return _shown(copies[0].text) if len(copies) == 1 else "its tokenized copy"
+    return _shown(argument.text)
 
 
 def _stacks(run: TrainerRun, parameter: str) -> bool:
@@ -223,13 +207,8 @@ def _stacks_rows(loader: Loader) -> bool:
     return "batch_size" in given and _is_many(given["batch_size"], 1)
 
 
-def _tokenized_at(dataset: Dataset) -> tuple[Reason, ...]:
-    step = dataset.steps[_last_map(dataset)]
-    return (Reason(step.place, NOTE, "tokenized", step.text),)
-
-
 def _shown(text: str) -> str:
-    return f"`{text}`" if 0 < len(text) <= 32 and "\n" not in text else "this data set"
+    return f"`{text}`" if 0 < len(text) <= 29 and "\n" not in text else "this data set"
 
 
 def _cure(pipeline: Pipeline, place: Place, argument: str, code: str) -> dict[str, str | int | float | bool | None]:
