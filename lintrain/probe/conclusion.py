@@ -56,7 +56,8 @@ def why_stopped(record: Record) -> str:
         case "crashed":
             return f"the script stops before any training call: {ending.reason.splitlines()[0]}{_at(record.runs)}"
         case "no-training":
-            return "the script ended without a training call (`Trainer.train`, `evaluate` or `predict`)"
+            how = f" with {ending.reason}" if ending.reason else ""
+            return f"the script ended{how} and made no training call (`Trainer.train`, `evaluate` or `predict`)"
         case "exited":
             return f"no training call was reached: {ending.reason}"
         case "time" | "memory":

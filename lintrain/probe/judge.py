@@ -80,4 +80,5 @@ def _syntax_error(_finding: Finding, evidence: Evidence) -> Verdict:
 BUILTIN_VERDICTS: dict[str, Callable[[Finding, Evidence], Verdict]] = {
     "syntax-error": _syntax_error,
     "undefined-name": _undefined_name,
+    "unreadable-file": _syntax_error,
 }

@@ -23,6 +23,7 @@ from lintrain.probe.stream import Assembly, Event, EventFile
 
 POLL_SECONDS = 0.05
 MEMORY_SECONDS = 0.25
+LAST_WORDS_SECONDS = 1.0
 GIB = 2**30
 
 
@@ -73,12 +74,20 @@ class Launch:
             has_ended = self._process.poll() is not None
             self._listen(listen)
             if (end := self.assembly.end) is not None:
-                return str(end["kind"]), str(end["reason"])
+                return str(end["kind"]), str(end["reason"]) or self._own_status()
             if has_ended:
                 return self._silent_end()
             if hit := self._bound_hit(bounds):
                 return hit
             time.sleep(POLL_SECONDS)
+
+    def _own_status(self) -> str:
+        """The exit status that the script is about to end with, or nothing where that is 0 or does not come."""
+        try:
+            status = self._process.wait(timeout=LAST_WORDS_SECONDS)
+        except subprocess.TimeoutExpired:
+            return ""
+        return f"exit status {status}" if status else ""
 
     def _listen(self, listen: Callable[[Event], None]) -> None:
         for event in self._events.new_events():
