@@ -26,7 +26,7 @@ Adapters and new heads start from nothing and take higher rates:
 
 So does a model that is trained from the start:
 
-    config = AutoConfig.from_pretrained("distilbert-base-uncased")
+    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
     model = AutoModelForSequenceClassification.from_config(config)
     args = TrainingArguments("out", learning_rate=1e-3)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
