@@ -22,6 +22,7 @@ from lintrain.probe.judge import judge
 from lintrain.rulebook import RuleFile
 from tests.pages.assembly import Script, assemble
 from tests.pages.demands import BAD, FINE, GOOD, differences, findings_of, text_complaints
+from tests.pages.effects import EFFECT_OF
 from tests.pages.running import Outcome, PageRunner
 
 UNJUDGED = Path(__file__).with_name("unjudged.toml")
@@ -55,7 +56,7 @@ def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
     complaints: list[str] = []
     for script in _scripts(rule, BAD):
         if not is_judged(rule, script):
-            complaints += _ends_otherwise(script, runner.run(script))
+            complaints += _does_otherwise(rule, script, runner.run(script), wanted=True)
             continue
         outcome = runner.probe(script)
         if outcome.evidence is None:
@@ -75,7 +76,7 @@ def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:
     complaints: list[str] = []
     for number, script in enumerate(_scripts(rule, GOOD)):
         if not is_judged(rule, script):
-            complaints += _ends_otherwise(script, runner.run(script))
+            complaints += _does_otherwise(rule, script, runner.run(script), wanted=False)
             continue
         outcome = runner.probe(script)
         complaints += _fails(outcome)
@@ -170,6 +171,15 @@ def _fails_otherwise(script: Script, evidence: Evidence) -> list[str]:
     if said is None or any(_plain(said) in _plain(failure) for failure in failures):
         return []
     return [f"the page says that it raises {said!r}; what failed: {failures}"]
+
+
+def _does_otherwise(rule: RuleFile, script: Script, outcome: Outcome, *, wanted: bool) -> list[str]:
+    """Whether the example ends otherwise than it says, or its loop does not do (or does) what the rule is about."""
+    complaints = _ends_otherwise(script, outcome)
+    effect = EFFECT_OF.get(rule.name)
+    if effect is None or complaints or bool(outcome.effects.get(effect)) is wanted:
+        return complaints
+    return [f"run for real, its loop {'never' if wanted else 'still'} {effect}: {outcome.effects}"]
 
 
 def _ends_otherwise(script: Script, outcome: Outcome) -> list[str]:

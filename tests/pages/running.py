@@ -28,11 +28,15 @@ SLOW_IMPORTS = ("keras", "lightning", "peft", "trl", "accelerate")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a script ended: its error (`IndexError: Target 2 …`) or None, what it printed, and what a probe measured."""
+    """How a script ended: its error (`IndexError: Target 2 …`) or None, what it printed, and what was measured.
+
+    `evidence` is that of a probe; `effects` are counted where the script ran without one.
+    """
 
     error: str | None
     output: str
     evidence: Evidence | None = None
+    effects: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
 
 
 class PageRunner:
@@ -118,8 +122,12 @@ class PageRunner:
             "seconds": SECONDS,
         }
         answer = self._ask(json.dumps(asked))
-        output = folder / "output.txt"
-        return Outcome(answer["error"], output.read_text(errors="replace") if output.exists() else "")
+        output, effects = folder / "output.txt", folder / "effects.json"
+        return Outcome(
+            answer["error"],
+            output.read_text(errors="replace") if output.exists() else "",
+            effects=json.loads(effects.read_text()) if effects.exists() else {},
+        )
 
     def _ask(self, line: str) -> dict[str, Any]:
         assert self._server.stdin
