@@ -137,6 +137,13 @@ def test_a_fix_that_does_not_give_good_is_refused(rule_with: MakeRule) -> None:
     ]
 
 
+def test_a_fix_that_mends_no_example_is_refused(rule_with: MakeRule) -> None:
+    rule = rule_with(
+        ('return Fix.of("give it `args`", AddArgument(finding.place, "args", "args"), safe=False)', "return None")
+    )
+    assert demands.mends_badly(rule) == ["it has a `fix`, and no Bad example is mended by it"]
+
+
 def test_a_fix_that_brings_an_import_too_many_is_refused(rule_with: MakeRule) -> None:
     rule = rule_with(
         ("AddArgument, Fix", "AddArgument, AddImport, Fix"), (', "args", "args")', ', "args", "args"), AddImport("os")')

@@ -100,12 +100,14 @@ def mends_badly(rule: RuleFile) -> list[str]:
     """What keeps fix(Bad) from being Good, or from staying the same when fixed again."""
     complaints: list[str] = []
     goods = rule.manual.examples(GOOD)
+    mended = 0
     for number, bad in enumerate(rule.manual.examples(BAD) if rule.mends and rule.reads_text else []):
         good = goods[number] if number < len(goods) else ""
         script, wanted = assemble(bad, sharing=good), assemble(good, sharing=bad)
         fixes = fixes_of(rule, script.text)
         if not fixes:
             continue
+        mended += 1
         fixed = apply(script.text, fixes)
         if not good:
             complaints.append(f"Bad example {number + 1} has a fix and no Good example of the same number")
@@ -114,7 +116,7 @@ def mends_badly(rule: RuleFile) -> list[str]:
         again = fixes_of(rule, fixed)
         if again and apply(fixed, again) != fixed:
             complaints.append(f"the fix of Bad example {number + 1} changes more when applied again")
-    return complaints
+    return complaints if mended or not rule.mends else ["it has a `fix`, and no Bad example is mended by it"]
 
 
 def scripts(rule: RuleFile, heading: str) -> list[Script]:
