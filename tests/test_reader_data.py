@@ -289,6 +289,27 @@ def test_a_processor_may_give_other_columns_too() -> None:
     assert "..." in columns(code)
 
 
+@pytest.mark.parametrize("name", ["AutoImageProcessor", "SegformerFeatureExtractor", "AutoProcessor"])
+def test_a_processor_of_images_gives_no_tokens(name: str) -> None:
+    code = f"""
+    from transformers import {name}
+    processor = {name}.from_pretrained("x")
+    x = films.map(lambda rows: processor(rows["text"], return_tensors="pt"), batched=True)
+    """
+    assert "input_ids" not in columns(code)
+
+
+def test_a_processor_has_a_tokenizer_of_its_own() -> None:
+    code = """
+    from transformers import AutoProcessor
+    processor = AutoProcessor.from_pretrained("x")
+    processor.tokenizer.pad_token = processor.tokenizer.eos_token
+    x = films.map(lambda row: processor.tokenizer(row["text"], padding=True))
+    y = films.map(lambda row: {"ids": processor.encode(row["text"])})
+    """
+    assert column(code, "input_ids").padding is Padding.LONGEST
+
+
 def test_a_column_that_is_tokenized_is_known_to_hold_text() -> None:
     code = """
     raw = load_dataset("some/name")

@@ -50,7 +50,8 @@ def _get(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
     if not isinstance(value, Tokenizer) or method_of(value, name) is not None:
         return None
     if name == "tokenizer" and value.is_processor:
-        return value
+        own = Tokenizer("transformers.AutoTokenizer", value.checkpoint, value.arguments, origin=value.origin)
+        return value.attributes.setdefault(name, own)
     known = value.attributes.get(name, value.arguments.get(name))
     return known or operations.child(reader, value, name)
 

@@ -37,20 +37,21 @@ def encode(call: Call) -> Value:
     arguments = call.values(*INPUTS)
     if "batch_text_or_text_pairs" in arguments:
         arguments.setdefault("text", arguments["batch_text_or_text_pairs"])
-    padding = padding_of(call)
-    truncated = truncation_of(call, padding)
+    is_plain = not call.receiver.is_processor
+    padding = padding_of(call) if is_plain else Padding.UNKNOWN
+    truncated = truncation_of(call, padding) if is_plain else None
     max_length = number_of(call.value("max_length"))
     limit = int(max_length) if max_length is not None else None
     encoding = Encoding(
         call.receiver,
-        _columns(call, arguments, padding, truncated, limit),
+        _columns(call, arguments, padding, truncated, limit) if is_plain or "text" in call.keywords else {},
         padding=padding,
         truncated=truncated,
         max_length=limit,
         inputs=arguments.get("text", UNKNOWN),
         arguments=arguments,
         returns_tensors=not is_missing(call.value("return_tensors")),
-        is_complete=not call.is_open and "**" not in call.keywords and not call.receiver.is_processor,
+        is_complete=not call.is_open and "**" not in call.keywords and is_plain,
         text=call.text,
         depth=len(call.reader.conditions),
         origin=call.place,
@@ -137,7 +138,8 @@ def _note_column(call: Call, value: Value) -> None:
 def _ids(call: Call) -> Value:
     """`tokenizer.encode(text)`: the token ids alone."""
     encoding = encode(call)
-    return ColumnValues(encoding.columns["input_ids"], encoding) if isinstance(encoding, Encoding) else UNKNOWN
+    ids = encoding.columns.get("input_ids") if isinstance(encoding, Encoding) else None
+    return UNKNOWN if ids is None else ColumnValues(ids, encoding)
 
 
 @method(Tokenizer, "pad")
