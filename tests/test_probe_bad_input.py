@@ -1,0 +1,135 @@
+"""Scripts that cannot be judged: each ends with a clear message, the documented exit code, and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.probing import path_for_lintrain, probe, probe_file
+
+WAITS = """
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+pathlib.Path(sys.argv[1]).write_text(str(child.pid))
+while True:
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_missing_script_is_a_usage_error(tmp_path: Path) -> None:
+    probed = probe_file(tmp_path, "absent.py")
+    assert (probed.code, probed.err) == (2, "lintrain: absent.py: no such file\n")
+
+
+def test_a_folder_is_a_usage_error(tmp_path: Path) -> None:
+    probed = probe_file(tmp_path, ".")
+    assert (probed.code, probed.err) == (2, "lintrain: .: is a folder; name the script that trains\n")
+
+
+def test_an_evidence_file_in_no_folder_is_refused_before_the_run(tmp_path: Path) -> None:
+    probed = probe(tmp_path, "print('ran')", "--evidence", "absent/file.json")
+    assert (probed.code, probed.err) == (2, "lintrain: absent/file.json: its folder does not exist\n")
+
+
+def test_an_interpreter_without_torch_cannot_judge(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    probed = probe(tmp_path, "print('ran')", "--python", str(bare / "bin" / "python"))
+    assert probed.code == 3
+    assert "has no torch and no transformers" in probed.err
+
+
+def test_a_script_that_never_trains_cannot_be_judged(tmp_path: Path) -> None:
+    probed = probe(tmp_path, "print('all done')", "--text")
+    assert probed.code == 3
+    assert "the script ended and made no training call" in probed.out
+    assert "all done" in probed.err
+
+
+def test_a_script_that_wants_other_arguments_cannot_be_judged(tmp_path: Path) -> None:
+    script = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--rate')\nparser.parse_args()\n"
+    probed = probe(tmp_path, script, "--text", arguments=("--speed", "1"))
+    assert probed.code == 3
+    assert "the script ended with exit status 2" in probed.out
+    assert "unrecognized arguments: --speed 1" in probed.err
+
+
+def test_a_crash_before_training_shows_the_users_own_line(tmp_path: Path) -> None:
+    probed = probe(tmp_path, "def load():\n    return {}['train']\n\nload()\n")
+    assert probed.code == 3
+    assert probed.stages["script"] == "failed"
+    failure = probed.run["stages"][0]["failure"]
+    assert (failure["type"], failure["place"]["path"], failure["place"]["line"]) == ("KeyError", "train.py", 2)
+    assert failure["code"] == "return {}['train']"
+
+
+def test_a_script_that_ends_itself_cannot_be_judged(tmp_path: Path) -> None:
+    probed = probe(tmp_path, "import os\nos._exit(7)\n")
+    assert probed.code == 3
+    assert "ended itself with exit status 7" in probed.document["reason"]
+
+
+def test_a_process_that_is_killed_is_told_as_such(tmp_path: Path) -> None:
+    probed = probe(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    assert probed.code == 3
+    assert "signal 11 (SIGSEGV)" in probed.document["reason"]
+
+
+def test_the_time_bound_ends_a_script_and_its_processes(tmp_path: Path) -> None:
+    probed = probe(tmp_path, WAITS, "--timeout", "1.5", arguments=("pid",))
+    assert probed.code == 3
+    assert "1.5 s went by" in probed.document["reason"]
+    assert not is_running(int((tmp_path / "pid").read_text()))
+
+
+def test_the_memory_bound_ends_a_script(tmp_path: Path) -> None:
+    hungry = "import time\nheld = []\nwhile True:\n    held.append(bytearray(2**26))\n    time.sleep(0.02)\n"
+    probed = probe(tmp_path, hungry, "--memory", "0.3")
+    assert probed.code == 3
+    assert "GiB of 0.3" in probed.document["reason"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_everything(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "train.py").write_text(WAITS)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "lintrain", "probe", "train.py", "--", "pid"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    wait_for(tmp_path / "pid")
+    running.send_signal(number)
+    _, err = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert b"interrupted" in err
+    assert not is_running(int((tmp_path / "pid").read_text()))
+    assert list(temporary.iterdir()) == []
+
+
+def wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not (file.exists() and file.read_text()):
+        time.sleep(0.05)
+    assert file.exists()

@@ -1,0 +1,127 @@
+"""What a script does around its training call: nothing of it disturbs a probe, and nothing of a probe stays behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.probing import HEAD, MENDED, REST, path_for_lintrain, probe
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch, assets: Path) -> None:
+    path_for_lintrain(monkeypatch)
+
+
+def files_of(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+CLINGING = (
+    HEAD
+    + """
+import atexit
+from datasets import load_from_disk
+
+atexit.register(lambda: open("at_exit.txt", "w").close())
+raw["train"].save_to_disk("saved_data")
+tokenizer.save_pretrained("saved_tokenizer")
+tokenizer = AutoTokenizer.from_pretrained("saved_tokenizer")
+raw = {"train": load_from_disk("local_data"), "validation_matched": load_from_disk("local_data")}
+"""
+    + REST.replace(
+        """tokenized = raw.map(lambda rows: tokenizer(rows["premise"], rows["hypothesis"], truncation=True), batched=True)
+""",
+        """def encode(rows):
+    return tokenizer(rows["premise"], rows["hypothesis"], truncation=True)
+
+
+tokenized = {name: split.map(encode, batched=True) for name, split in raw.items()}
+""",
+    ).replace('TrainingArguments("out"', 'TrainingArguments("out", report_to="tensorboard", push_to_hub=True')
+    + """
+try:
+    trainer.train()
+except:
+    print("swallowed")
+finally:
+    trainer.save_model("final")
+    open("finally.txt", "w").close()
+"""
+)
+
+
+@pytest.mark.slow
+def test_a_probe_leaves_the_users_folder_as_it_was(tmp_path: Path) -> None:
+    from datasets import load_dataset
+
+    load_dataset("glue", "mnli")["train"].save_to_disk(str(tmp_path / "local_data"))
+    (tmp_path / "module.py").write_text("VALUE = 1\n")
+    (tmp_path / "train.py").write_text("import module\n" + CLINGING)
+    before = files_of(tmp_path)
+    probed = probe(tmp_path, "import module\n" + CLINGING)
+    assert probed.code == 0, probed.out + probed.err
+    assert files_of(tmp_path) == before
+
+
+@pytest.mark.slow
+def test_the_scripts_own_except_and_exit_hooks_never_run(tmp_path: Path) -> None:
+    wrapped = MENDED.replace("trainer.train()", "try:\n    trainer.train()\nexcept BaseException:\n    print('swallowed')")
+    probed = probe(tmp_path, wrapped + "import os\nos._exit(9)\n")
+    assert probed.code == 0
+    assert probed.document["probe"]["ending"]["kind"] == "measured"
+    assert "swallowed" not in probed.document["probe"]["ending"]["output"]
+
+
+@pytest.mark.slow
+def test_threads_and_processes_of_the_script_do_not_keep_it_alive(tmp_path: Path) -> None:
+    busy = """
+import multiprocessing, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)).start()
+"""
+    assert probe(tmp_path, MENDED.replace("trainer.train()", busy + "trainer.train()")).code == 0
+
+
+@pytest.mark.slow
+def test_a_script_that_starts_its_training_in_a_second_process_is_measured_there(tmp_path: Path) -> None:
+    (tmp_path / "inner.py").write_text(MENDED)
+    probed = probe(tmp_path, "import subprocess, sys\nsubprocess.run([sys.executable, 'inner.py'])\nprint('after')\n")
+    assert probed.code == 0
+    assert probed.run["call"]["path"] == "inner.py"
+
+
+@pytest.mark.slow
+def test_the_script_sees_itself_as_started_by_hand(tmp_path: Path) -> None:
+    asserting = """
+import os, sys
+assert __name__ == "__main__" and sys.argv == ["train.py", "--rate", "1"], sys.argv
+assert os.path.basename(__file__) == "train.py" and os.getcwd() == os.path.dirname(os.path.abspath(__file__))
+assert sys.path[0] == os.getcwd() and not any("lintrain" in entry for entry in sys.path[:1])
+"""
+    probed = probe(tmp_path, asserting + MENDED, arguments=("--rate", "1"))
+    assert probed.code == 0, probed.out
+
+
+@pytest.mark.slow
+def test_an_error_while_the_trainer_is_built_is_told_although_the_script_swallows_it(tmp_path: Path) -> None:
+    broken = MENDED.replace('"out", learning_rate=2e-5', '"out", no_such_argument=1')
+    lines = "".join(f"    {line}\n" for line in broken.splitlines())
+    probed = probe(tmp_path, f"try:\n{lines}except Exception:\n    pass\n", "--select", "loop")
+    assert probed.code == 3
+    assert probed.stages["construction"] == "failed"
+    failure = probed.run["stages"][1]["failure"]
+    assert "unexpected keyword argument 'no_such_argument'" in failure["message"]
+    assert failure["code"] == 'args = TrainingArguments("out", no_such_argument=1)'
+
+
+@pytest.mark.slow
+def test_a_sitecustomize_of_the_environment_still_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import os\nos.environ['SEEN'] = 'yes'\n")
+    monkeypatch.setenv("PYTHONPATH", f"{own}:{ROOT}")
+    probed = probe(tmp_path, "import os\nraise SystemExit(40 if os.environ.get('SEEN') == 'yes' else 41)\n")
+    assert "exit status 40" in probed.document["reason"]
