@@ -74,8 +74,8 @@ class Watch:
 
         self.depth -= 1
         if self.depth == 0:
-            logits = output if isinstance(output, torch.Tensor) else output.logits
-            self.waiting[-1].records = bool(logits.requires_grad)
+            logits = output if isinstance(output, torch.Tensor) else getattr(output, "logits", None)
+            self.waiting[-1].records = logits is not None and bool(logits.requires_grad)
             if isinstance(module, torch.nn.modules.loss._Loss):
                 self.waiting.pop()
 

@@ -52,6 +52,9 @@ def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value |
         return value
     if name == "config":
         return _config(value)
+    if name == "optimizer":
+        for run in reader.record.keras_runs:
+            run.is_optimizer_touched = run.is_optimizer_touched or run.model is value
     if name == "num_labels" and not isinstance(value.num_labels, Absent):
         return value.num_labels
     return Bound(value, name) if method_of(value, name) else ModelPart(value, name)
@@ -71,6 +74,8 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) 
     if not isinstance(owner, Model):
         return
     owner.attributes[name] = value
+    if name == "trainable":
+        _freeze(owner, value, place)
     if name in HEADS:
         owner.num_labels = UNKNOWN
     if name == "config":
@@ -87,8 +92,11 @@ def _inner_part(reader: Reader, value: Value, name: str, place: Place) -> Value 
 @stored_attribute_of(ModelPart)
 def _store_inside(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
     """`model.classifier.out_proj = …` is another head; `model.base_model.requires_grad = False` freezes nothing."""
-    if isinstance(owner, ModelPart) and isinstance(owner.model, Model) and name in HEADS:
-        owner.model.num_labels = UNKNOWN
+    if isinstance(owner, ModelPart) and isinstance(owner.model, Model):
+        if name in HEADS:
+            owner.model.num_labels = UNKNOWN
+        if name == "trainable":
+            _freeze(owner.model, value, place)
 
 
 @subscript_of(ModelPart)
@@ -113,7 +121,7 @@ def whole(value: Value) -> Value:
     return value.model if isinstance(value, ModelPart) else value
 
 
-@method(Model, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "tie_weights", "compile")
+@method(Model, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "tie_weights")
 @method(ModelPart, "to", "cuda", "cpu", "half", "float", "double", "bfloat16")
 def _move(call: Call) -> Value:
     if isinstance(call.receiver, Model) and call.path.rpartition(".")[2] in {"to", "cuda", "cpu"}:

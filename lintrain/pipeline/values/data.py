@@ -286,3 +286,10 @@ class Loader(Value):
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
     text: str = ""
     dataset_place: Place | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Slices(Value):
+    """A `tf.data.Dataset`: what each of its rows is made of (`(x, y)`, a dictionary)."""
+
+    structure: Value = UNKNOWN

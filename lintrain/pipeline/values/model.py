@@ -121,6 +121,40 @@ class Module(Value):
 
 
 @dataclass(eq=False, slots=True)
+class Layer(Value):
+    """A layer of Keras: `inputs` are what it was called on, for one call of the functional way to write networks."""
+
+    path: str
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    inputs: tuple[Value, ...] = ()
+    is_trainable: bool = True
+
+    @property
+    def name(self) -> str:
+        """The last part of the class's path."""
+        return self.path.rpartition(".")[2]
+
+
+@dataclass(eq=False, slots=True)
+class Network(Value):
+    """A Keras network: the layers of a Sequential in order, or the output of a functional one as its only layer.
+
+    `is_complete` where no other layers can be in it.
+    """
+
+    path: str
+    layers: list[Value] = field(default_factory=list[Value])
+    is_complete: bool = True
+    is_trainable: bool = True
+
+    @property
+    def last(self) -> Layer | None:
+        """The layer that gives the output, where it is known."""
+        final = self.layers[-1] if self.layers and self.is_complete else None
+        return final if isinstance(final, Layer) else None
+
+
+@dataclass(eq=False, slots=True)
 class Launcher(Value):
     """What runs a plain loop on devices: an Accelerator or a Fabric."""
 

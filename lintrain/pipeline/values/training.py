@@ -123,3 +123,13 @@ class KerasRun(Value):
     compiled: Place | None = None
     compile_arguments: dict[str, Argument] = field(default_factory=dict[str, Argument])
     fits: list[tuple[Place, dict[str, Argument]]] = field(default_factory=list[tuple[Place, dict[str, Argument]]])
+    is_complete: bool = True
+    """Whether `compile_arguments` are all that `compile` was given."""
+    is_optimizer_touched: bool = False
+    """Whether the script reached for the model's optimizer, and may have set its learning rate."""
+
+    def value(self, name: str) -> Value:
+        """An argument of `compile`: Absent where it was not given, Unknown where it may have been."""
+        if name in self.compile_arguments:
+            return self.compile_arguments[name].value
+        return ABSENT if self.is_complete and self.compiled else UNKNOWN

@@ -1,0 +1,118 @@
+"""A pretrained model is compiled with the name of an optimizer, and so with its default learning rate.
+
+`compile(optimizer="adam")` means a rate of 0.001. That is right for a network that starts from nothing, and twenty to a
+hundred times too high for a pretrained transformer: its weights are destroyed in the first steps, and it gives one
+class to every row. No error appears.
+
+## Bad
+
+    try:
+        from transformers import TFAutoModelForSequenceClassification
+    except ImportError:
+        raise SystemExit("needs transformers 4, which has models for TensorFlow") from None
+
+    model = TFAutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=3)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="adam", loss=loss)  # <- string-optimizer
+    model.fit(train_set, epochs=3)
+
+## Good
+
+    try:
+        from transformers import TFAutoModelForSequenceClassification
+    except ImportError:
+        raise SystemExit("needs transformers 4, which has models for TensorFlow") from None
+
+    model = TFAutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=3)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer=keras.optimizers.Adam(5e-5), loss=loss)
+    model.fit(train_set, epochs=3)
+
+## When it is fine
+
+A network that is trained from the start, or a pretrained part that does not train:
+
+    small = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
+    small.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    small.fit(x_train, y_train)
+
+    try:
+        from transformers import TFAutoModel
+    except ImportError:
+        raise SystemExit("needs transformers 4, which has models for TensorFlow") from None
+
+    bert = TFAutoModel.from_pretrained("bert-base-uncased")
+    bert.trainable = False
+    tokens = keras.Input((128,), dtype="int32")
+    classes = keras.layers.Dense(3, activation="softmax")(bert(tokens)[0])
+    frozen = keras.Model(tokens, classes)
+    frozen.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+
+## References
+
+transformers#13547, transformers#8960; keras-bert#11; Keras documentation, "Optimizers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import AddImport, Finding, Fix, Level, Model, Pipeline, Reason, Replace, Rule, Sequence
+from lintrain.pipeline.keras import backbones, keras_name
+from lintrain.pipeline.values.python import LibraryObject, Value, is_missing, text_of
+from lintrain.pipeline.values.training import KerasRun
+
+RATES = {
+    "adadelta": 0.001,
+    "adagrad": 0.001,
+    "adam": 0.001,
+    "adamax": 0.001,
+    "adamw": 0.001,
+    "nadam": 0.001,
+    "rmsprop": 0.001,
+    "sgd": 0.01,
+}
+"""What the names mean in Keras 3.15."""
+
+
+class StringOptimizer(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.keras_runs:
+            name = text_of(run.value("optimizer"))
+            trained = [model for model in backbones(run.model) if not model.frozen and not model.is_adapted]
+            if name is not None and name.lower() in RATES and trained and not _may_set_rate(run):
+                yield self._report(pipeline, run, name, trained[0])
+
+    def _report(self, pipeline: Pipeline, run: KerasRun, name: str, model: Model) -> Finding:
+        checkpoint = text_of(model.checkpoint) or model.name
+        keras = keras_name(pipeline)
+        return self.finding(
+            run.compile_arguments["optimizer"].place,
+            f'optimizer "{name}" trains a pretrained model at its default, {RATES[name.lower()]:g}',
+            because=[Reason(model.origin, f"pretrained: {checkpoint}", "origin")] if model.origin else [],
+            help=f"pass `{keras or 'keras'}.optimizers.Adam(5e-5)`",
+            subject="optimizer",
+            facts={"keras": keras},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        keras = finding.facts.get("keras")
+        code = f"{keras or 'keras'}.optimizers.Adam(5e-5)"
+        imports = () if keras else (AddImport("keras"),)
+        return Fix.of(f"pass `{code}`", *imports, Replace(finding.place, code), safe=False)
+
+
+def _may_set_rate(run: KerasRun) -> bool:
+    """Whether the script reaches for the compiled optimizer, or gives `fit` callbacks that may set its rate."""
+    callbacks = [arguments["callbacks"].value for _, arguments in run.fits if "callbacks" in arguments]
+    return run.is_optimizer_touched or any(_may_be_schedule(value) for value in callbacks)
+
+
+def _may_be_schedule(callbacks: Value) -> bool:
+    if is_missing(callbacks):
+        return False
+    if not isinstance(callbacks, Sequence) or not callbacks.is_complete:
+        return True
+    return any(not isinstance(each, LibraryObject) or "LearningRate" in each.path for each in callbacks.items)

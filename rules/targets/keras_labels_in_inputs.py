@@ -1,0 +1,92 @@
+"""Labels sit among the inputs while `compile` names a loss that expects them as `y`.
+
+Keras takes the targets of its loss from the second argument of `fit`, or from the second part of what a data set gives.
+Labels inside the dictionary of inputs are inputs to it: the run ends with an error about types or about missing
+gradients, or a loss is computed twice in different ways.
+
+## Bad
+
+    inputs = keras.Input((8,), name="x")
+    outputs = keras.layers.Dense(3, activation="softmax")(inputs)
+    network = keras.Model(inputs, outputs)
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit({"x": x_train, "labels": y_train})  # <- keras-labels-in-inputs
+    # raises ValueError
+
+## Good
+
+    inputs = keras.Input((8,), name="x")
+    outputs = keras.layers.Dense(3, activation="softmax")(inputs)
+    network = keras.Model(inputs, outputs)
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit({"x": x_train}, y_train)
+
+## When it is fine
+
+A data set may give pairs of inputs and targets; a dictionary of inputs alone cannot be told from them by its name:
+
+    def train(network, rows):
+        network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+        network.fit(rows)
+
+## References
+
+transformers#8456; Keras documentation, `Model.fit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import Finding, Level, Mapping, Pipeline, Reason, Rule
+from lintrain.pipeline.call import Argument
+from lintrain.pipeline.values.data import Encoding, Slices
+from lintrain.pipeline.values.python import Unknown, Value, is_missing
+from lintrain.pipeline.values.training import KerasRun
+
+LABELS = ("labels", "label")
+
+
+class KerasLabelsInInputs(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.keras_runs:
+            loss = run.value("loss")
+            if is_missing(loss) or isinstance(loss, Unknown):
+                continue
+            for _, arguments in run.fits:
+                yield from self._judge(run, arguments)
+
+    def _judge(self, run: KerasRun, arguments: dict[str, Argument]) -> Iterator[Finding]:
+        given = arguments.get("x")
+        has_targets = "y" in arguments and not is_missing(arguments["y"].value)
+        if given is None or has_targets or "**" in arguments:
+            return
+        label = _label_among(given.value)
+        if label is None or run.compiled is None:
+            return
+        because = [Reason(run.compile_arguments["loss"].place, "this loss expects `y`", "loss")]
+        origin = given.value.origin
+        if origin is not None and origin != given.place:
+            because.insert(0, Reason(origin, f"`{label}` is one of the inputs", "origin"))
+        yield self.finding(
+            given.place,
+            f"`{label}` is among the inputs, and the loss of `compile` gets no targets",
+            because=because,
+            help="pass the labels as `y`, or name them in `label_cols`",
+            subject="x",
+        )
+
+
+def _label_among(inputs: Value) -> str | None:
+    """The label's name in a dictionary of inputs, or in the rows of a data set that gives nothing beside it."""
+    match inputs:
+        case Slices():
+            return _label_among(inputs.structure)
+        case Mapping():
+            return next((name for name in LABELS if name in inputs.entries), None)
+        case Encoding():
+            return next((name for name in LABELS if name in inputs.items), None)
+        case _:
+            return None
