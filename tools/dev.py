@@ -70,7 +70,7 @@ def run_tests() -> None:
     run("layout (ruff format)", python("-m", "ruff", "format", "--check", "."))
     run("directions (lint-imports)", [str(program("lint-imports"))])
     run("types (mypy)", python("-m", "mypy"))
-    run("types (pyright)", [str(program("pyright"))])
+    run("types (pyright)", [str(program("pyright")), "--pythonpath", str(program("python"))])
     try_wheel()
     run("tests (pytest)", python("-m", "pytest", "-n", "2", "--dist", "worksteal"), quiet=False)
 
