@@ -198,6 +198,8 @@ def test_syntax_errors_are_reported_whatever_is_selected_but_may_be_ignored() ->
     assert selected == {"raw-dataset", "syntax-error", "unreadable-file"}
     ignored = choose(known, configuration, Choice("l", "/", ["raw-dataset"], [], ["syntax-error"])).names
     assert ignored == {"raw-dataset", "unreadable-file"}
+    project = Choice("c", "/", ["ALL"], [], ["syntax-error"])
+    assert choose(known, project, Choice("l", "/", ["raw-dataset"])).names == {"raw-dataset", "unreadable-file"}
 
 
 def test_per_file_ignores_take_rules_away_for_files_of_a_pattern(project: Path) -> None:

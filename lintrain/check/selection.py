@@ -61,9 +61,7 @@ def configured(settings: Settings) -> Choice:
 def choose(known: Mapping[str, str], configuration: Choice, command: Choice) -> Selection:
     """The names that both select, the command line having the last word; raises UsageError for an unknown selector."""
     names = _apply(_apply(set(), configuration, known), command, known)
-    ignored = _expand_all(command, command.ignore, known)
-    if command.select is None:
-        ignored |= _expand_all(configuration, configuration.ignore, known)
+    ignored = _expand_all(command, command.ignore, known) | _expand_all(configuration, configuration.ignore, known)
     names |= {name for name, found in BUILTINS.items() if found.is_unconditional} - ignored
     per_file = tuple(
         (Excludes((pattern,), choice.root), frozenset(_expand_all(choice, selectors, known)))

@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME
@@ -77,6 +77,12 @@ LIBRARY_NAMES: Mapping[str, str] = {
 }
 
 
+MOST_SOUGHT = 20
+"""Undefined names of one file that a nearest name is looked for."""
+
+MOST_COMPARED = 5_000
+"""Names of one file that an undefined name is compared with."""
+
 WHY = "the run ends with NameError when it gets here"
 LOCAL_WHY = "the run ends with UnboundLocalError when it gets here"
 COMPILER_WHY = "Python refuses to run a file with this in it"
@@ -118,10 +124,8 @@ def _undefined(source: Source, clue: Clue, place: Place, surroundings: _Surround
 
 
 def _nearest(name: str, surroundings: _Surroundings) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, surroundings.bindings, n=1, cutoff=0.75)
-    return f"write `{near[0]}`, the nearest name in this file" if near else ""
+    near = surroundings.nearest(name)
+    return f"write `{near}`, the nearest name in this file" if near else ""
 
 
 def _import_of(source: Source, name: str, place: Place) -> Fix | None:
@@ -144,6 +148,21 @@ class _Surroundings:
     """What a source says about names that ruff cannot see being made."""
 
     source: Source
+    neighbours: dict[str, str] = field(default_factory=dict[str, str])
+
+    def nearest(self, name: str) -> str:
+        """The name of the source that a name may be a misspelling of; empty where none is near or enough were sought.
+
+        Comparing thousands of names with thousands would take minutes, and help nobody who has that many to mend.
+        """
+        from difflib import get_close_matches
+
+        if name not in self.neighbours:
+            if len(self.neighbours) >= MOST_SOUGHT or len(self.bindings) > MOST_COMPARED:
+                return ""
+            near = get_close_matches(name, self.bindings, n=1, cutoff=0.75)
+            self.neighbours[name] = near[0] if near else ""
+        return self.neighbours[name]
 
     def may_define(self, name: str, place: Place) -> bool:
         """Whether the name may exist when the code runs, or the place is never evaluated."""
