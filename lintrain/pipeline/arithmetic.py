@@ -7,10 +7,13 @@ from typing import Any
 
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Tokenizer
 from lintrain.pipeline.values.model import Model, Optimizer
-from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Value
+from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Literal, Sequence, Value
 
 LARGEST = 10**15
 """Integers up to this size are computed with."""
+
+MOST_ITEMS = 64
+"""A repeated list up to this length is known item by item."""
 
 LONGEST = 10_000
 """Characters up to which strings are put together."""
@@ -73,6 +76,13 @@ def _grows_too_much(left: Constant, operator: str, right: Constant) -> bool:
     if operator == "Mult" and texts:
         return any(isinstance(each.value, int) and each.value > 100 for each in (left, right))
     return operator == "Mod" and texts
+
+
+def repeat(items: Sequence, count: Literal) -> Sequence:
+    """A list times a number; where it grows long, one round of its items stands for all."""
+    if isinstance(count, int) and 0 <= count * len(items.items) <= MOST_ITEMS:
+        return Sequence(items.items * count, items.kind, items.is_complete)
+    return Sequence(list(items.items), items.kind, False)
 
 
 def compare(left: Constant, operator: str, right: Constant) -> Value:

@@ -171,6 +171,8 @@ def binary(reader: Reader, left: Value, operator: str, right: Value, place: Plac
         return arithmetic.binary(left, operator, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
         return Sequence([*left.items, *right.items], left.kind, left.is_complete and right.is_complete)
+    if isinstance(left, Sequence) and operator == "Mult" and isinstance(right, Constant):
+        return arithmetic.repeat(left, right.value)
     return _operate(reader, left, operator, right, place)
 
 
