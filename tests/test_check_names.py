@@ -114,6 +114,11 @@ def test_a_name_in_a_notebook_is_found_in_its_cell() -> None:
     assert (location.cell, location.line, location.column) == (3, 2, 1)
 
 
+@pytest.mark.parametrize("line", ["%pip install evaluate", "!pip install evaluate", "!pip install \\\n  evaluate"])
+def test_to_install_a_package_is_not_to_import_it(line: str) -> None:
+    assert len(said(notebook(f"{line}\nimport torch", "evaluate.load('x')"), "n.ipynb")) == 1
+
+
 def test_what_the_compiler_refuses_is_a_syntax_error() -> None:
     reported = outcome_of(f"{IMPORT}return 3\n").reported
     assert [(one.finding.rule, one.finding.place.line) for one in reported] == [("syntax-error", 2)]

@@ -329,10 +329,10 @@ def test_control_c_is_one_line_and_130(project: Path) -> None:
     (project / "t.py").write_text(CLEAN)
     os.mkfifo(project / "never.py")
     process = lintrain_process("check", "t.py", "never.py")
-    # The process opens the pipe once it is at work, and waits for what nobody will write.
+    # The process opens the pipe once it is at work, and waits for what nobody writes.
     with (project / "never.py").open("w"):
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=60)
     assert (process.returncode, out, errors.strip()) == (130, "", "lintrain: interrupted")
 
 

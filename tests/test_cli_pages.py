@@ -16,7 +16,7 @@ from tests.planted import ONLY_MEASURED, PLANTED
 
 
 def test_the_table_groups_rules_by_stage() -> None:
-    lines = list(table(pages([PLANTED, ONLY_MEASURED]), Look(80)))
+    lines = list(table(pages([PLANTED, ONLY_MEASURED]), Look(100)))
     assert lines[:4] == [
         "garden",
         "  planted             error    text       fix  A call that was planted.",
@@ -25,6 +25,11 @@ def test_the_table_groups_rules_by_stage() -> None:
     ]
     assert lines[4] == "file"
     assert len(lines) == 5 + len(BUILTINS)
+
+
+def test_in_a_narrow_terminal_titles_stand_below_their_rules() -> None:
+    lines = list(table(pages([PLANTED]), Look(60)))
+    assert lines[1:3] == ["  planted             error    text       fix", "    A call that was planted."]
 
 
 def test_no_line_of_the_table_is_wider_than_the_terminal() -> None:

@@ -221,3 +221,9 @@ def test_widths_are_those_of_a_terminal() -> None:
     assert window("0123456789", 8, 9, 6) == ("…6789", 5)
     assert wrap("one two three", 6, 2, 10) == ["one", "two", "three"]
     assert wrap("one two three", 0, 0, 8) == ["one two", "three"]
+
+
+def test_code_is_not_broken_over_lines_where_it_fits() -> None:
+    assert wrap("write `a = b + c`, then `d`", 0, 0, 14) == ["write", "`a = b + c`,", "then `d`"]
+    assert wrap("`a much too long piece`", 0, 0, 10) == ["`a much", "too long", "piece`"]
+    assert wrap("", 0, 0, 10) == [""]

@@ -13,6 +13,7 @@ from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request, Run
 from lintrain.cli._options import CheckOptions, demand_sense, files_of, read_stdin, selection_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
+from lintrain.report.columns import wrap
 from lintrain.report.look import Look, look_of
 from lintrain.report.summary import count, statistics, summary
 from lintrain.rulebook import RuleFileError, load_rules
@@ -113,8 +114,11 @@ def report_text(options: CheckOptions, settings: Settings, outcome: Outcome, fix
 
             blocks, between = concise(outcome.reported, outcome.sources.get, look), "\n"
     body = between.join(blocks)
-    closing = "" if options.quiet or not outcome.files else f"{summary(outcome.reported, len(outcome.files), fixed)}\n"
-    return (f"{body}\n{between[1:] if closing else ''}" if body else "") + closing
+    if options.quiet or not outcome.files:
+        return f"{body}\n" if body else ""
+    closing = summary(outcome.reported, len(outcome.files), fixed)
+    lines = wrap(closing, 0, 2, look.width) if is_for_person else [closing]
+    return f"{body}{between if body else ''}{f'{chr(10)}  '.join(lines)}\n"
 
 
 def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:

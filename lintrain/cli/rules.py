@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import click
+
+UNBOUNDED = 1_000
+"""Columns for what is read by a program: one line for each rule."""
 
 
 @click.command(short_help="List the rules.")
@@ -22,4 +26,7 @@ def command(*, as_json: bool) -> None:
     if as_json:
         write_report(json.dumps([as_plain(page) for page in listed], indent=2) + "\n")
     else:
-        write_report("\n".join(table(listed, look_of(sys.stdout))) + "\n")
+        look = look_of(sys.stdout)
+        if not sys.stdout.isatty():
+            look = replace(look, width=UNBOUNDED)
+        write_report("\n".join(table(listed, look)) + "\n")

@@ -25,6 +25,9 @@ SURROUNDINGS = frozenset(
 MAKES_NAMES = re.compile(r"\b(?:exec|globals|locals|vars|builtins|__builtins__)\b")
 MAGIC_MAKES_NAMES = re.compile(r"\s*%+\s*(?:run|load|pylab|store|cython|cell_magic|reload_ext\s+autoreload_names|R)\b")
 
+COMMAND = re.compile(r"\s*(?:!|%(?:pip|conda|mamba|uv|cd|env|matplotlib|load_ext|autoreload)\b)")
+"""Lines of a notebook that define no name, whatever words they hold: `%pip install evaluate`."""
+
 MODULES = frozenset(
     (
         "accelerate",
@@ -181,9 +184,13 @@ class _Surroundings:
 
     @cached_property
     def magic_words(self) -> set[str]:
-        """The words of the notebook's masked lines: `%%capture out` defines `out`."""
-        notebook = self.source.notebook
-        return set(re.findall(r"\w+", "\n".join(notebook.masked.values()))) if notebook else set()
+        """The words of the notebook's magics, which may define names: `%%capture out` does."""
+        masked = self.source.notebook.masked if self.source.notebook else {}
+        commands = set[int]()
+        for line in sorted(masked):
+            if COMMAND.match(masked[line]) or (line - 1 in commands and masked[line - 1].endswith("\\")):
+                commands.add(line)
+        return {word for line in masked if line not in commands for word in re.findall(r"\w+", masked[line])}
 
     @cached_property
     def bindings(self) -> Mapping[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 TAB = 4
 CUT = "…"
 
@@ -52,10 +54,13 @@ def window(text: str, start: int, end: int, limit: int) -> tuple[str, int]:
 
 
 def wrap(text: str, first: int, rest: int, width: int) -> list[str]:
-    """The lines of a text, broken between words: the first begins at column `first`, the others at `rest`."""
+    """The lines of a text, broken between words: the first begins at column `first`, the others at `rest`.
+
+    Code between backticks stays on one line where it fits on one.
+    """
     lines: list[str] = []
     current, room = "", width - first
-    for word in text.split(" "):
+    for word in _words(text, width - rest):
         longer = f"{current} {word}" if current else word
         if current and columns(longer) > room:
             lines.append(current)
@@ -63,3 +68,8 @@ def wrap(text: str, first: int, rest: int, width: int) -> list[str]:
         else:
             current = longer
     return [*lines, current]
+
+
+def _words(text: str, room: int) -> list[str]:
+    words: list[str] = re.findall(r"[^\s`]*`[^`]*`[^\s`]*|\S+", text)
+    return [part for word in words for part in ([word] if columns(word) <= room else word.split())] or [""]

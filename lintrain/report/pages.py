@@ -9,7 +9,7 @@ from itertools import groupby
 from lintrain.builtin import BUILTINS, Builtin
 from lintrain.core.level import Level
 from lintrain.core.manual import Manual
-from lintrain.report.columns import clip, wrap
+from lintrain.report.columns import clip, columns, wrap
 from lintrain.report.look import ACCENT, Look
 from lintrain.rulebook import RuleFile
 
@@ -41,9 +41,13 @@ def _of_builtin(found: Builtin) -> Page:
 
 
 def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
-    """The lines of the table: under each stage its rules, with level, who finds them, and the mistake."""
+    """The lines of the table: under each stage its rules, with level, who finds them, and the mistake.
+
+    Where the mistakes do not all fit beside the rules, they stand below them.
+    """
     listed = list(all_pages)
     names = max((len(page.name) for page in listed), default=0)
+    longest = max((columns(page.manual.title) for page in listed), default=0)
     stage = None
     for page in listed:
         if page.stage != stage:
@@ -53,8 +57,13 @@ def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
             stage = page.stage
         marks = " ".join(mark if has else " " * len(mark) for mark, has in _marks(page))
         level = look.level(page.level, f"{page.level.value:<7}")
-        title = clip(page.manual.title, look.width - names - len(marks) - 15)
-        yield f"  {page.name:<{names}}  {level}  {look.paint(marks, dim=True)}  {title}"
+        line = f"  {page.name:<{names}}  {level}  {look.paint(marks, dim=True)}"
+        room = look.width - names - len(marks) - 15
+        if longest <= room:
+            yield f"{line}  {page.manual.title}"
+        else:
+            yield line.rstrip()
+            yield f"    {clip(page.manual.title, look.width - 4)}"
 
 
 def _marks(page: Page) -> tuple[tuple[str, bool], ...]:
