@@ -16,7 +16,7 @@ from tests.planted import ONLY_MEASURED, PLANTED
 
 
 def test_the_table_groups_rules_by_stage() -> None:
-    lines = list(table(pages([PLANTED, ONLY_MEASURED]), Look(100)))
+    lines = list(table(pages([PLANTED, ONLY_MEASURED]), Look(120)))
     assert lines[:4] == [
         "garden",
         "  planted             error    text       fix  A call that was planted.",

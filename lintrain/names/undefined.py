@@ -185,7 +185,7 @@ class _Surroundings:
     @cached_property
     def magic_words(self) -> set[str]:
         """The words of the notebook's magics, which may define names: `%%capture out` does."""
-        masked = self.source.notebook.masked if self.source.notebook else {}
+        masked: Mapping[int, str] = self.source.notebook.masked if self.source.notebook else {}
         commands = set[int]()
         for line in sorted(masked):
             if COMMAND.match(masked[line]) or (line - 1 in commands and masked[line - 1].endswith("\\")):
