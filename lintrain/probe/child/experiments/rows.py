@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence
 from lintrain.probe.child.experiments.arrow import MOST_VALUES, TOKEN_COLUMNS
-from lintrain.probe.child.experiments.subset import chosen_rows
+from lintrain.probe.child.experiments.subset import chosen_rows, first_rows, has_rows
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.label_rows import spread
 from lintrain.probe.child.library import library
@@ -22,8 +21,8 @@ READ_SECONDS = 1.5
 
 def sample_rows(dataset: Any) -> list[Any]:
     """A few rows as the dataset gives them, from all over it where it has a length."""
-    if not hasattr(dataset, "__getitem__"):
-        return list(islice(iter(dataset), SAMPLED))
+    if not has_rows(dataset):
+        return first_rows(dataset, SAMPLED)
     return [dataset[row] for row in chosen_rows(dataset, len(dataset), SAMPLED)]
 
 
@@ -37,7 +36,7 @@ def row_columns(dataset: Any, rows: list[Any]) -> list[ColumnEvidence]:
 
 
 def _read(dataset: Any, rows: list[Any]) -> Iterator[Any]:
-    if not hasattr(dataset, "__getitem__"):
+    if not has_rows(dataset):
         yield from rows
         return
     end = time.perf_counter() + READ_SECONDS

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence, Sample
+from lintrain.probe.child.experiments.model import base_model
 from lintrain.probe.child.experiments.tokenizer import find_tokenizer
 from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.run import Run
 
 SHOWN = 3
 LONGEST = 300
+CLASSES_OF_TOKENS = ("ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering")
 
 
 def decoded_samples(run: Run, rows: list[Any], label: ColumnEvidence | None) -> tuple[Sample, ...]:
@@ -23,7 +25,8 @@ def decoded_samples(run: Run, rows: list[Any], label: ColumnEvidence | None) -> 
         if text is None:
             continue
         value = _plain(row.get(label.name)) if label else ""
-        chosen.setdefault(str(value), Sample(text[:LONGEST], str(value)[:LONGEST], _name(run, label, value)))
+        said = _in_words(run, value, tokenizer) if is_row(value) else str(value)
+        chosen.setdefault(said or text, Sample(text[:LONGEST], said[:LONGEST], _name(run, label, value)))
         if len(chosen) == SHOWN:
             break
     return tuple(chosen.values())
@@ -37,6 +40,13 @@ def _text(row: Mapping[str, Any], tokenizer: Any) -> str | None:
         return str(tokenizer.decode(kept))
     texts = [f"{name}: {value}" for name, value in row.items() if isinstance(value, str)]
     return " | ".join(texts) or None
+
+
+def _in_words(run: Run, labels: Any, tokenizer: Any) -> str:
+    """The labels of a language model as text, those that are left out aside; other lists as they are."""
+    if tokenizer is None or base_model(run.trainer.model).__class__.__name__.endswith(CLASSES_OF_TOKENS):
+        return str(labels)
+    return f"→ {tokenizer.decode([token for token in labels if isinstance(token, int) and token >= 0])}"
 
 
 def _plain(value: Any) -> Any:

@@ -26,12 +26,16 @@ def number_of_rows(dataset: Any) -> int | None:
         return None
 
 
+def has_rows(dataset: Any) -> bool:
+    """Whether a dataset has a length and gives rows by their number; a stream gives one after the other."""
+    return number_of_rows(dataset) is not None and hasattr(dataset, "__getitem__")
+
+
 def subset(dataset: Any, rows: int) -> Any:
     """At most `rows` rows of a dataset, with every label among them where that fits; a stream gives its first rows."""
-    length = number_of_rows(dataset)
-    if length is None or not hasattr(dataset, "__getitem__"):
+    if not has_rows(dataset):
         return dataset.take(rows) if hasattr(dataset, "take") else first_rows(dataset, rows)
-    chosen = chosen_rows(dataset, length, rows)
+    chosen = chosen_rows(dataset, len(dataset), rows)
     if hasattr(dataset, "select"):
         return dataset.select(chosen)
     return library("torch.utils.data").Subset(dataset, chosen)

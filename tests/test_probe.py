@@ -1,0 +1,182 @@
+"""What a probe measures of a Trainer script, and how it says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.probing import HEAD, MENDED, REST, Probed, path_for_lintrain, probe
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch, assets: Path) -> None:
+    path_for_lintrain(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def mended(tmp_path_factory: pytest.TempPathFactory, assets: Path) -> Probed:
+    with pytest.MonkeyPatch.context() as patched:
+        path_for_lintrain(patched)
+        later = 'print(trainer.predict(tokenized["validation_mismatched"]))\n'
+        return probe(tmp_path_factory.mktemp("mended"), MENDED + later, "--overfit", "20")
+
+
+def test_a_mended_script_passes_every_stage(mended: Probed) -> None:
+    assert (mended.code, mended.verdicts) == (0, [])
+    assert set(mended.stages.values()) == {"passed"}
+    assert list(mended.stages)[2:] == ["dataset", "batch", "forward", "backward", "step", "evaluation", "overfit"]
+
+
+def test_the_places_of_the_run_are_those_of_the_script(mended: Probed) -> None:
+    lines = (MENDED + "").splitlines()
+    call, built = mended.run["call"], mended.run["construction"]
+    assert lines[call["line"] - 1][call["column"] - 1 : call["end_column"] - 1] == "trainer.train()"
+    assert lines[built["line"] - 1][built["column"] - 1 :] == "Trainer("
+
+
+def test_labels_are_counted_over_the_whole_column_of_every_set(mended: Probed) -> None:
+    splits = {split["argument"]: split for split in mended.run["splits"]}
+    assert {name: split["rows"] for name, split in splits.items()} == {
+        "train_dataset": 480,
+        "eval_dataset": 96,
+        "test_dataset": 96,
+    }
+    label = next(column for column in splits["train_dataset"]["columns"] if column["name"] == "label")
+    assert label["counts"] == [[0, 160], [1, 160], [2, 160]]
+    assert label["names"] == ["entailment", "neutral", "contradiction"]
+
+
+def test_samples_are_decoded_with_the_names_of_their_labels(mended: Probed) -> None:
+    samples = mended.run["splits"][0]["samples"]
+    assert {sample["label_name"] for sample in samples} == {"entailment", "neutral", "contradiction"}
+    assert all(sample["text"].startswith("[CLS] ") for sample in samples)
+
+
+def test_the_batch_is_the_runs_own(mended: Probed) -> None:
+    batch = mended.run["batches"][0]
+    assert batch["collator"] == "DataCollatorWithPadding"
+    shapes = {tensor["name"]: tensor["shape"] for tensor in batch["tensors"]}
+    assert shapes["labels"] == [8]
+    assert shapes["input_ids"] == shapes["attention_mask"]
+    assert batch["mask_on_padding"] == 0 < batch["padding_tokens"]
+
+
+def test_the_first_loss_is_near_chance(mended: Probed) -> None:
+    forward = mended.run["forward"]
+    assert forward["fresh_head"] and forward["standard_loss"]
+    assert forward["losses"] == pytest.approx([forward["chance"]] * 4, abs=0.35)
+
+
+def test_every_layer_has_gradients(mended: Probed) -> None:
+    layers = {layer["layer"]: layer for layer in mended.run["backward"]["layers"]}
+    assert list(layers) == [
+        "distilbert.embeddings",
+        "distilbert.transformer.layer.0",
+        "distilbert.transformer.layer.1",
+        "pre_classifier",
+        "classifier",
+    ]
+    assert all(len(layer["norms"]) == 4 and min(layer["norms"]) > 0 for layer in layers.values())
+
+
+def test_a_step_changes_every_tensor(mended: Probed) -> None:
+    step = mended.run["step"]
+    assert (step["optimizer"], step["trainable_tensors"], step["changed_tensors"]) == ("AdamW", 40, 40)
+    assert {group["learning_rate"] for group in step["groups"]} == {2e-5}
+
+
+def test_two_evaluation_batches_go_through_the_metric(mended: Probed) -> None:
+    evaluation = mended.run["evaluation"]
+    assert (evaluation["rows"], evaluation["predictions"], evaluation["predictions_shape"]) == (16, "ndarray", [16, 3])
+    assert 0 <= evaluation["metrics"]["accuracy"] <= 1
+
+
+def test_one_batch_of_every_label_is_learned_by_heart(mended: Probed) -> None:
+    overfit = mended.run["overfit"]
+    assert len(overfit["losses"]) == 21
+    assert overfit["batch_classes"] == 3
+    assert overfit["losses_at_ten_times"][-1] < 0.5 * overfit["losses"][0]
+
+
+def test_a_failing_metric_is_the_answer_and_shows_its_own_line(tmp_path: Path) -> None:
+    probed = probe(tmp_path, MENDED.replace("np.argmax(prediction.predictions, axis=-1)", "prediction.absent"))
+    assert (probed.code, probed.stages["step"], probed.stages["evaluation"]) == (1, "passed", "failed")
+    failure = next(stage["failure"] for stage in probed.run["stages"] if stage["failure"])
+    assert failure["type"] == "AttributeError"
+    assert failure["place"]["line"] == MENDED[: MENDED.index("prediction.predictions")].count("\n") + 1
+    assert probed.document["reason"] == "training fails in its evaluation stage, and no rule explains why"
+
+
+def test_stages_behind_a_failing_one_are_not_reached(tmp_path: Path) -> None:
+    raw = HEAD + REST.replace('tokenized["train"]', 'raw["train"]') + "trainer.train()\n"
+    probed = probe(tmp_path, raw, "--text", "--quiet")
+    assert probed.code == 1
+    assert "✗ batch" in probed.out
+    assert "not reached: forward, backward, step (the batch stage failed)" in probed.out
+    assert "✓ evaluation" in probed.out
+
+
+def test_a_test_set_without_labels_is_found_before_the_training(tmp_path: Path) -> None:
+    probed = probe(tmp_path, MENDED + 'trainer.predict(tokenized["test_matched"])\n')
+    stage = next(stage for stage in probed.run["stages"] if stage["name"] == "evaluation")
+    assert (stage["status"], stage["reason"]) == ("failed", "on `test_dataset`")
+    assert stage["failure"]["message"] == "Target -1 is out of bounds."
+    assert stage["failure"]["code"] == 'trainer.predict(tokenized["test_matched"])'
+
+
+def test_a_script_that_only_predicts_is_measured_there(tmp_path: Path) -> None:
+    script = HEAD + REST.replace('    train_dataset=tokenized["train"],\n', "")
+    probed = probe(tmp_path, script + 'trainer.predict(tokenized["validation_matched"])\n')
+    assert probed.code == 0
+    assert probed.stages["evaluation"] == "passed"
+    assert probed.stages["forward"] == "not reached"
+
+
+def test_losses_and_steps_of_a_subclass_are_its_own(tmp_path: Path) -> None:
+    subclass = """
+class Halved(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
+        return (loss * 0 + 0.25, outputs) if return_outputs else loss * 0 + 0.25
+"""
+    script = HEAD + subclass + REST.replace("trainer = Trainer(", "trainer = Halved(") + "trainer.train()\n"
+    probed = probe(tmp_path, script)
+    assert probed.run["forward"]["losses"] == [0.25] * 4
+    assert probed.run["overrides"] == ["compute_loss"]
+    assert not probed.run["forward"]["standard_loss"]
+
+
+def test_warm_up_is_skipped_and_told(tmp_path: Path) -> None:
+    probed = probe(tmp_path, MENDED.replace("learning_rate=2e-5", "learning_rate=2e-5, warmup_steps=10"))
+    groups = probed.run["step"]["groups"]
+    assert {(group["learning_rate"], group["first_learning_rate"]) for group in groups} == {(2e-5, 0.0)}
+    assert probed.run["step"]["changed_tensors"] == 40
+
+
+def test_a_stream_is_measured_by_its_first_rows(tmp_path: Path) -> None:
+    script = MENDED.replace('train_dataset=tokenized["train"]', 'train_dataset=tokenized["train"].to_iterable_dataset()')
+    probed = probe(tmp_path, script.replace("learning_rate=2e-5", "max_steps=5"))
+    split = probed.run["splits"][0]
+    assert (probed.code, split["rows"]) == (0, None)
+    assert next(column for column in split["columns"] if column["name"] == "label")["rows_read"] == 32
+
+
+def test_suppressed_findings_stay_silent_and_are_not_counted(tmp_path: Path) -> None:
+    lopsided = REST.replace(
+        "args =",
+        'tokenized = tokenized.map(lambda row, number: {"label": 0 if number % 60 else 1}, with_indices=True)\nargs =',
+    )
+    found = probe(tmp_path, HEAD + lopsided + "trainer.train()\n")
+    assert [(rule, ruling) for rule, _, ruling in found.verdicts] == [("label-imbalance", "confirmed")]
+    comment = "trainer = Trainer(  # lintrain: ignore[label-imbalance] -- meant"
+    silent = probe(tmp_path, HEAD + lopsided.replace("trainer = Trainer(", comment) + "trainer.train()\n")
+    assert (silent.code, silent.verdicts) == (0, [])
+
+
+@pytest.mark.skipif("not __import__('torch').cuda.is_available()", reason="this machine has no GPU")
+def test_a_second_pass_runs_on_the_gpu(tmp_path: Path) -> None:
+    probed = probe(tmp_path, MENDED)
+    assert [run["device"] for run in probed.document["probe"]["runs"]] == ["cpu", "cuda:0"]
