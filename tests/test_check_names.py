@@ -22,7 +22,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def outcome_of(text: str, name: str = "t.py") -> Outcome:
     Path(name).write_text(text)
     selection = choose(known_names(()), Choice("c", "/", ["undefined-name"]), Choice("l", "/"))
-    return Run(Request([name], (), selection, TargetVersions)).check()
+    return Run(Request([name], (), selection, lambda _: TargetVersions())).check()
 
 
 def said(text: str, name: str = "t.py") -> list[tuple[int, int, str]]:

@@ -14,9 +14,9 @@ from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request, Run
 from lintrain.check.selection import Choice, choose, known_names
-from lintrain.knowledge.versions import TargetVersions
+from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.pipeline.pipeline import Pipeline
-from lintrain.rulebook import RuleFile
+from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
 from tests.notebooks import notebook
 from tests.planted import HEAD, ONLY_MEASURED, PLANTED, UNWELL
@@ -34,7 +34,7 @@ def request_of(
     for name, text in texts.items():
         Path(name).write_text(text)
     selection = choose(known_names(rules), Choice("c", str(Path.cwd()), list(select)), Choice("l", "/"))
-    return Request(sorted(texts), rules, selection, TargetVersions)
+    return Request(sorted(texts), rules, selection, lambda _: TargetVersions())
 
 
 def outcome_of(
@@ -239,3 +239,14 @@ def test_trees_are_not_kept() -> None:
 def test_what_is_odd_about_the_versions_of_a_project_is_a_note() -> None:
     request = replace(request_of({"t.py": PLAIN}), find_targets=lambda: TargetVersions(notes=("odd lock file",)))
     assert Run(request).check().notes == ("odd lock file",)
+
+
+def test_each_folder_is_judged_by_the_versions_of_its_own_project(project: Path) -> None:
+    for name, version in (("old", "4.40.0"), ("new", "5.23.0")):
+        (project / name).mkdir()
+        (project / name / "requirements.txt").write_text(f"transformers=={version}\n")
+    rules = load_rules()
+    texts = {f"{name}/train.py": "from transformers import AdamW\n" for name in ("old", "new")}
+    request = replace(request_of(texts, rules, ["removed-name"]), find_targets=find_versions)
+    outcome = Run(request).check()
+    assert [one.finding.place.path for one in outcome.reported] == ["new/train.py"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 class Request:
     """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
 
+    `find_targets` tells the versions that scripts of a folder are written for: a repository may hold several projects.
     `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
     """
 
     files: Sequence[str]
     rules: Sequence[RuleFile]
     selection: Selection
-    find_targets: Callable[[], TargetVersions]
+    find_targets: Callable[[Path], TargetVersions]
     given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
@@ -40,7 +42,7 @@ class Run:
     """One run over the files of a request."""
 
     request: Request
-    targets: TargetVersions | None = None
+    targets: dict[Path, TargetVersions] = field(default_factory=dict[Path, "TargetVersions"])
 
     def check(self) -> Outcome:
         """Check every file, one after the other, while ruff looks at the names of those that use a library."""
@@ -55,14 +57,15 @@ class Run:
             self._settle(path, source, reading, clues.get(str(Path(path).absolute()), []), not search.problem)
             for path, source, reading in read
         ]
-        notes = self.targets.notes if self.targets else ()
+        notes = dict.fromkeys(note for targets in self.targets.values() for note in targets.notes)
         return Outcome(tuple(files), (*filter(None, [search.problem]), *notes))
 
-    def _find_targets(self) -> TargetVersions:
-        """The versions that the scripts are written for: looked up when the first of them is read."""
-        if self.targets is None:
-            self.targets = self.request.find_targets()
-        return self.targets
+    def _targets_of(self, path: str) -> TargetVersions:
+        """The versions that a script is written for: looked up when the first of its folder is read."""
+        folder = Path(path).absolute().parent
+        if folder not in self.targets:
+            self.targets[folder] = self.request.find_targets(folder)
+        return self.targets[folder]
 
     def _wants_names(self, path: str) -> bool:
         if UNDEFINED_NAME.name not in self.request.selection.of(path):
@@ -82,7 +85,7 @@ class Run:
             return None, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True)
         names = self.request.selection.of(path)
         rules = [rule for rule in self.request.rules if rule.name in names and rule.reads_text]
-        reading = check_source(source, rules, self._find_targets)
+        reading = check_source(source, rules, partial(self._targets_of, path))
         source.forget_tree()  # the trees of a whole repository would fill the memory
         return source, reading
 

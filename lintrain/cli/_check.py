@@ -17,7 +17,6 @@ from lintrain.report.columns import wrap
 from lintrain.report.look import Look, look_of
 from lintrain.report.summary import count, statistics, summary
 from lintrain.rulebook import RuleFileError, load_rules
-from lintrain.settings.loading import common_folder
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
 
@@ -56,7 +55,7 @@ def _check(options: CheckOptions) -> int:
     if not files:
         say(f"lintrain: no Python files or notebooks in {', '.join(f'`{path}`' for path in options.searched)}")
     given = {files[0]: read_stdin()} if options.reads_stdin and files else {}
-    request = Request(files, rules, selection, lambda: find_targets(common_folder(options.named), settings), given)
+    request = Request(files, rules, selection, lambda folder: find_targets(folder, settings), given)
     outcome = Run(request).check()
     if options.fix or options.diff:
         return _mend(options, settings, request, outcome, started)

@@ -48,8 +48,7 @@ class Text:
 def read_text(script: str, select: Sequence[str], ignore: Sequence[str], config: Path | None) -> Text:
     """Check one script as `lintrain check` does; raises Refusal."""
     rules, settings, selection = _chosen(script, select, ignore, config)
-    folder = Path(script).resolve().parent
-    outcome = Run(Request([script], rules, selection, lambda: find_targets(folder, settings))).check()
+    outcome = Run(Request([script], rules, selection, lambda folder: find_targets(folder, settings))).check()
     return Text(tuple(outcome.reported), dict(outcome.sources), _in_force(rules, selection, script))
 
 
