@@ -237,7 +237,7 @@ def test_trees_are_not_kept() -> None:
 
 
 def test_what_is_odd_about_the_versions_of_a_project_is_a_note() -> None:
-    request = replace(request_of({"t.py": PLAIN}), find_targets=lambda: TargetVersions(notes=("odd lock file",)))
+    request = replace(request_of({"t.py": PLAIN}), find_targets=lambda _: TargetVersions(notes=("odd lock file",)))
     assert Run(request).check().notes == ("odd lock file",)
 
 
