@@ -157,7 +157,9 @@ def test_warm_up_is_skipped_and_told(tmp_path: Path) -> None:
 
 
 def test_a_stream_is_measured_by_its_first_rows(tmp_path: Path) -> None:
-    script = MENDED.replace('train_dataset=tokenized["train"]', 'train_dataset=tokenized["train"].to_iterable_dataset()')
+    script = MENDED.replace(
+        'train_dataset=tokenized["train"]', 'train_dataset=tokenized["train"].to_iterable_dataset()'
+    )
     probed = probe(tmp_path, script.replace("learning_rate=2e-5", "max_steps=5"))
     split = probed.run["splits"][0]
     assert (probed.code, split["rows"]) == (0, None)

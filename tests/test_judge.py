@@ -1,0 +1,176 @@
+"""Evidence judged: the best verdict of several runs, rules that fail, exit codes, and evidence files read again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lintrain.core.evidence import Evidence, Failure, ForwardEvidence, Stage
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.rule import Rule
+from lintrain.core.verdict import Ruling, Verdict, confirmed, refuted, unsettled
+from lintrain.probe.conclusion import conclude
+from lintrain.probe.judge import judge
+from lintrain.probe.record import SCHEMA, Ending, EvidenceFileError, Record, read_record, write_record
+from tests.planted import rule_file
+from tests.probing import command, path_for_lintrain
+
+HERE = Place("train.py", 3, 1, 3, 5)
+CLAIM = Finding("claimed", Level.ERROR, HERE, "`x` is claimed")
+
+
+class Claimed(Rule):
+    level = Level.ERROR
+    name = "claimed"
+    stage = "garden"
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        match evidence.trainer:
+            case "Right":
+                return confirmed("1 of 1 is so")
+            case "Wrong":
+                return refuted("0 of 1 are so")
+            case "Broken":
+                raise ZeroDivisionError("no luck")
+            case _:
+                return unsettled("not looked at")
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        if evidence.trainer == "Seen":
+            yield self.finding(HERE, "`x` is seen"), confirmed("1 is seen")
+
+
+def run(trainer: str, *stages: Stage, forward: ForwardEvidence | None = None) -> Evidence:
+    return Evidence("train.py", "transformers", trainer, HERE, HERE, "cpu", {}, stages, forward=forward)
+
+
+def record(*runs: Evidence, kind: str = "measured", findings: tuple[Finding, ...] = ()) -> Record:
+    return Record(SCHEMA, "0.1.0", "train.py", "", "python", Ending(kind, "why"), runs, findings)
+
+
+@pytest.mark.parametrize(
+    ("trainers", "ruling"),
+    [
+        (["Right"], Ruling.CONFIRMED),
+        (["Wrong"], Ruling.REFUTED),
+        (["Wrong", "Right"], Ruling.CONFIRMED),
+        (["Other", "Wrong"], Ruling.REFUTED),
+        (["Broken"], Ruling.UNSETTLED),
+        ([], Ruling.UNSETTLED),
+    ],
+)
+def test_the_best_verdict_of_all_runs_counts(trainers: list[str], ruling: Ruling) -> None:
+    [(finding, verdict)] = judge([run(trainer) for trainer in trainers], [CLAIM], [rule_file(Claimed)])
+    assert (finding, verdict.ruling) == (CLAIM, ruling)
+
+
+def test_a_rule_that_fails_is_named_in_its_verdict() -> None:
+    [(_, verdict)] = judge([run("Broken")], [CLAIM], [rule_file(Claimed)])
+    assert verdict.reason == "the rule failed on this evidence: ZeroDivisionError: no luck"
+
+
+def test_what_only_the_probe_saw_is_added_once() -> None:
+    judged = judge([run("Seen"), run("Seen")], [], [rule_file(Claimed)])
+    assert [(finding.message, verdict.ruling) for finding, verdict in judged] == [("`x` is seen", Ruling.CONFIRMED)]
+
+
+@pytest.mark.parametrize(("line", "ruling"), [(3, Ruling.CONFIRMED), (4, Ruling.UNSETTLED)])
+def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, ruling: Ruling) -> None:
+    failure = Failure("NameError", "name 'x' is not defined", Place("train.py", line, 1, line, 2))
+    evidence = run("", Stage("script", "failed", failure=failure))
+    [(_, verdict)] = judge([evidence], [Finding("undefined-name", Level.ERROR, HERE, "`x`")], [])
+    assert verdict.ruling is ruling
+
+
+@pytest.mark.parametrize(
+    ("made", "judged", "code", "reason"),
+    [
+        (record(run("T")), [], 0, "nothing confirmed"),
+        (record(run("T")), [(CLAIM, refuted("0 of 1"))], 0, "nothing confirmed"),
+        (record(run("T")), [(CLAIM, confirmed("1 of 1"))], 1, "1 mistake confirmed"),
+        (record(run("T"), kind="time"), [(CLAIM, confirmed("1"))], 1, "1 mistake confirmed; then a bound was hit"),
+        (record(kind="time"), [], 3, "could not judge: a bound was hit before any training call: why"),
+        (record(run("T", Stage("forward", "failed"))), [], 1, "training fails in its forward stage"),
+        (record(run("T", Stage("script", "failed")), kind="crashed"), [], 3, "could not judge: the script stops"),
+        (record(run("T", Stage("step", "not reached", reason="lintrain's own x"))), [], 3, "could not judge the step"),
+    ],
+)
+def test_exit_codes_and_their_reasons(
+    made: Record, judged: list[tuple[Finding, Verdict]], code: int, reason: str
+) -> None:
+    conclusion = conclude(made, judged)
+    assert conclusion.exit_code == code
+    assert conclusion.reason.startswith(reason)
+
+
+def test_a_confirmed_note_does_not_fail_a_probe() -> None:
+    note = Finding("claimed", Level.NOTE, HERE, "`x` wastes time")
+    assert conclude(record(run("T")), [(note, confirmed("1 s"))]).exit_code == 0
+
+
+def test_evidence_is_read_as_it_was_written(tmp_path: Path) -> None:
+    forward = ForwardEvidence((math.nan, math.inf, 1.5), 1.1, finite=False, logits_shape=(8, 3))
+    written = record(run("T", Stage("forward", "passed", 0.5), forward=forward), findings=(CLAIM,))
+    write_record(written, tmp_path / "evidence.json")
+    json.loads((tmp_path / "evidence.json").read_text(), parse_constant=pytest.fail)
+    read = read_record(tmp_path / "evidence.json")
+    assert repr(read) == repr(written)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "cannot be read as evidence"),
+        ("[]", "holds no `schema` number"),
+        ("{}", "holds no `schema` number"),
+        ('{"schema": 99}', "is of a newer lintrain"),
+        ('{"schema": 0}', "is of an older lintrain"),
+        ('{"schema": 1, "lintrain": 3}', "`lintrain`: "),
+    ],
+)
+def test_a_file_that_is_no_evidence_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "evidence.json"
+    file.write_text(text)
+    with pytest.raises(EvidenceFileError) as raised:
+        read_record(file)
+    assert str(raised.value).startswith(f"{file}: ")
+    assert said in str(raised.value)
+
+
+def test_judging_a_broken_file_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    (tmp_path / "evidence.json").write_text("{")
+    judged = command(tmp_path, "judge", "evidence.json")
+    assert judged.code == 2
+    assert judged.err.startswith("lintrain: evidence.json: cannot be read as evidence")
+
+
+def test_evidence_of_a_script_that_changed_is_judged_with_its_findings_of_that_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    finding = Finding("undefined-name", Level.ERROR, HERE, "`x` is never defined or imported")
+    failure = Failure("NameError", "name 'x' is not defined", HERE)
+    crashed = run("", Stage("script", "failed", failure=failure))
+    write_record(record(crashed, kind="crashed", findings=(finding,)), tmp_path / "evidence.json")
+    (tmp_path / "train.py").write_text("x = 1\n")
+    judged = command(tmp_path, "judge", "evidence.json", "--json")
+    assert judged.code == 1
+    assert judged.verdicts == [("undefined-name", 3, "confirmed")]
+    assert "is not the script that was probed any more" in judged.err
+
+
+@pytest.mark.slow
+def test_a_probe_and_its_evidence_file_come_to_the_same_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    (tmp_path / "train.py").write_text("from transformers import Trainer\nprint(x)\n")
+    probed = command(tmp_path, "probe", "-q", "--evidence", "evidence.json", "train.py")
+    judged = command(tmp_path, "judge", "evidence.json")
+    assert (judged.code, judged.out) == (probed.code, probed.out)
+    assert "1 mistake confirmed" in judged.out
