@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,18 @@ from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Unknown, Value
 
 FRAMEWORKS = frozenset(
-    {"lightning", "ignite", "fastai", "deepspeed", "paddle", "mindspore", "oneflow", "jittor", "mxnet"}
+    {
+        "lightning",
+        "pytorch_lightning",
+        "ignite",
+        "fastai",
+        "deepspeed",
+        "paddle",
+        "mindspore",
+        "oneflow",
+        "jittor",
+        "mxnet",
+    }
 )
 """Packages that clear gradients and set modes by themselves, or that have another idea of both."""
 
@@ -49,9 +61,23 @@ class TrainingLoop:
 
 
 def trains_by_hand(pipeline: Pipeline) -> bool:
-    """Whether the script uses torch and none of the frameworks that take training loops over."""
-    packages = {name.module.partition(".")[0] for name in pipeline.names}
+    """Whether the script runs modules of torch, and none of the frameworks that take training loops over."""
+    if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
+        return False
+    packages = {name for node in ast.walk(pipeline.source.tree) for name in _imported(node)}
     return "torch" in packages and not packages & FRAMEWORKS
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The top-level packages that an import statement names; Fabric leaves the loop to the script."""
+    match node:
+        case ast.Import(names=names):
+            return [alias.name.partition(".")[0] for alias in names]
+        case ast.ImportFrom(module=str(module), level=0, names=names):
+            is_fabric = "fabric" in module or all(alias.name == "Fabric" for alias in names)
+            return [] if is_fabric else [module.partition(".")[0]]
+        case _:
+            return []
 
 
 def training_loops(pipeline: Pipeline) -> Iterator[TrainingLoop]:

@@ -184,9 +184,7 @@ def _each(reader: Reader, value: Value) -> Value:
     return known[0] if known else UNKNOWN
 
 
-@method(
-    Module, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "requires_grad_", "apply"
-)
+@method(Module, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
 @method(Module, "share_memory", "to_empty", "xpu")
 def _move(call: Call) -> Value:
     return call.receiver

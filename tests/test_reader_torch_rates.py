@@ -1,0 +1,125 @@
+"""Learning rates and devices: where the rules find them wrong, and where they cannot know and are silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lintrain.core.evidence import Evidence, OverfitEvidence
+from lintrain.core.finding import Finding
+from lintrain.core.verdict import Ruling
+from lintrain.rulebook import load_rules
+from tests.loops import lines_of, pipeline_of
+
+IMPORTS = """\
+from transformers import AutoModel, AutoModelForImageClassification, AutoModelForSeq2SeqLM
+from transformers import AutoModelForSequenceClassification as Classifier, Trainer, TrainingArguments
+"""
+BERT = IMPORTS + "model = Classifier.from_pretrained('bert-base-uncased', num_labels=3)\n"
+
+
+def of(name: str) -> str:
+    return IMPORTS + f"model = Classifier.from_pretrained('{name}', num_labels=3)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (BERT + "optimizer = optim.Adam(model.parameters())\n", [4]),
+        (BERT + "optimizer = optim.AdamW(model.parameters(), lr=5e-4)\n", [4]),
+        (of("roberta-large") + "optimizer = optim.AdamW(model.parameters(), lr=5e-5)\n", [4]),
+        (BERT + "trainer = Trainer(model, TrainingArguments('out', learning_rate=2e-3))\n", [4]),
+        (BERT + "optimizer = optim.AdamW(model.parameters(), lr=3e-5)\n", []),
+        (BERT + "optimizer = optim.SGD(model.parameters(), lr=0.01)\n", []),
+        (BERT + "optimizer = optim.AdamW(model.parameters(), lr=rate)\n", []),
+        (BERT + "optimizer = optim.AdamW(model.classifier.parameters(), lr=1e-3)\n", []),
+        (BERT + "optimizer = optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)\n", []),
+        (
+            BERT + "for p in model.bert.parameters():\n    p.requires_grad = False\n"
+            "optimizer = optim.AdamW(model.parameters(), lr=1e-3)\n",
+            [],
+        ),
+        (
+            BERT + "optimizer = optim.AdamW(model.parameters())\nfor group in optimizer.param_groups:\n"
+            "    group['lr'] = 2e-5\n",
+            [],
+        ),
+        (
+            BERT + "optimizer = optim.AdamW(model.parameters())\n"
+            "schedule = optim.lr_scheduler.OneCycleLR(optimizer, 2e-5, 100)\n",
+            [],
+        ),
+        (BERT + "trainer = Trainer(model, TrainingArguments('out'))\n", []),
+        (BERT + "trainer = Trainer(model, TrainingArguments('out', learning_rate=1e-3, optim='adafactor'))\n", []),
+        (of("prajjwal1/bert-tiny") + "optimizer = optim.AdamW(model.parameters())\n", []),
+        (
+            IMPORTS + "model = AutoModelForSeq2SeqLM.from_pretrained('t5-base')\n"
+            "optimizer = optim.AdamW(model.parameters(), lr=1e-3)\n",
+            [],
+        ),
+        (
+            IMPORTS + "model = AutoModelForImageClassification.from_pretrained('google/vit-base-patch16-224')\n"
+            "optimizer = optim.AdamW(model.parameters(), lr=1e-3)\n",
+            [],
+        ),
+        (IMPORTS + "model = Classifier.from_config(config)\noptimizer = optim.AdamW(model.parameters())\n", []),
+        (
+            BERT + "from argparse import ArgumentParser\nparser = ArgumentParser()\n"
+            "parser.add_argument('--lr', type=float, default=1e-3)\n"
+            "optimizer = optim.AdamW(model.parameters(), lr=parser.parse_args().lr)\n",
+            [],
+        ),
+    ],
+)
+def test_learning_rates_are_judged_only_where_they_are_certain(code: str, lines: list[int]) -> None:
+    assert lines_of("high-learning-rate", code) == lines
+
+
+def claim() -> tuple[Finding, Evidence]:
+    rule = next(each.rule for each in load_rules() if each.name == "high-learning-rate")
+    code = BERT + "trainer = Trainer(model, TrainingArguments('out', learning_rate=2e-3))\n"
+    (finding,) = rule.check(pipeline_of(code))
+    return finding, Evidence("train.py", "transformers", "Trainer", None, None, "cpu", {})
+
+
+@pytest.mark.parametrize(
+    ("overfit", "ruling"),
+    [
+        (None, Ruling.UNSETTLED),
+        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, predicted_classes=1, batch_classes=3), Ruling.CONFIRMED),
+        (OverfitEvidence(20, (1.1, 0.1), (), 2e-3, predicted_classes=3, batch_classes=3), Ruling.REFUTED),
+        (OverfitEvidence(20, (1.1, 0.8), (), 2e-3, predicted_classes=2, batch_classes=3), Ruling.UNSETTLED),
+        (OverfitEvidence(20, (1.1, 1.2), (), 5e-5, predicted_classes=1, batch_classes=3), Ruling.REFUTED),
+    ],
+)
+def test_a_high_learning_rate_is_judged_by_what_it_does_to_one_batch(
+    overfit: OverfitEvidence | None, ruling: Ruling
+) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "high-learning-rate")
+    finding, evidence = claim()
+    assert rule.verify(finding, replace(evidence, overfit=overfit)).ruling is ruling
+
+
+ON_DEVICE = "AutoModel.from_pretrained('bert-base-uncased')"
+TRAINS = "optimizer = optim.AdamW(model.parameters(), lr=2e-5)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        (f"old = {ON_DEVICE}.cuda()\nold(x)\nmodel = {ON_DEVICE}.cuda()\n" + TRAINS, True),
+        (f"old = {ON_DEVICE}.to('cpu')\nold(x)\nmodel = {ON_DEVICE}.cuda()\n" + TRAINS, False),
+        (f"old = {ON_DEVICE}.cuda()\nold(x)\nold.cpu()\nmodel = {ON_DEVICE}.cuda()\n" + TRAINS, False),
+        (f"old = {ON_DEVICE}.cuda()\nmodel = {ON_DEVICE}.cuda()\n" + TRAINS + "old(x)\n", False),
+        (f"old = {ON_DEVICE}.cuda()\nkeep(old)\nmodel = {ON_DEVICE}.cuda()\n" + TRAINS, False),
+        (f"model = {ON_DEVICE}.cuda()\nmodel(x)\nmodel = {ON_DEVICE}.cuda()\n" + TRAINS, False),
+        (f"old = {ON_DEVICE}.to(where)\nold(x)\nmodel = {ON_DEVICE}.to(where)\n" + TRAINS, False),
+        (f"for name in names:\n    model = {ON_DEVICE}.cuda()\n    model(x)\n", True),
+        (f"for name in names:\n    models.append({ON_DEVICE}.cuda())\n", False),
+        (f"for name in names:\n    model = {ON_DEVICE}.cuda()\n    model = None\n", False),
+        (f"for name in names:\n    model = {ON_DEVICE}.cuda()\n    models.append(model)\n", False),
+    ],
+)
+def test_models_left_on_the_device_are_found_where_nothing_uses_them(code: str, found: bool) -> None:
+    assert bool(lines_of("two-models-on-device", IMPORTS + code)) is found
