@@ -50,7 +50,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import Finding, Fix, Level, Pipeline, Rule
+from lintrain import Finding, Level, Pipeline, Rule
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.phases import events_in, made_here, may_hide, text_of_event, trains_by_hand
 from lintrain.pipeline.values.model import Optimizer
@@ -77,11 +77,7 @@ class MissingStep(Rule):
             f"`{optimizer}` never steps: the weights stay as they are",
             because=made_here(cleared.subject, "made here, and never stepped"),
             help=f"call `{optimizer}.step()` after `backward`",
-            facts={"optimizer": optimizer, "backward": backward.place.end_line == backward.place.line},
         )
-
-    def fix(self, finding: Finding) -> Fix | None:
-        return None
 
 
 def _optimizer_cleared_with(pipeline: Pipeline, backward: Event) -> Event | None:
