@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from lintrain.check.one_file import check_source
-from lintrain.knowledge.versions import TargetVersions
+from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.rulebook import load_rules
 from lintrain.source.reading import UnreadableError, read_bytes
 
@@ -57,6 +58,12 @@ def python_files(package: str) -> list[Path]:
     return sorted(path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py"))
 
 
+@cache
+def installed_versions() -> TargetVersions:
+    """The versions beside this Python: those that the packages were published with."""
+    return find_versions(sys.prefix)
+
+
 def report_on(path: Path) -> FileReport:
     """Check one file with every rule that reads text."""
     started = time.perf_counter()
@@ -65,7 +72,7 @@ def report_on(path: Path) -> FileReport:
     except UnreadableError as error:
         return FileReport(str(path), 0, time.perf_counter() - started, crashes=(f"unreadable: {error}",))
     rules = [rule for rule in load_rules() if rule.reads_text]
-    reading = check_source(source, rules, TargetVersions)
+    reading = check_source(source, rules, installed_versions)
     findings = tuple(
         Found(str(path), found.place.line, found.rule, found.message, source.lines[found.place.line - 1].strip())
         for found in (reported.finding for reported in reading.reported)

@@ -87,4 +87,4 @@ def test_a_report_counts_what_a_file_gave(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import torch\nx = (\n")
     report = report_on(script)
-    assert (report.lines, [found.rule for found in report.findings]) == (2, ["syntax-error"])
+    assert (report.lines, [found.rule for found in report.findings]) == (3, ["syntax-error"])
