@@ -45,24 +45,66 @@ if TYPE_CHECKING:
     from lintrain.pipeline.events import Act as Act
     from lintrain.pipeline.events import Event as Event
     from lintrain.pipeline.events import Loop as Loop
+    from lintrain.pipeline.given import LABEL_COLUMNS as LABEL_COLUMNS
+    from lintrain.pipeline.given import MODEL_INPUTS as MODEL_INPUTS
+    from lintrain.pipeline.given import OWN_LOADING as OWN_LOADING
+    from lintrain.pipeline.given import PLAIN_TRAINERS as PLAIN_TRAINERS
+    from lintrain.pipeline.given import Given as Given
+    from lintrain.pipeline.given import collates_plainly as collates_plainly
+    from lintrain.pipeline.given import given_datasets as given_datasets
+    from lintrain.pipeline.given import has_own_model as has_own_model
+    from lintrain.pipeline.given import has_tokenized_copy as has_tokenized_copy
+    from lintrain.pipeline.given import is_default_collator as is_default_collator
+    from lintrain.pipeline.given import is_read_as_text as is_read_as_text
+    from lintrain.pipeline.given import is_text as is_text
+    from lintrain.pipeline.given import origin_of as origin_of
+    from lintrain.pipeline.given import text_columns as text_columns
+    from lintrain.pipeline.given import tokenized_copies as tokenized_copies
+    from lintrain.pipeline.given import tokenizer_name as tokenizer_name
+    from lintrain.pipeline.keras import backbones as backbones
+    from lintrain.pipeline.keras import keras_name as keras_name
+    from lintrain.pipeline.modules import ignores_mode as ignores_mode
+    from lintrain.pipeline.modules import modules_in as modules_in
+    from lintrain.pipeline.modules import overlap as overlap
+    from lintrain.pipeline.phases import TrainingLoop as TrainingLoop
+    from lintrain.pipeline.phases import always_with as always_with
+    from lintrain.pipeline.phases import callee_text as callee_text
+    from lintrain.pipeline.phases import covers as covers
+    from lintrain.pipeline.phases import evaluation_loop as evaluation_loop
+    from lintrain.pipeline.phases import events_in as events_in
+    from lintrain.pipeline.phases import is_certain_step as is_certain_step
+    from lintrain.pipeline.phases import is_left_after as is_left_after
+    from lintrain.pipeline.phases import made_here as made_here
+    from lintrain.pipeline.phases import may_hide as may_hide
+    from lintrain.pipeline.phases import text_of_event as text_of_event
+    from lintrain.pipeline.phases import touches as touches
+    from lintrain.pipeline.phases import training_loops as training_loops
+    from lintrain.pipeline.phases import trains_by_hand as trains_by_hand
     from lintrain.pipeline.pipeline import Binding as Binding
     from lintrain.pipeline.pipeline import Discard as Discard
     from lintrain.pipeline.pipeline import LibraryCall as LibraryCall
     from lintrain.pipeline.pipeline import LibraryName as LibraryName
     from lintrain.pipeline.pipeline import Misuse as Misuse
     from lintrain.pipeline.pipeline import Pipeline as Pipeline
+    from lintrain.pipeline.raggedness import ragged_at as ragged_at
+    from lintrain.pipeline.raggedness import ragged_copy_at as ragged_copy_at
+    from lintrain.pipeline.values.data import Collator as Collator
     from lintrain.pipeline.values.data import Column as Column
     from lintrain.pipeline.values.data import Dataset as Dataset
     from lintrain.pipeline.values.data import DatasetDict as DatasetDict
+    from lintrain.pipeline.values.data import Encoding as Encoding
     from lintrain.pipeline.values.data import Kind as Kind
     from lintrain.pipeline.values.data import Loader as Loader
     from lintrain.pipeline.values.data import Padding as Padding
+    from lintrain.pipeline.values.data import Slices as Slices
     from lintrain.pipeline.values.data import Step as Step
     from lintrain.pipeline.values.data import Tokenizer as Tokenizer
     from lintrain.pipeline.values.model import Config as Config
+    from lintrain.pipeline.values.model import Layer as Layer
     from lintrain.pipeline.values.model import Model as Model
     from lintrain.pipeline.values.model import ModelOutput as ModelOutput
     from lintrain.pipeline.values.model import Module as Module
+    from lintrain.pipeline.values.model import Network as Network
     from lintrain.pipeline.values.model import Optimizer as Optimizer
     from lintrain.pipeline.values.model import Role as Role
     from lintrain.pipeline.values.model import Scheduler as Scheduler
@@ -94,106 +136,52 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "lintrain.core.evidence": ("Evidence",),
-    "lintrain.core.finding": ("Finding", "Reason"),
+_WORDS_OF = {
+    "lintrain.core.evidence": "Evidence",
+    "lintrain.core.finding": "Finding Reason",
     "lintrain.core.fix": (
-        "AddArgument",
-        "AddImport",
-        "Fix",
-        "InsertAtTop",
-        "InsertBefore",
-        "RemoveArgument",
-        "RemoveImport",
-        "RenameArgument",
-        "Replace",
-        "WrapInWith",
+        "AddArgument AddImport Fix InsertAtTop InsertBefore RemoveArgument RemoveImport RenameArgument Replace "
+        "WrapInWith"
     ),
-    "lintrain.core.level": ("Level",),
-    "lintrain.core.place": ("Place",),
-    "lintrain.core.rule": ("Rule",),
-    "lintrain.core.verdict": ("Ruling", "Verdict", "confirmed", "refuted", "unsettled"),
-    "lintrain.knowledge.api": (
-        "Known",
-        "covered_names",
-        "default_value",
-        "keyword_state",
-        "name_state",
-        "signature",
+    "lintrain.core.level": "Level",
+    "lintrain.core.place": "Place",
+    "lintrain.core.rule": "Rule",
+    "lintrain.core.verdict": "Ruling Verdict confirmed refuted unsettled",
+    "lintrain.knowledge.api": "Known covered_names default_value keyword_state name_state signature",
+    "lintrain.knowledge.successors": "argument_rename name_rename",
+    "lintrain.knowledge.target": "Target Targets",
+    "lintrain.knowledge.versions": "exactly",
+    "lintrain.pipeline.call": "Argument",
+    "lintrain.pipeline.events": "Act Event Loop",
+    "lintrain.pipeline.given": (
+        "Given LABEL_COLUMNS MODEL_INPUTS OWN_LOADING PLAIN_TRAINERS collates_plainly given_datasets has_own_model "
+        "has_tokenized_copy is_default_collator is_read_as_text is_text origin_of text_columns tokenized_copies "
+        "tokenizer_name"
     ),
-    "lintrain.knowledge.successors": ("argument_rename", "name_rename"),
-    "lintrain.knowledge.target": (
-        "Target",
-        "Targets",
+    "lintrain.pipeline.keras": "backbones keras_name",
+    "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
+    "lintrain.pipeline.phases": (
+        "TrainingLoop always_with callee_text covers evaluation_loop events_in is_certain_step is_left_after "
+        "made_here may_hide text_of_event touches training_loops trains_by_hand"
     ),
-    "lintrain.knowledge.versions": ("exactly",),
-    "lintrain.pipeline.call": ("Argument",),
-    "lintrain.pipeline.events": (
-        "Act",
-        "Event",
-        "Loop",
-    ),
-    "lintrain.pipeline.pipeline": (
-        "Binding",
-        "Discard",
-        "LibraryCall",
-        "LibraryName",
-        "Misuse",
-        "Pipeline",
-    ),
+    "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline",
+    "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.values.data": (
-        "Column",
-        "Dataset",
-        "DatasetDict",
-        "Kind",
-        "Loader",
-        "Padding",
-        "Step",
-        "Tokenizer",
+        "Collator Column Dataset DatasetDict Encoding Kind Loader Padding Slices Step Tokenizer"
     ),
     "lintrain.pipeline.values.model": (
-        "Config",
-        "Model",
-        "ModelOutput",
-        "Module",
-        "Optimizer",
-        "Role",
-        "Scheduler",
-        "Task",
-        "Tensor",
+        "Config Layer Model ModelOutput Module Network Optimizer Role Scheduler Task Tensor"
     ),
     "lintrain.pipeline.values.python": (
-        "Absent",
-        "Constant",
-        "Either",
-        "Function",
-        "Instance",
-        "Library",
-        "LibraryObject",
-        "Mapping",
-        "Sequence",
-        "Unknown",
-        "Value",
-        "is_missing",
-        "is_true",
-        "literal",
-        "number_of",
-        "options_of",
-        "text_of",
+        "Absent Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value is_missing "
+        "is_true literal number_of options_of text_of"
     ),
-    "lintrain.pipeline.values.training": (
-        "KerasRun",
-        "Metric",
-        "MetricCall",
-        "Predictions",
-        "TrainerRun",
-        "TrainingArguments",
-    ),
+    "lintrain.pipeline.values.training": "KerasRun Metric MetricCall Predictions TrainerRun TrainingArguments",
 }
+_HOME_OF = {word: module for module, words in _WORDS_OF.items() for word in words.split()}
 
 
 def __getattr__(name: str) -> object:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(module), name)
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module 'lintrain' has no attribute {name!r}")

@@ -54,10 +54,10 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    origin_of,
     refuted,
     unsettled,
 )
-from lintrain.pipeline.given import origin_of
 
 CHANGING = frozenset(
     {

@@ -66,26 +66,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    LABEL_COLUMNS,
+    Collator,
     Column,
     Dataset,
     Evidence,
     Finding,
     Fix,
+    Given,
     Kind,
     Level,
     Pipeline,
     Reason,
     Replace,
     Rule,
+    Task,
     Verdict,
     confirmed,
+    given_datasets,
+    has_own_model,
+    is_default_collator,
     is_missing,
+    origin_of,
     refuted,
     unsettled,
 )
-from lintrain.pipeline.given import LABEL_COLUMNS, Given, given_datasets, has_own_model, is_default_collator, origin_of
-from lintrain.pipeline.values.data import Collator
-from lintrain.pipeline.values.model import Task
 
 LABELLED = frozenset(
     {

@@ -63,33 +63,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    MODEL_INPUTS,
     Evidence,
     Finding,
     Fix,
+    Given,
+    Instance,
     Level,
     Pipeline,
     Reason,
     Replace,
     Rule,
+    Task,
     Verdict,
-    confirmed,
-    refuted,
-    unsettled,
-)
-from lintrain.pipeline.given import (
-    MODEL_INPUTS,
-    Given,
     collates_plainly,
+    confirmed,
     given_datasets,
     has_own_model,
     has_tokenized_copy,
     is_read_as_text,
     is_text,
+    refuted,
     text_columns,
     tokenized_copies,
+    unsettled,
 )
-from lintrain.pipeline.values.model import Task
-from lintrain.pipeline.values.python import Instance
 
 OTHER_INPUTS = frozenset({Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
 

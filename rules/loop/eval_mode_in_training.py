@@ -89,36 +89,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    Act,
+    Event,
     Evidence,
     Finding,
     Fix,
     InsertAtTop,
     Level,
+    Loop,
+    Model,
     Pipeline,
+    Place,
     Reason,
     Rule,
+    Task,
+    Unknown,
+    Value,
     Verdict,
-    confirmed,
-    refuted,
-    unsettled,
-)
-from lintrain.core.place import Place
-from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import ignores_mode, modules_in
-from lintrain.pipeline.phases import (
     always_with,
     callee_text,
+    confirmed,
     covers,
     events_in,
+    ignores_mode,
     is_left_after,
     made_here,
     may_hide,
+    modules_in,
+    refuted,
+    text_of,
     text_of_event,
     touches,
     trains_by_hand,
+    unsettled,
 )
-from lintrain.pipeline.values.model import Model, Task
-from lintrain.pipeline.values.python import Unknown, Value, text_of
 
 
 class EvalModeInTraining(Rule):

@@ -45,12 +45,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import AddImport, Finding, Fix, Level, Pipeline, Reason, Rule, WrapInWith
-from lintrain.core.place import Place
-from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.phases import callee_text, covers, evaluation_loop, touches, trains_by_hand
-from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import Unknown
+from lintrain import (
+    Act,
+    AddImport,
+    Event,
+    Finding,
+    Fix,
+    Level,
+    Loop,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Unknown,
+    WrapInWith,
+    callee_text,
+    covers,
+    evaluation_loop,
+    touches,
+    trains_by_hand,
+)
 
 SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.func.functional_call"})
 """Calls after which autograd may be off without a `with`."""

@@ -50,10 +50,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import Finding, Level, Pipeline, Rule
-from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.phases import events_in, made_here, may_hide, text_of_event, trains_by_hand
-from lintrain.pipeline.values.model import Optimizer
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Level,
+    Optimizer,
+    Pipeline,
+    Rule,
+    events_in,
+    made_here,
+    may_hide,
+    text_of_event,
+    trains_by_hand,
+)
 
 
 class MissingStep(Rule):

@@ -45,10 +45,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import Finding, Fix, InsertBefore, Level, Pipeline, Reason, Rule
-from lintrain.core.place import Place
-from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.phases import (
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    InsertBefore,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
     TrainingLoop,
     is_certain_step,
     made_here,

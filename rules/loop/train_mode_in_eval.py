@@ -52,21 +52,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import Finding, Fix, InsertBefore, Level, Pipeline, Reason, Rule
-from lintrain.core.place import Place
-from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import ignores_mode, modules_in
-from lintrain.pipeline.phases import (
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    InsertBefore,
+    Instance,
+    Level,
+    Loop,
+    Model,
+    Module,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Unknown,
     always_with,
     callee_text,
     covers,
     evaluation_loop,
+    ignores_mode,
     may_hide,
+    modules_in,
     touches,
     trains_by_hand,
 )
-from lintrain.pipeline.values.model import Model, Module
-from lintrain.pipeline.values.python import Instance, Unknown
 
 
 class TrainModeInEval(Rule):

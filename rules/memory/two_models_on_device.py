@@ -64,11 +64,24 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
-from lintrain import Constant, Finding, Level, Model, Pipeline, Place, Reason, Rule, text_of
-from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.modules import modules_in
-from lintrain.pipeline.pipeline import Binding
-from lintrain.pipeline.values.python import Either, LibraryObject, Value
+from lintrain import (
+    Act,
+    Binding,
+    Constant,
+    Either,
+    Event,
+    Finding,
+    Level,
+    LibraryObject,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Value,
+    modules_in,
+    text_of,
+)
 
 DEVICE_MAPS = frozenset({"auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0"})
 SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef

@@ -44,6 +44,7 @@ from dataclasses import dataclass
 
 from lintrain import (
     Absent,
+    Act,
     AddArgument,
     Constant,
     Evidence,
@@ -51,23 +52,25 @@ from lintrain import (
     Fix,
     Level,
     Model,
+    Optimizer,
     Pipeline,
     Place,
     Reason,
     Replace,
     Rule,
     Task,
+    TrainerRun,
+    Unknown,
+    Value,
     Verdict,
     confirmed,
+    modules_in,
+    number_of,
+    overlap,
     refuted,
     text_of,
     unsettled,
 )
-from lintrain.pipeline.events import Act
-from lintrain.pipeline.modules import modules_in, overlap
-from lintrain.pipeline.values.model import Optimizer
-from lintrain.pipeline.values.python import Unknown, Value, number_of
-from lintrain.pipeline.values.training import TrainerRun
 
 ADAPTIVE = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam"})
 """Optimizers whose steps are as long as the rate says; SGD and Adafactor have other scales."""

@@ -57,10 +57,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import AddImport, Finding, Fix, Level, Model, Pipeline, Reason, Replace, Rule, Sequence
-from lintrain.pipeline.keras import backbones, keras_name
-from lintrain.pipeline.values.python import LibraryObject, Value, is_missing, text_of
-from lintrain.pipeline.values.training import KerasRun
+from lintrain import (
+    AddImport,
+    Finding,
+    Fix,
+    KerasRun,
+    Level,
+    LibraryObject,
+    Model,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Sequence,
+    Value,
+    backbones,
+    is_missing,
+    keras_name,
+    text_of,
+)
 
 RATES = {
     "adadelta": 0.001,

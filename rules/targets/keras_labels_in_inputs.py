@@ -38,11 +38,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import Finding, Level, Mapping, Pipeline, Reason, Rule
-from lintrain.pipeline.call import Argument
-from lintrain.pipeline.values.data import Encoding, Slices
-from lintrain.pipeline.values.python import Unknown, Value, is_missing
-from lintrain.pipeline.values.training import KerasRun
+from lintrain import (
+    Argument,
+    Encoding,
+    Finding,
+    KerasRun,
+    Level,
+    Mapping,
+    Pipeline,
+    Reason,
+    Rule,
+    Slices,
+    Unknown,
+    Value,
+    is_missing,
+)
 
 LABELS = ("labels", "label")
 

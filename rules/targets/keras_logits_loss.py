@@ -35,11 +35,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import AddImport, Finding, Fix, Level, Model, Pipeline, Reason, Replace, Rule, Task
-from lintrain.pipeline.keras import keras_name
-from lintrain.pipeline.values.model import Layer, Network
-from lintrain.pipeline.values.python import Constant, LibraryObject, Value, is_missing, number_of, text_of
-from lintrain.pipeline.values.training import KerasRun
+from lintrain import (
+    AddImport,
+    Constant,
+    Finding,
+    Fix,
+    KerasRun,
+    Layer,
+    Level,
+    LibraryObject,
+    Model,
+    Network,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Task,
+    Value,
+    is_missing,
+    keras_name,
+    number_of,
+    text_of,
+)
 
 LOSSES = {
     "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",

@@ -43,8 +43,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    OWN_LOADING,
+    PLAIN_TRAINERS,
     AddArgument,
     AddImport,
+    Collator,
     Dataset,
     Evidence,
     Finding,
@@ -60,20 +63,16 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    is_default_collator,
     is_missing,
     literal,
+    ragged_at,
+    ragged_copy_at,
     refuted,
-    unsettled,
-)
-from lintrain.pipeline.given import (
-    OWN_LOADING,
-    PLAIN_TRAINERS,
-    is_default_collator,
     tokenized_copies,
     tokenizer_name,
+    unsettled,
 )
-from lintrain.pipeline.raggedness import ragged_at, ragged_copy_at
-from lintrain.pipeline.values.data import Collator
 
 COLLATORS = {
     Task.SEQUENCE_CLASSIFICATION: "DataCollatorWithPadding({})",
