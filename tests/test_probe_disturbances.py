@@ -32,8 +32,7 @@ tokenizer = AutoTokenizer.from_pretrained("saved_tokenizer")
 raw = {"train": load_from_disk("local_data"), "validation_matched": load_from_disk("local_data")}
 """
     + REST.replace(
-        """tokenized = raw.map(lambda rows: tokenizer(rows["premise"], rows["hypothesis"], truncation=True), batched=True)
-""",
+        next(line for line in REST.splitlines(keepends=True) if line.startswith("tokenized")),
         """def encode(rows):
     return tokenizer(rows["premise"], rows["hypothesis"], truncation=True)
 
@@ -68,11 +67,29 @@ def test_a_probe_leaves_the_users_folder_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_scripts_own_except_and_exit_hooks_never_run(tmp_path: Path) -> None:
-    wrapped = MENDED.replace("trainer.train()", "try:\n    trainer.train()\nexcept BaseException:\n    print('swallowed')")
+    wrapped = MENDED.replace(
+        "trainer.train()", "try:\n    trainer.train()\nexcept BaseException:\n    print('swallowed')"
+    )
     probed = probe(tmp_path, wrapped + "import os\nos._exit(9)\n")
     assert probed.code == 0
     assert probed.document["probe"]["ending"]["kind"] == "measured"
     assert "swallowed" not in probed.document["probe"]["ending"]["output"]
+
+
+@pytest.mark.slow
+def test_a_loop_of_ones_own_is_stopped_at_its_first_step(tmp_path: Path) -> None:
+    loop = """
+import torch
+net = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+net(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+torch.save(net.state_dict(), "weights.pt")
+"""
+    probed = probe(tmp_path, loop)
+    assert probed.code == 3
+    assert "a loop of its own (`optimizer.step` at train.py:6)" in probed.document["reason"]
+    assert files_of(tmp_path) == {"train.py"}
 
 
 @pytest.mark.slow

@@ -46,9 +46,9 @@ def test_rows_are_drawn_from_all_over_and_always_the_same() -> None:
 
 
 def pure(batch: dict[str, list[str]]) -> dict[str, list[int]]:
-    batch["label"] = [LABEL_NUMBERS[word] for word in batch["word"]]
+    batch["kept"] = list(batch["word"])
     lengths: list[int] = []
-    lengths.append(1)
+    lengths.append(LABEL_NUMBERS["yes"])
     return {"n": lengths}
 
 
@@ -67,7 +67,7 @@ def note(row: dict[str, str]) -> dict[str, str]:
 
 
 def writes(row: dict[str, str]) -> dict[str, str]:
-    with open("words.txt", "a") as file:
+    with open("words.txt", "a") as file:  # noqa: PTH123 - the plain way, to be recognised
         file.write(row["word"])
     return row
 

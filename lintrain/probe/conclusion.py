@@ -60,6 +60,8 @@ def why_stopped(record: Record) -> str:
             return f"the script ended{how} and made no training call (`Trainer.train`, `evaluate` or `predict`)"
         case "exited":
             return f"no training call was reached: {ending.reason}"
+        case "own-loop":
+            return f"{ending.reason}; a probe measures calls of transformers' Trainer"
         case "time" | "memory":
             return f"a bound was hit{_during(record.runs)}: {ending.reason}"
         case "probe-failed":

@@ -199,7 +199,7 @@ def failure_lines(evidence: Evidence, look: Look) -> Iterator[str]:
     where = f"{failure.place.path}:{failure.place.line}: " if failure.place else ""
     yield look.paint(f"{where}the {stage.name} stage fails{_about(stage)}", bold=True)
     if failure.code:
-        yield f"    {printable(failure.code)}"
+        yield f"    {clip(printable(failure.code), look.width - 4)}"
     message = f"{failure.type}: {failure.message}".splitlines() or [failure.type]
     for line in message[:6]:
         yield f"  {look.paint(printable(line), 'red')}"

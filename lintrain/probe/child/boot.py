@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from lintrain.probe.child import quick_datasets, quiet, transformers_trainer
+from lintrain.probe.child import own_loop, quick_datasets, quiet, transformers_trainer
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.session import Session
@@ -21,6 +21,7 @@ def start(request: dict[str, Any]) -> None:
     quiet.install(session, hooks)
     quick_datasets.install(session, hooks)
     transformers_trainer.install(session, hooks)
+    own_loop.install(session, hooks)
     hooks.install()
     if session.is_root:
         _watch_the_end(session)

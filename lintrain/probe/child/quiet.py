@@ -148,7 +148,7 @@ def _redirect_builder(session: Session, builder: Any) -> None:
         is_local = getattr(self, "repo_id", None) is None
         if is_local and not (args and args[0]) and not kwargs.get("output_dir") and not os.path.exists(self._cache_dir):
             root = session.folder("prepared")
-            inside: str = os.path.relpath(self._cache_dir, self._cache_dir_root)
+            inside = os.path.relpath(str(self._cache_dir), str(self._cache_dir_root))
             self._cache_dir = os.path.join(root, inside)
             self._cache_dir_root = root
             self._output_dir = self._cache_dir

@@ -90,6 +90,11 @@ class Session:
         self._end("needs-full-data", reason)
         self._exit()
 
+    def stop_at_own_loop(self, where: str) -> NoReturn:
+        """End the process because the script is about to train by itself."""
+        self._end("own-loop", f"the script trains in a loop of its own (`optimizer.step`{where})")
+        self._exit()
+
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
         self._end("measured", "")

@@ -28,6 +28,7 @@ def _patch_arguments(session: Session, arguments: Any) -> None:
     def post_init(self: Any, *args: Any, **kwargs: Any) -> None:
         if session.device == "cpu":
             _use_cpu(self)
+        _leave_out_compilation(session, self)
         prepare(self, *args, **kwargs)
         quieten(session, self)
 
@@ -54,6 +55,16 @@ def _use_cpu(arguments: Any) -> None:
             break
     if getattr(arguments, "tf32", None):
         arguments.tf32 = None  # raises without a GPU, and says nothing about the script
+
+
+def _leave_out_compilation(session: Session, arguments: Any) -> None:
+    """Compiling takes longer than all measurements together and changes none of them."""
+    settings = ("torch_compile", "torch_compile_backend", "torch_compile_mode")
+    names = [name for name in settings if hasattr(arguments, name)]
+    if any(getattr(arguments, name) for name in names):
+        session.shorten("`torch_compile` was left out")
+    for name in names:
+        setattr(arguments, name, False if name == "torch_compile" else None)
 
 
 def quieten(session: Session, arguments: Any) -> None:
