@@ -1,0 +1,269 @@
+"""The parts of a probe's evidence, one for each thing that it measures: plain data, no torch object in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lintrain.core.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that the script or a library raised; `place` is the innermost frame of the user's own code."""
+
+    type: str
+    message: str
+    place: Place | None
+    code: str = ""
+    frames: tuple[str, ...] = ()
+
+    def says(self, *texts: str) -> bool:
+        """Whether the error, written as `Type: message`, holds one of the texts."""
+        return any(text in f"{self.type}: {self.message}" for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of the probe: `passed`, `failed` (with its error) or `not reached` (with the reason).
+
+    In order: script, construction, dataset, batch, forward, backward, step, evaluation, overfit; seconds of wall time.
+    """
+
+    name: str
+    status: str
+    seconds: float = 0.0
+    reason: str = ""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEvidence:
+    """One column of a split: its feature kind (`text`, `integer`, `class label`, `token ids`, …) and its range.
+
+    `counts` holds how often each label value occurs, as [value, rows]; `names` the class names; `lengths` the
+    shortest, median, 95th percentile and longest list of a list column (entries). `rows_read` says on how many rows
+    these rest: all of them, but for datasets that only give one row at a time.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    minimum: float | None = None
+    maximum: float | None = None
+    counts: tuple[tuple[int, int], ...] = ()
+    names: tuple[str, ...] = ()
+    lengths: tuple[int, ...] = ()
+    rows_read: int = 0
+    non_finite: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One row as the model sees it, decoded, with its label by number and name."""
+
+    text: str
+    label: str
+    label_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEvidence:
+    """One dataset as the run was given it: by which argument (`train_dataset`, `eval_dataset`), its columns and rows.
+
+    `key` is its name in a dictionary of datasets; `kind` its class.
+    """
+
+    argument: str
+    rows: int | None
+    columns: tuple[ColumnEvidence, ...]
+    key: str | None = None
+    samples: tuple[Sample, ...] = ()
+    label_column: str | None = None
+    kind: str = ""
+
+    @property
+    def column_names(self) -> set[str]:
+        """The names of the columns."""
+        return {column.name for column in self.columns}
+
+    def column(self, name: str) -> ColumnEvidence | None:
+        """One column by its name, or None where the split has none such."""
+        return next((column for column in self.columns if column.name == name), None)
+
+    @property
+    def labels(self) -> ColumnEvidence | None:
+        """The label column, or None where the split has none."""
+        return self.column(self.label_column) if self.label_column else None
+
+
+CLASSIFICATION_TASKS = frozenset(
+    {"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEvidence:
+    """The model of a run: its class, what its forward accepts, its head and its limits (tokens).
+
+    `task` is what follows `For` in the class name ("SequenceClassification", "CausalLM"); `fresh` names the parameters
+    that no checkpoint filled (with `pretrained`), or is empty where that is not known.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    label_inputs: tuple[str, ...]
+    task: str
+    num_labels: int | None
+    label_names: tuple[str, ...]
+    positions: int | None
+    rotary: bool
+    pretrained: bool
+    parameters: int
+    trainable_parameters: int
+    training: bool
+    has_dropout_or_batch_norm: bool
+    device: str
+    fresh: tuple[str, ...] = ()
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the head gives one logit for each of `num_labels` classes."""
+        return self.task in CLASSIFICATION_TASKS
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEvidence:
+    """One entry of a collated batch: shape, dtype and range; `non_finite` counts its NaN and infinite entries."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    minimum: float | None = None
+    maximum: float | None = None
+    non_finite: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEvidence:
+    """One batch from the run's own loader and collator.
+
+    Token counts are over the probed batches: attended, padding, unknown (UNK ids among the attended ordinary tokens).
+    """
+
+    argument: str
+    collator: str
+    tensors: tuple[TensorEvidence, ...]
+    rows: int
+    attended_tokens: int | None = None
+    padding_tokens: int | None = None
+    unknown_tokens: int | None = None
+    ordinary_tokens: int | None = None
+    unknown_pieces: tuple[str, ...] = ()
+    longest: int | None = None
+    mask_shape_differs: bool = False
+    mask_empty_rows: int = 0
+    mask_on_padding: int = 0
+    pad_is_eos: bool = False
+
+    def tensor(self, name: str) -> TensorEvidence | None:
+        """One tensor by its name, or None where the batch has none such."""
+        return next((tensor for tensor in self.tensors if tensor.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardEvidence:
+    """The forward passes of the probed batches; `chance` is ln(classes) for a classification head, else None.
+
+    `standard_loss` says that the library's own loss was at work: no override, no smoothing, no class weights.
+    `first_non_finite` names the first module with a non-finite output, and says whether its input already was.
+    """
+
+    losses: tuple[float, ...]
+    chance: float | None
+    finite: bool
+    logits_shape: tuple[int, ...] = ()
+    returned_keys: tuple[str, ...] = ()
+    fresh_head: bool = False
+    standard_loss: bool = False
+    first_non_finite: str | None = None
+    first_non_finite_input: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGradient:
+    """Gradients of one layer group over the probed batches: L2 norms of gradient and weight, parameters without any."""
+
+    layer: str
+    norms: tuple[float, ...]
+    weight_norm: float
+    parameters: int
+    without_gradient: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardEvidence:
+    """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled)."""
+
+    layers: tuple[LayerGradient, ...]
+    norms: tuple[float, ...]
+    finite: bool
+    clipped_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerGroup:
+    """One parameter group: the peak learning rate it was given and the one in force at the first step."""
+
+    learning_rate: float
+    first_learning_rate: float
+    weight_decay: float
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvidence:
+    """Two real optimizer steps at the peak learning rate: how many trainable tensors changed.
+
+    `unchanged` names those that stayed bit-equal although they had a gradient; `outside_optimizer` those in no group.
+    """
+
+    optimizer: str
+    groups: tuple[OptimizerGroup, ...]
+    trainable_tensors: int
+    changed_tensors: int
+    unchanged: tuple[str, ...] = ()
+    outside_optimizer: tuple[str, ...] = ()
+    skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationEvidence:
+    """Two evaluation batches through the run's own metric function, before any training.
+
+    `wanted`: the run evaluates by itself while it trains. `predictions` is the type that the metric function got.
+    """
+
+    wanted: bool
+    has_metric_function: bool
+    metric_function_called: bool = False
+    argument: str = "eval_dataset"
+    rows: int = 0
+    predictions: str = ""
+    predictions_are_tuple: bool = False
+    predictions_shape: tuple[int, ...] = ()
+    metrics: dict[str, float | None] = field(default_factory=dict[str, float | None])
+    non_finite: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverfitEvidence:
+    """Steps on one repeated batch of every label, dropout off, at the peak learning rate and at ten times it."""
+
+    steps: int
+    losses: tuple[float, ...]
+    losses_at_ten_times: tuple[float, ...]
+    learning_rate: float
+    predicted_classes: int | None = None
+    batch_classes: int | None = None
+    rows: int = 0
+    stopped_early: bool = False
