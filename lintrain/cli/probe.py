@@ -35,9 +35,10 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("-q", "--quiet", is_flag=True, help="No checklist.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the script prints.")
 def command(**given: Any) -> int:  # Any: click hands over what the options above declare, ProbeOptions types it
-    """Run SCRIPT up to its training call and judge its findings on real batches: `lintrain probe train.py -- --lr 1e-4`.
+    """Run SCRIPT up to its training call and judge its findings on real batches.
 
-    The script runs in a process of its own, on the CPU first, and ends there. Nothing is trained, saved or uploaded.
+    Its own arguments come last: `lintrain probe train.py -- --lr 1e-4`. The script runs in a process of its own, on the
+    CPU first, and ends there. Nothing is trained, saved or uploaded.
     """
     from lintrain.cli._probe import ProbeOptions, probe
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import cast
 
 HUB_LIBRARIES = frozenset(
     {"accelerate", "datasets", "evaluate", "peft", "sentence_transformers", "setfit", "transformers", "trl"}
@@ -48,9 +49,9 @@ def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
         if isinstance(node, ast.stmt):
             yield node
         for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-            inner = getattr(node, block, None)
+            inner: object = getattr(node, block, None)  # a lambda's or conditional expression's body is no list
             if isinstance(inner, list):
-                pending.extend(inner)
+                pending.extend(cast("list[ast.AST]", inner))
 
 
 def _names(tree: ast.Module) -> Iterator[str]:

@@ -168,7 +168,7 @@ def operated(kind: type[Value]) -> Callable[[Operate], Operate]:
 
 
 def entries_of(kind: type[Value]) -> Callable[[Entries], Entries]:
-    """Register what a kind of value holds when it is taken for a mapping: `dict(value)`, `{**value}`, `update(value)`."""
+    """Register what a kind of value holds when it is taken for a mapping, as in `dict(value)` or `{**value}`."""
     return _registrar(ENTRIES, kind)
 
 

@@ -226,9 +226,7 @@ def _same_literal(one: Literal, other: Literal) -> bool:
 
 def mapping_of(named: dict[str, Value], *, is_complete: bool) -> Mapping:
     """A dictionary with text keys."""
-    entries: dict[Literal, Value] = {}
-    for name, value in named.items():
-        entries[name] = value
+    entries: dict[Literal, Value] = {name: value for name, value in named.items()}  # noqa: C416 - widens the keys
     return Mapping(entries, is_complete)
 
 
