@@ -12,7 +12,7 @@ layers, a learning rate without effect, labels that do not belong to their rows.
 
 ## Good
 
-    args = TrainingArguments("out", learning_rate=5e-4)
+    args = TrainingArguments("out", learning_rate=1e-4)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
