@@ -176,3 +176,17 @@ def test_lines_put_above_all_cells_go_into_the_first() -> None:
     source = read_bytes("n.ipynb", raw)
     edited = f"import evaluate\n\n{editable_text(source)}"
     assert file_bytes(source, edited, raw) == notebook("#md x", "import evaluate\ny = 1").encode()
+
+
+def test_a_cell_that_starts_indented_is_read_as_a_notebook_runs_it() -> None:
+    source = source_of("x = 1", "  y = f(x)\n  g(y)", "z = 2")
+    location = source.locate(place_of(source, "f(x)"))
+    assert (location.cell, location.line, location.column) == (2, 1, 7)
+    assert source.is_displayed(place_of(source, "g(y)"))
+
+
+def test_an_edit_in_a_cell_that_starts_indented_leaves_its_other_code() -> None:
+    raw = notebook("  y = f(x)").encode()
+    source = read_bytes("n.ipynb", raw)
+    edited = editable_text(source).replace("f(x)", "f(2)")
+    assert file_bytes(source, edited, raw) == notebook("  y = f(2)").encode()

@@ -17,6 +17,10 @@ MARKER = "# %% cell "
 """Above every cell in the joined text stands such a comment with the cell's number."""
 
 
+INDENTED = "if True:  "
+"""Before the marker of a cell that starts indented: a notebook runs such a cell as if it were not."""
+
+
 class NotebookError(Exception):
     """The text is no notebook, for this reason; `line` is the line where its JSON breaks."""
 
@@ -33,11 +37,17 @@ def join_cells(text: str) -> tuple[str, Notebook]:
     for number, code in _code_cells(_parse(text)):
         written = code.split("\n")
         read, originals = mask_cell(written)
-        lines.append(f"{MARKER}{number}")
+        lines.append(f"{INDENTED if _starts_indented(read) else ''}{MARKER}{number}")
         cells.append(Cell(number, len(lines) + 1, len(lines) + len(read)))
         masked.update({len(lines) + 1 + index: line for index, line in originals.items()})
         lines.extend(read)
     return "\n".join([*lines, ""]), Notebook(tuple(cells), masked, text)
+
+
+def _starts_indented(lines: list[str]) -> bool:
+    """Whether the first line of code is indented."""
+    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    return first[:1] in {" ", "\t"}
 
 
 def _parse(text: str) -> Json:

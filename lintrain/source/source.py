@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from lintrain.core.place import Place
 from lintrain.source.cells import Location, Notebook
+from lintrain.source.notebook import INDENTED, MARKER
 from lintrain.source.suppression import Suppression, find_suppressions
 
 MIXED = "mixed"
@@ -93,11 +95,17 @@ class Source:
         """Whether the value at a place is what its notebook cell shows below itself."""
         return (place.line, place.column, place.end_line, place.end_column) in self._displayed
 
+    def _statements_of_cells(self) -> Iterator[ast.stmt]:
+        """The statements of the file, those of a cell that starts indented without the `if` that stands above it."""
+        for statement in self.tree.body:
+            is_ours = isinstance(statement, ast.If) and self.lines[statement.lineno - 1].startswith(INDENTED + MARKER)
+            yield from statement.body if is_ours and isinstance(statement, ast.If) else [statement]
+
     @cached_property
     def _displayed(self) -> set[tuple[int, int, int, int]]:
         last_in_cell: dict[int, ast.stmt] = {}
         cells = self.notebook.cells if self.notebook else ()
-        for statement in self.tree.body:
+        for statement in self._statements_of_cells():
             cell = next((cell for cell in cells if cell.first_line <= statement.lineno <= cell.last_line), None)
             if cell:
                 last_in_cell[cell.number] = statement

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from difflib import SequenceMatcher
 
 from lintrain.source.cells import Notebook
-from lintrain.source.notebook import MARKER, WrittenSource, written_sources
+from lintrain.source.notebook import INDENTED, MARKER, WrittenSource, written_sources
 from lintrain.source.source import MIXED, Source, Writing
 
 TAG = "# lintrain line "
@@ -47,7 +47,7 @@ def _codes_by_cell(notebook: Notebook, edited: str) -> dict[int, str]:
     markers = [f"{MARKER}{cell.number}" for cell in notebook.cells]
     codes: list[list[str]] = [[]]
     for line in edited.removesuffix("\n").split("\n"):
-        if len(codes) <= len(markers) and line == markers[len(codes) - 1]:
+        if len(codes) <= len(markers) and line.removeprefix(INDENTED) == markers[len(codes) - 1]:
             codes.append([])
         else:
             codes[-1].append(_unmasked(notebook, line))
