@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from lintrain.core.finding import Reason
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import modules_in, overlap
+from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.values.data import Loader, Tokenizer
 from lintrain.pipeline.values.model import Model, Optimizer
-from lintrain.pipeline.values.python import Constant, Unknown, Value
+from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
 
 FRAMEWORKS = frozenset(
     {
@@ -31,8 +30,17 @@ FRAMEWORKS = frozenset(
 )
 """Packages that clear gradients and set modes by themselves, or that have another idea of both."""
 
-MAY_CLEAR = re.compile(r"zero|clear|reset|grad|optim|step|update|backward|train|fit|run", re.IGNORECASE)
-"""Names of unknown functions that may well clear gradients, step an optimizer or set a mode."""
+SURELY_ABOUT_TRAINING = re.compile(r"zero|clear|grad|optim|backward|(^|[._])(train|eval)(_mode)?$", re.IGNORECASE)
+"""Names of unknown functions that clear gradients, step an optimizer or set a mode."""
+
+PERHAPS_ABOUT_TRAINING = re.compile(r"reset|step|update|train|fit|run|epoch|valid|evaluate|test", re.IGNORECASE)
+"""Names of unknown functions that may do so, if they can reach the model or the optimizer at all."""
+
+KEEPS_COUNT = re.compile(
+    r"(bar|meter|meters|metric|metrics|loss\w*|acc\w*|log|logger|writer|tracker|history|timer|stats|tqdm|wandb|progress)"
+    r"(\[.*\])?\.\w+$"
+)
+"""Methods of what counts, logs and shows progress."""
 
 
 EVALUATION_WORDS = frozenset(
@@ -116,14 +124,29 @@ def callee_text(pipeline: Pipeline, event: Event) -> str:
     return callee if all(part.isidentifier() for part in callee.split(".")) else ""
 
 
-def may_hide(pipeline: Pipeline, event: Event) -> bool:
-    """Whether an event hands a module or an optimizer to unknown code, or calls code whose name speaks of training."""
+def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
+    """Whether an event is a call of unknown code that may change the mode or the gradients of what is followed."""
     if event.act is not Act.ESCAPE:
         return False
+    if isinstance(event.subject, Optimizer) or (isinstance(event.subject, Instance) and not is_module(event.subject)):
+        return True
     if not isinstance(event.subject, Unknown):
-        return not isinstance(event.subject, Loader | Tokenizer)
+        return touches(event, followed)
     callee = pipeline.code(event.place).partition("(")[0]
-    return MAY_CLEAR.search(callee) is not None
+    if event.subject is followed or SURELY_ABOUT_TRAINING.search(callee):
+        return True
+    if KEEPS_COUNT.search(callee) or not PERHAPS_ABOUT_TRAINING.search(callee):
+        return False
+    return callee.startswith("self.") or not is_private(pipeline, followed)
+
+
+def is_private(pipeline: Pipeline, followed: Value) -> bool:
+    """Whether a known model or optimizer was never handed to unknown code, which therefore cannot reach it."""
+    if isinstance(followed, Unknown):
+        return False
+    modules = followed.trains if isinstance(followed, Optimizer) else (followed,)
+    given = [event for event in pipeline.acts(Act.ESCAPE) if not isinstance(event.subject, Unknown)]
+    return not any(event.subject is followed or touches(event, module) for event in given for module in modules)
 
 
 def touches(event: Event, module: Value) -> bool:

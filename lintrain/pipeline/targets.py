@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lintrain.pipeline import expressions, operations
 from lintrain.pipeline.pipeline import Binding
 from lintrain.pipeline.scope import Scope
-from lintrain.pipeline.values.python import Constant, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -19,7 +19,7 @@ def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None
     """Let a target stand for a value."""
     match target:
         case ast.Name(id=name):
-            scope.bind(name, value)
+            scope.bind(name, identified(value, name))
             if not isinstance(value, Unknown | Constant):
                 reader.record.bindings.append(Binding(name, value, reader.source.place(target)))
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
@@ -28,13 +28,20 @@ def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None
             assign(reader, inner, value, scope)
         case ast.Attribute(value=owner, attr=name):
             held = expressions.evaluate(reader, owner, scope)
-            operations.store_attribute(reader, held, name, value, reader.source.place(target))
+            operations.store_attribute(
+                reader, held, name, identified(value, f"self.{name}"), reader.source.place(target)
+            )
         case ast.Subscript(value=owner, slice=key):
             place = reader.source.place(target)
             held = expressions.evaluate(reader, owner, scope)
             operations.store_item(reader, held, expressions.evaluate(reader, key, scope), value, place)
         case _:
             pass
+
+
+def identified(value: Value, name: str) -> Value:
+    """A value that can be followed: what is not understood becomes an unknown thing of its own when it gets a name."""
+    return Unknown(name=name) if value is UNKNOWN else value
 
 
 def _unpack(reader: Reader, targets: Sequence[ast.expr], value: Value, scope: Scope) -> None:

@@ -222,7 +222,7 @@ def _may_switch_back(pipeline: Pipeline, inside: tuple[Event, ...], model: Value
         may_be = isinstance(event.subject, Unknown) or touches(event, model)
         if event.act is Act.TRAIN_MODE and may_be:
             return True
-        if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event)):
+        if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event, model)):
             return True
     return False
 
@@ -257,7 +257,7 @@ def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
     modes = pipeline.acts(Act.TRAIN_MODE)
     if any(isinstance(event.subject, Unknown) or touches(event, model) for event in modes):
         return True
-    return any(touches(event, model) or may_hide(pipeline, event) for event in pipeline.acts(Act.ESCAPE))
+    return any(touches(event, model) or may_hide(pipeline, event, model) for event in pipeline.acts(Act.ESCAPE))
 
 
 def _name_in(pipeline: Pipeline, loop: Loop, *events: Event) -> str | None:

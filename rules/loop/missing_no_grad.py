@@ -93,6 +93,7 @@ class MissingNoGrad(Rule):
             f"evaluation keeps what a backward pass of `{name}` would need",
             because=[Reason(loop.place, "evaluates here with autograd on", "loop")],
             help="put the loop inside `with torch.no_grad():`",
+            level=Level.NOTE if ".detach()" in pipeline.code(loop.place) else Level.WARNING,
         )
 
     def fix(self, finding: Finding) -> Fix | None:

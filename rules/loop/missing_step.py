@@ -92,11 +92,12 @@ class MissingStep(Rule):
 
 def _optimizer_cleared_with(pipeline: Pipeline, backward: Event) -> Event | None:
     """Where the loop clears the gradients of an optimizer, if nothing in the script can step one."""
-    if not backward.loops or any(may_hide(pipeline, event) for event in events_in(pipeline, backward.loops[0])):
+    if not backward.loops:
         return None
     escaped = {id(event.subject) for event in pipeline.acts(Act.ESCAPE)}
+    around = events_in(pipeline, backward.loops[0])
     for event in events_in(pipeline, backward.loops[-1]):
-        is_optimizer = isinstance(event.subject, Optimizer) and id(event.subject) not in escaped
-        if event.act is Act.ZERO_GRAD and is_optimizer:
-            return event
+        optimizer = event.subject
+        if event.act is Act.ZERO_GRAD and isinstance(optimizer, Optimizer) and id(optimizer) not in escaped:
+            return None if any(may_hide(pipeline, other, optimizer) for other in around) else event
     return None

@@ -80,7 +80,9 @@ class MissingZeroGrad(Rule):
 
     def _never_clears(self, pipeline: Pipeline, training: TrainingLoop) -> bool:
         clears = [event for event in pipeline.acts(Act.ZERO_GRAD) if _shares_a_loop(event, training)]
-        if clears or training.has(Act.GRADIENT) or any(may_hide(pipeline, event) for event in training.inside):
+        followed = training.steps[-1].subject
+        hidden = any(may_hide(pipeline, event, followed) for event in training.inside)
+        if clears or hidden or training.has(Act.GRADIENT):
             return False
         return all(is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
 

@@ -127,7 +127,7 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
         may_be = isinstance(event.subject, Unknown) or touches(event, model)
         if event.act in {Act.EVAL_MODE, Act.TRAIN_MODE} and may_be:
             return None
-        if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event)):
+        if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event, model)):
             return None
     return _made_in_train_mode(pipeline, forward)
 
