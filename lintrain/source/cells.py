@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+MARKER = "# %% cell "
+"""Above every cell in the joined text stands such a comment with the cell's number."""
+
+
+INDENTED = "if True:  "
+"""Before the marker of a cell that starts indented: a notebook runs such a cell as if it were not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:

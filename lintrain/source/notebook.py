@@ -8,17 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from lintrain.source.cells import Cell, Notebook
+from lintrain.source.cells import INDENTED, MARKER, Cell, Notebook
 from lintrain.source.magics import mask_cell
 
 Json = dict[str, object]
-
-MARKER = "# %% cell "
-"""Above every cell in the joined text stands such a comment with the cell's number."""
-
-
-INDENTED = "if True:  "
-"""Before the marker of a cell that starts indented: a notebook runs such a cell as if it were not."""
 
 
 class NotebookError(Exception):

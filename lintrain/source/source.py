@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lintrain.core.place import Place
-from lintrain.source.cells import Location, Notebook
-from lintrain.source.notebook import INDENTED, MARKER
+from lintrain.source.cells import INDENTED, MARKER, Location, Notebook
 from lintrain.source.suppression import Suppression, find_suppressions
 
 MIXED = "mixed"

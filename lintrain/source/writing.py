@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 
-from lintrain.source.cells import Notebook
-from lintrain.source.notebook import INDENTED, MARKER, WrittenSource, written_sources
+from lintrain.source.cells import INDENTED, MARKER, Notebook
+from lintrain.source.notebook import WrittenSource, written_sources
 from lintrain.source.source import MIXED, Source, Writing
 
 TAG = "# lintrain line "
