@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
+from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
+from lintrain.core.place import Place
 from lintrain.core.verdict import Ruling
 from lintrain.probe.record import Record, read_record
 from lintrain.rulebook import load_rules
@@ -113,6 +115,7 @@ def test_a_probe_gives_exactly_the_listed_verdicts(name: str, assets: Path, tmp_
         "refuted": [],
         "planted": {rule: {Ruling.REFUTED} for rule in expected.get("planted", [])},
     }
+    assert [claim_of_a_gone_import(name, evidence) for evidence in record.runs] == [Ruling.REFUTED] * len(record.runs)
 
 
 def probe(name: str, folder: Path) -> tuple[dict[str, Any], Record]:
@@ -141,6 +144,21 @@ def verdicts_on_planted(name: str, record: Record) -> dict[str, set[Ruling]]:
             rulings = {rules[claim.rule].verify(claim, evidence).ruling for evidence in record.runs}
             verdicts.setdefault(claim.rule, set()).update(rulings)
     return verdicts
+
+
+def claim_of_a_gone_import(name: str, evidence: Evidence) -> Ruling:
+    """What the evidence says of a claim that no script may get away with: that an import which works has no target."""
+    lines = (COURSE / name).read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, start=1) if "AutoTokenizer" in text)
+    place = Place(f"fixtures/course/{name}", line, 1, line, 2)
+    facts: dict[str, str | int | float | bool | None] = {
+        "module": "transformers",
+        "name": "AutoTokenizer",
+        "is_certain": True,
+    }
+    (rule,) = (each.rule for each in load_rules() if each.name == "removed-name")
+    claim = rule.finding(place, "`AutoTokenizer` is gone", facts=facts)
+    return rule.verify(claim, evidence).ruling
 
 
 def claims(maker: str, subject: str) -> list[Finding]:

@@ -76,6 +76,11 @@ class Evidence:
         stage = self.stage(name)
         return stage is not None and stage.status == "passed"
 
+    def ran(self, place: Place) -> bool:
+        """Whether top-level code at a place, outside of any branch, certainly ran: the script got past it."""
+        reached = self.call or (self.failure.reached if self.failure else None)
+        return reached is not None and reached.path == place.path and place.end_line < reached.line
+
     def failed_with(self, *texts: str) -> Stage | None:
         """The first failed stage whose error (`Type: message`) holds one of the texts, or None."""
         return next((stage for stage in self.stages if stage.failure and stage.failure.says(*texts)), None)

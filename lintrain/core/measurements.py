@@ -9,13 +9,17 @@ from lintrain.core.place import Place
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that the script or a library raised; `place` is the innermost frame of the user's own code."""
+    """An error that the script or a library raised; `place` is the innermost frame of the user's own code.
+
+    `reached` is the place in the top-level code of a file that had been reached: the lines above it did run.
+    """
 
     type: str
     message: str
     place: Place | None
     code: str = ""
     frames: tuple[str, ...] = ()
+    reached: Place | None = None
 
     def says(self, *texts: str) -> bool:
         """Whether the error, written as `Type: message`, holds one of the texts."""

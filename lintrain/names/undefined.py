@@ -80,6 +80,12 @@ LIBRARY_NAMES: Mapping[str, str] = {
 }
 
 
+PLAIN = ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign
+"""Statements without a body of their own."""
+
+SKIPPING = ast.Lambda | ast.IfExp | ast.BoolOp | ast.comprehension
+"""Expressions that may leave a part of themselves unevaluated."""
+
 MOST_SOUGHT = 20
 """Undefined names of one file that a nearest name is looked for."""
 
@@ -123,7 +129,8 @@ def _undefined(source: Source, clue: Clue, place: Place, surroundings: _Surround
         message, why = f"`{name}` is never defined or imported", WHY
     fix = None if bound else _import_of(source, name, place)
     cure = "" if fix or bound else _nearest(name, surroundings)
-    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, place, message, why, cure), fix)
+    facts = {"is_certain": surroundings.is_certain(place)}
+    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, place, message, why, cure, facts=facts), fix)
 
 
 def _nearest(name: str, surroundings: _Surroundings) -> str:
@@ -166,6 +173,14 @@ class _Surroundings:
             near = get_close_matches(name, self.bindings, n=1, cutoff=0.75)
             self.neighbours[name] = near[0] if near else ""
         return self.neighbours[name]
+
+    def is_certain(self, place: Place) -> bool:
+        """Whether code at a place runs whenever the script gets there: in a plain top-level statement, in no branch."""
+        around = (each for each in self.source.tree.body if each.lineno <= place.line <= (each.end_lineno or 0))
+        return any(
+            isinstance(statement, PLAIN) and not any(isinstance(node, SKIPPING) for node in ast.walk(statement))
+            for statement in around
+        )
 
     def may_define(self, name: str, place: Place) -> bool:
         """Whether the name may exist when the code runs, or the place is never evaluated."""

@@ -58,11 +58,13 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
 
 
 def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
-    """A NameError on the finding's own line settles it; that the line never ran settles nothing."""
+    """A NameError on the finding's own line settles it, and so does that the script got past a line sure to run."""
     for stage in evidence.stages:
         failure = stage.failure
         if failure and failure.says("NameError", "UnboundLocalError") and _same_line(finding.place, failure.place):
             return confirmed(f"{failure.type}: {failure.message}", stage=stage.name)
+    if finding.facts.get("is_certain") and evidence.ran(finding.place):
+        return refuted("the script ran past this line")
     return unsettled("the probe ended before, or went another way than, this line")
 
 

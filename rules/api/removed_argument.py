@@ -99,7 +99,7 @@ class RemovedArgument(Rule):
         version = evidence.versions.get(package, "")
         if evidence.failed_with(f"unexpected keyword argument '{name}'") is not None:
             return confirmed(f"{package} {version} raises TypeError on `{name}`", version=version)
-        if evidence.passed("script"):
+        if evidence.ran(finding.place) or evidence.call is not None:
             if finding.facts.get("is_certain"):
                 return refuted(f"{package} {version} took the call", version=version)
             return unsettled(f"nothing shows that {package} {version} was called with `{name}`")

@@ -111,7 +111,7 @@ class RemovedName(Rule):
         version = evidence.versions.get(package, "")
         if evidence.failed_with(f"cannot import name '{name}'", f"has no attribute '{name}'") is not None:
             return confirmed(f"{package} {version} has no `{name}`: the script ends here", version=version)
-        if evidence.passed("script"):
+        if evidence.ran(finding.place) or evidence.call is not None:
             if finding.facts.get("is_certain"):
                 return refuted(f"the script ran past this line with {package} {version}", version=version)
             return unsettled(f"nothing shows that `{name}` was asked of {package} {version}")

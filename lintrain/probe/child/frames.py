@@ -95,7 +95,7 @@ def failure_of(error: BaseException, fallback: Place | None) -> Failure:
     """An error with the user's own frames first; `fallback` is the place when no frame of the user is on its way."""
     steps = [step for step in _steps(error.__traceback__) if not _is_own(step)]
     users = [step for step in steps if is_users(step.tb_frame.f_code.co_filename)]
-    place = _place(users[-1].tb_frame.f_code, users[-1].tb_lasti, users[-1].tb_lineno) if users else fallback
+    place = _step_place(users[-1]) if users else fallback
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         column = error.offset or 1
         place = Place(shown(error.filename), error.lineno, column, error.end_lineno or error.lineno, column + 1)
@@ -106,7 +106,12 @@ def failure_of(error: BaseException, fallback: Place | None) -> Failure:
         place=place,
         code=linecache.getline(os.path.join(START_FOLDER, place.path), place.line).strip() if place else "",
         frames=tuple(_described(step) for step in [*reversed(users), *others]),
+        reached=next((_step_place(step) for step in users if step.tb_frame.f_code.co_name == "<module>"), None),
     )
+
+
+def _step_place(step: TracebackType) -> Place:
+    return _place(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
 def is_probes_own(error: BaseException) -> bool:
