@@ -101,5 +101,8 @@ def _import_file(path: Path) -> ModuleType:
         raise RuleFileError(f"{path}: cannot be loaded as a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise RuleFileError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
     return module

@@ -89,6 +89,11 @@ def test_a_rule_without_a_page_cannot_be_loaded(rule_with: MakeRule) -> None:
         rule_with((page, ""))
 
 
+def test_a_rule_file_that_raises_is_named_with_its_error(rule_with: MakeRule) -> None:
+    with pytest.raises(RuleFileError, match=r"\.py: cannot be loaded: ZeroDivisionError"):
+        rule_with(("from lintrain", "1 / 0\nfrom lintrain"))
+
+
 @pytest.mark.parametrize("part", ["Bad", "Good", "References"])
 def test_a_missing_part_is_named(part: str, rule_with: MakeRule) -> None:
     assert part in demands.lacks_parts(rule_with((f"## {part}\n", "## Elsewhere\n")))
