@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.phases import always_with as always_with
     from lintrain.pipeline.phases import callee_text as callee_text
     from lintrain.pipeline.phases import covers as covers
+    from lintrain.pipeline.phases import evaluates as evaluates
     from lintrain.pipeline.phases import evaluation_loop as evaluation_loop
     from lintrain.pipeline.phases import events_in as events_in
     from lintrain.pipeline.phases import is_certain_step as is_certain_step
@@ -161,7 +162,7 @@ _WORDS_OF = {
     "lintrain.pipeline.keras": "backbones keras_name",
     "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
     "lintrain.pipeline.phases": (
-        "TrainingLoop always_with callee_text covers evaluation_loop events_in is_certain_step is_left_after "
+        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
         "made_here may_hide text_of_event touches training_loops trains_by_hand"
     ),
     "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline",

@@ -428,3 +428,58 @@ def test_evaluation_with_gradients_is_found_in_a_function_that_is_called() -> No
         + "def test(model):\n    model.eval()\n    for x, y in test_loader:\n        correct = model(x)\ntest(net)\n"
     )
     assert lines_of("missing-no-grad", code) == [6]
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "progress_bar.update(1)",
+        "losses.update(loss.item())",
+        "writer.add_scalar('train', loss)",
+        "batch = prepare_batch(x)",
+    ],
+)
+def test_counters_and_progress_bars_hide_no_missing_zero_grad(noise: str) -> None:
+    code = (
+        "from engine import losses, prepare_batch, progress_bar, writer\n"
+        + MADE
+        + "for x, y in loader:\n    loss = F.cross_entropy(net(x), y)\n    loss.backward()\n    optimizer.step()\n"
+        + f"    {noise}\n"
+    )
+    assert lines_of("missing-zero-grad", code) == [7]
+
+
+def test_a_model_of_another_module_is_followed_by_the_name_that_it_gets() -> None:
+    code = """
+from engine import build
+network, data = build()
+optimizer = optim.Adam(network.parameters())
+
+def train():
+    optimizer.zero_grad()
+    network(data).mean().backward()
+    optimizer.step()
+
+def test():
+    network.eval()
+    return network(data)
+
+for epoch in range(3):
+    train()
+    test()
+"""
+    assert lines_of("eval-mode-in-training", code) == [11]
+    assert lines_of("missing-no-grad", code) == [12]
+
+
+def test_a_class_whose_name_ends_like_a_model_is_no_model() -> None:
+    code = "from shapes import ModelNet\nfor name in names:\n    for split in test_splits:\n        ModelNet(split)\n"
+    assert lines_of("missing-no-grad", MADE + "net(x).mean().backward()\nnet.eval()\n" + code) == []
+
+
+def test_an_evaluation_function_without_a_loop_is_found_in_train_mode() -> None:
+    code = MADE + (
+        "def evaluate(model):\n    with torch.no_grad():\n        return model(x)\n"
+        "for epoch in range(3):\n    net.train()\n    for x, y in loader:\n" + TRAINS + "    evaluate(net)\n"
+    )
+    assert lines_of("train-mode-in-eval", code) == [5]

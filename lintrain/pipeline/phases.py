@@ -176,6 +176,9 @@ def is_left_after(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
     )
 
 
+TRAINING_ACTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.GRADIENT})
+
+
 def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
     """The innermost loop around an event, if its header or function says that it evaluates and nothing trains in it."""
     loop = event.loops[-1] if event.loops else None
@@ -185,7 +188,15 @@ def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
     return None if trains else loop
 
 
-TRAINING_ACTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.GRADIENT})
+def evaluates(pipeline: Pipeline, event: Event) -> bool:
+    """Whether an event stands in a loop that evaluates, or in a function that does so and trains nothing."""
+    if evaluation_loop(pipeline, event) is not None:
+        return True
+    words = _words(event.function)
+    if not words & EVALUATION_WORDS or words & (TRAINING_WORDS | SPECIAL_WORDS):
+        return False
+    inside = (other for other in pipeline.acts(*TRAINING_ACTS) if other.function == event.function)
+    return not any(inside) and not any(_words(loop.header) & TRAINING_WORDS for loop in event.loops)
 
 
 def _speaks_of_evaluation(loop: Loop, event: Event) -> bool:

@@ -52,7 +52,6 @@ from lintrain import (
     Finding,
     Fix,
     Level,
-    Loop,
     Model,
     Pipeline,
     Place,
@@ -62,6 +61,7 @@ from lintrain import (
     WrapInWith,
     callee_text,
     covers,
+    evaluates,
     evaluation_loop,
     touches,
     trains_by_hand,
@@ -79,29 +79,30 @@ class MissingNoGrad(Rule):
             return
         found: dict[Place, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):
-            loop = evaluation_loop(pipeline, forward)
-            if loop is None or forward.without_grad or not _is_evaluated(pipeline, forward):
+            if forward.without_grad or not evaluates(pipeline, forward) or not _is_evaluated(pipeline, forward):
                 continue
             if _surely_records(pipeline, forward):
-                found.setdefault(loop.place, self._report(pipeline, forward, loop))
+                loop = evaluation_loop(pipeline, forward)
+                place = loop.place if loop else forward.place
+                found.setdefault(place, self._report(pipeline, forward, place, "loop" if loop else "pass"))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, loop: Loop) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: Event, place: Place, what: str) -> Finding:
         name = callee_text(pipeline, forward) or "the model"
         return self.finding(
             forward.place,
             f"evaluation keeps what a backward pass of `{name}` would need",
-            because=[Reason(loop.place, "evaluates here with autograd on", "loop")],
-            help="put the loop inside `with torch.no_grad():`",
-            level=Level.NOTE if ".detach()" in pipeline.code(loop.place) else Level.WARNING,
+            because=[Reason(place, "evaluates here with autograd on", "evaluation")],
+            help=f"put the {what} inside `with torch.no_grad():`",
+            level=Level.NOTE if ".detach()" in pipeline.code(place) else Level.WARNING,
         )
 
     def fix(self, finding: Finding) -> Fix | None:
-        loops = finding.related("loop")
-        if not loops or not loops[0].place.holds(finding.place):
+        places = finding.related("evaluation")
+        if not places or not places[0].place.holds(finding.place):
             return None
-        wrap = WrapInWith(loops[0].place, "torch.no_grad()")
-        return Fix.of("put the loop inside `with torch.no_grad():`", AddImport("torch"), wrap, safe=True)
+        wrap = WrapInWith(places[0].place, "torch.no_grad()")
+        return Fix.of("put it inside `with torch.no_grad():`", AddImport("torch"), wrap, safe=True)
 
 
 def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:

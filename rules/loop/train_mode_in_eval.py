@@ -60,7 +60,6 @@ from lintrain import (
     InsertBefore,
     Instance,
     Level,
-    Loop,
     Model,
     Module,
     Pipeline,
@@ -71,6 +70,7 @@ from lintrain import (
     always_with,
     callee_text,
     covers,
+    evaluates,
     evaluation_loop,
     ignores_mode,
     may_hide,
@@ -88,32 +88,35 @@ class TrainModeInEval(Rule):
             return
         found: dict[Place, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):
-            loop = evaluation_loop(pipeline, forward)
-            if loop is None or ignores_mode(forward.subject):
+            if not evaluates(pipeline, forward) or ignores_mode(forward.subject):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is not None:
-                found.setdefault(forward.place, self._report(pipeline, forward, reason, loop))
+                found.setdefault(forward.place, self._report(pipeline, forward, reason))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, reason: Reason, loop: Loop) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: Event, reason: Reason) -> Finding:
+        loop = evaluation_loop(pipeline, forward)
         name = callee_text(pipeline, forward)
         shown = name or "the model"
-        is_mendable = bool(name) and loop.place.holds(forward.place) and _returns_to_training(pipeline, forward)
+        place = loop.place if loop else forward.place
+        is_mendable = bool(name) and place.holds(forward.place) and _returns_to_training(pipeline, forward)
         return self.finding(
             forward.place,
             f"`{shown}` is evaluated in train mode",
-            because=[reason, Reason(loop.place, "evaluates here", "loop")],
-            help=f"call `{shown}.eval()` before this loop",
+            because=[reason, Reason(place, "evaluates here", "evaluation")],
+            help=f"call `{shown}.eval()` before it",
             facts={"model": name if is_mendable else None},
         )
 
     def fix(self, finding: Finding) -> Fix | None:
-        name, loops = finding.facts.get("model"), finding.related("loop")
-        if not isinstance(name, str) or not loops:
+        name, places = finding.facts.get("model"), finding.related("evaluation")
+        if not isinstance(name, str) or not places:
             return None
         statement = f"{name}.eval()"
-        return Fix.of(f"insert `{statement}` before the loop", InsertBefore(loops[0].place, statement), safe=True)
+        return Fix.of(
+            f"insert `{statement}` before the evaluation", InsertBefore(places[0].place, statement), safe=True
+        )
 
 
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:

@@ -36,10 +36,18 @@ def _step(call: Call) -> Value:
 def _call(call: Call) -> Value:
     """Calling what is not understood: a forward pass where it has a model's name; anything may happen in it."""
     callee = call.receiver
-    if isinstance(callee, Unknown) and MODEL_NAME.search(callee.name) and call.node is not None:
-        if not runs_inside_a_forward(call.reader):
+    is_inner = runs_inside_a_forward(call.reader)
+    if isinstance(callee, Unknown) and _is_named_like_a_model(callee.name) and call.node is not None:
+        if not is_inner:
             call.reader.act(Act.FORWARD, call.place, callee)
         return Unknown(name="output")
-    call.reader.act(Act.ESCAPE, call.place, callee)
+    if not is_inner:
+        call.reader.act(Act.ESCAPE, call.place, UNKNOWN, callee=callee)
     escape(call)
     return UNKNOWN
+
+
+def _is_named_like_a_model(name: str) -> bool:
+    """Names of classes are not: `ModelNet(…)` makes something."""
+    is_class = re.match(r"[A-Z]\w*[a-z]", name.rpartition(".")[2])
+    return is_class is None and MODEL_NAME.search(name) is not None
