@@ -115,3 +115,45 @@ def test_a_check_without_findings_loads_nothing_heavy(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
     assert HEAVY & set(done.stdout.partition("loaded:")[2].split()) == set()
+
+
+OBSERVED = """
+import sys
+opened = []
+sys.addaudithook(lambda event, given: event == "open" and isinstance(given[0], str) and opened.append(given[0]))
+from lintrain.cli import main
+sys.argv = ["lintrain", "check", "--isolated", "train.py"]
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 1, end.code
+print("opened:", *opened, sep="\\n")
+print("loaded:", *sys.modules, sep="\\n")
+"""
+
+SETS_ATTRIBUTES = """
+import datasets
+import torch
+from transformers import Trainer, TrainingArguments, AutoModelForSequenceClassification
+
+model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased")
+model.config.use_cache = False
+args = TrainingArguments("out", evaluation_strategy="epoch")
+args.seed = torch.initial_seed()
+trainer = Trainer(model, args)
+trainer.state.epoch = 0
+"""
+
+
+def test_a_check_opens_no_file_of_an_installed_library_and_imports_none(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SETS_ATTRIBUTES)
+    environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", OBSERVED], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    opened, _, loaded = done.stdout.partition("opened:\n")[2].partition("loaded:\n")
+    libraries = {"torch", "transformers", "datasets", "numpy"}
+    read = [path for path in opened.split("\n") if libraries & set(Path(path).parts) and "site-packages" in path]
+    assert read == []
+    assert "train.py" in {Path(path).name for path in opened.split("\n")}
+    assert libraries & set(loaded.split()) == set()
