@@ -13,7 +13,7 @@ from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.reader import STEP_BUDGET, Frame, Reader, read_pipeline
 from lintrain.pipeline.scope import Scope
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Mapping, Sequence, Unknown, Value
+from lintrain.pipeline.values.python import Constant, Either, Mapping, Sequence, Unknown, Value
 from lintrain.source.source import Source
 
 
@@ -223,7 +223,7 @@ def test_recursion_ends_in_unknown() -> None:
 
 @pytest.mark.parametrize("code", ["x = 10 ** 10 ** 10", "x = 'a' * 10**9", "x = 2 ** 500", "x = '%1000000000d' % 1"])
 def test_no_literal_arithmetic_makes_the_reader_work_long(code: str) -> None:
-    assert value_of(code) is UNKNOWN
+    assert isinstance(value_of(code), Unknown)
 
 
 def test_a_file_past_its_budget_is_given_up_on() -> None:
