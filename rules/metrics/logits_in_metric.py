@@ -137,7 +137,8 @@ class LogitsInMetric(Rule):
             here = failure.place is not None and _lines(finding)[0] <= failure.place.line <= _lines(finding)[1]
             if here or failure.says(*RAISED):
                 return confirmed(f"predictions of shape {shape} raise {failure.type} in the metric", shape=[*shape])
-            return unsettled(f"the metric function ended elsewhere, with {failure.type}")
+            where = "elsewhere in" if shape else "before"
+            return unsettled(f"evaluation ended {where} the metric function, with {failure.type}")
         if evaluation is None or not evaluation.metric_function_called:
             return unsettled(evidence.not_reached("evaluation"))
         metrics = {name: value for name, value in evaluation.metrics.items() if value is not None}
