@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lintrain.core.fix import AddArgument as AddArgument
     from lintrain.core.fix import AddImport as AddImport
     from lintrain.core.fix import Fix as Fix
+    from lintrain.core.fix import InsertAfter as InsertAfter
     from lintrain.core.fix import InsertAtTop as InsertAtTop
     from lintrain.core.fix import InsertBefore as InsertBefore
     from lintrain.core.fix import RemoveArgument as RemoveArgument
@@ -141,8 +142,8 @@ _WORDS_OF = {
     "lintrain.core.evidence": "Evidence",
     "lintrain.core.finding": "Finding Reason",
     "lintrain.core.fix": (
-        "AddArgument AddImport Fix InsertAtTop InsertBefore RemoveArgument RemoveImport RenameArgument Replace "
-        "WrapInWith"
+        "AddArgument AddImport Fix InsertAfter InsertAtTop InsertBefore RemoveArgument RemoveImport RenameArgument "
+        "Replace WrapInWith"
     ),
     "lintrain.core.level": "Level",
     "lintrain.core.place": "Place",

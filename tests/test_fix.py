@@ -9,6 +9,7 @@ from lintrain.core.fix import (
     AddImport,
     Edit,
     Fix,
+    InsertAfter,
     InsertAtTop,
     InsertBefore,
     RemoveArgument,
@@ -272,6 +273,52 @@ class TestInsertBefore:
         text = "a = 1; go()\n"
         with pytest.raises(FixError, match="cannot stand between"):
             fixed(text, InsertBefore(place_of(text, "go()"), "if b: new()"))
+
+
+class TestInsertAfter:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (
+                "for b in l:\n    go()  # why\n    # then\n    a()\n",
+                "for b in l:\n    go()  # why\n    new()\n    # then\n    a()\n",
+            ),
+            ("for b in l:\n    go()\n\na()\n", "for b in l:\n    go()\n    new()\n\na()\n"),
+            ("for b in l: go()\n", "for b in l:\n    go()\n    new()\n"),
+            ("for b in l: go(); a()  # why\n", "for b in l:\n    go()\n    new()\n    a()  # why\n"),
+            ("go(); a()\n", "go(); new(); a()\n"),
+            ("a = 1; go();  # why\n", "a = 1; go(); new();  # why\n"),
+            ("if a:\n    pass\nelif go():\n    pass\n", "if a:\n    pass\nelif go():\n    pass\nnew()\n"),
+            ("with go():\n    a()\nb()\n", "with go():\n    a()\nnew()\nb()\n"),
+            ("@d(go())\ndef f(): ...\n", "@d(go())\ndef f(): ...\nnew()\n"),
+            ("x = [\n    go(),\n]\n", "x = [\n    go(),\n]\nnew()\n"),
+            ("if a:\n\tgo()\n", "if a:\n\tgo()\n\tnew()\n"),
+            ("go()", "go()\nnew()"),
+        ],
+    )
+    def test_the_statement_stands_after_the_one_that_holds_the_place(self, text: str, expected: str) -> None:
+        edit = InsertAfter(place_of(text, "go()"), "new()")
+        assert fixed(text, edit) == expected
+        assert (
+            apply(expected, [Fix.of("again", InsertAfter(place_of(expected, "go()"), "new()"), safe=True)]) == expected
+        )
+
+    def test_two_statements_after_the_same_one_keep_their_order(self) -> None:
+        text = "go()\n"
+        place = place_of(text, "go()")
+        assert fixed(text, InsertAfter(place, "a()"), InsertAfter(place, "b()")) == "go()\na()\nb()\n"
+
+    def test_a_statement_can_come_before_and_another_after(self) -> None:
+        text = "go()\n"
+        place = place_of(text, "go()")
+        edits = InsertAfter(place, "b()"), InsertBefore(place, "a()"), WrapInWith(place, "held()")
+        assert fixed(text, *edits) == "a()\nwith held():\n    go()\nb()\n"
+
+    @pytest.mark.parametrize("text", ["return go()", "raise go()", "a = 1; return go()"])
+    def test_a_place_that_leaves_the_block_is_an_error(self, text: str) -> None:
+        text = f"def f():\n    {text}\n"
+        with pytest.raises(FixError, match="nothing after this statement would run"):
+            fixed(text, InsertAfter(place_of(text, "go()"), "new()"))
 
 
 class TestInsertAtTop:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import lines_of
+from tests.loops import fixes_of, lines_of
 
 MADE = """
 net = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.1), nn.Linear(16, 3))
@@ -158,6 +158,29 @@ def play(agent, env):
         "import lightning as L\n" + MADE + BOTH + "for batch in loader:\n    step(batch)\n",
         # one step only: nothing adds up
         MADE + "net(x).mean().backward()\noptimizer.step()\n",
+        # a model that another library made clears its own, also where it was prepared
+        """
+from accelerate import Accelerator
+from accelerate.test_utils import RegressionModel
+
+def baseline(loader):
+    line = RegressionModel()
+    optimizer = optim.SGD(line.parameters(), lr=0.1)
+    for x, y in loader:
+        line.zero_grad()
+        F.mse_loss(line(x), y).backward()
+        optimizer.step()
+
+def prepared(loader):
+    accelerator = Accelerator()
+    line = RegressionModel()
+    optimizer = optim.SGD(line.parameters(), lr=0.1)
+    loader, line, optimizer = accelerator.prepare(loader, line, optimizer)
+    for x, y in loader:
+        line.zero_grad()
+        accelerator.backward(F.mse_loss(line(x), y))
+        optimizer.step()
+""",
     ],
 )
 def test_gradients_that_may_be_cleared_are_left_alone(code: str) -> None:
@@ -209,6 +232,44 @@ class Trainer:
 )
 def test_a_backward_pass_without_a_step_may_be_meant(code: str) -> None:
     assert lines_of("missing-step", code) == []
+
+
+LEARNS = """
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+"""
+
+
+def test_the_missing_step_of_the_only_optimizer_is_offered_and_not_written_unasked() -> None:
+    (fix,) = fixes_of("missing-step", MADE + LEARNS)
+    assert (fix.title, fix.safe) == ("insert `optimizer.step()` after `backward`", False)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        # which one is to step
+        MADE + "other = optim.SGD(net.parameters(), lr=0.1)\n" + LEARNS,
+        # no plain name
+        MADE
+        + LEARNS.replace("optimizer.zero_grad", "parts['optimizer'].zero_grad").replace(
+            "\nfor", "\nparts = {'optimizer': optimizer}\nfor"
+        ),
+        # only every fourth batch is meant to step
+        MADE + LEARNS.replace("    optimizer.zero", "    if done:\n        optimizer.zero"),
+        # the scaler is to step it
+        MADE
+        + "scaler = torch.amp.GradScaler('cuda')\n"
+        + LEARNS.replace("loss.backward", "scaler.scale(loss).backward"),
+        # after which of the two
+        MADE + LEARNS + "    net(x).mean().backward()\n",
+    ],
+)
+def test_a_step_that_could_stand_elsewhere_is_reported_without_a_fix(code: str) -> None:
+    assert lines_of("missing-step", code)
+    assert fixes_of("missing-step", code) == []
 
 
 TRAINS = "        optimizer.zero_grad()\n        F.cross_entropy(net(x), y).backward()\n        optimizer.step()\n"

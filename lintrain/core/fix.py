@@ -68,6 +68,14 @@ class InsertBefore:
 
 
 @dataclass(frozen=True, slots=True)
+class InsertAfter:
+    """Put a statement on a line of its own after the statement that holds the place."""
+
+    place: Place
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
 class InsertAtTop:
     """Put a statement first in the body of the compound statement (for, def, with) at the place."""
 
@@ -91,6 +99,7 @@ Edit = (
     | AddImport
     | RemoveImport
     | InsertBefore
+    | InsertAfter
     | InsertAtTop
     | WrapInWith
 )

@@ -13,6 +13,7 @@ from lintrain.core.fix import (
     AddImport,
     Edit,
     Fix,
+    InsertAfter,
     InsertAtTop,
     InsertBefore,
     RemoveArgument,
@@ -24,7 +25,7 @@ from lintrain.core.fix import (
 from lintrain.fix.arguments import argument_step
 from lintrain.fix.errors import FixError as FixError
 from lintrain.fix.imports import with_import, without_import
-from lintrain.fix.insertions import insert_at_top_step, insert_before_step, wrap_step
+from lintrain.fix.insertions import insert_after_step, insert_at_top_step, insert_before_step, wrap_step
 from lintrain.fix.replacement import replace_step
 from lintrain.fix.step import Step, clash
 from lintrain.fix.tree import Tree, read_tree
@@ -73,6 +74,8 @@ def _step(tree: Tree, edit: Edit) -> Step | None:
             return argument_step(tree, edit)
         case InsertBefore():
             return insert_before_step(tree, edit)
+        case InsertAfter():
+            return insert_after_step(tree, edit)
         case InsertAtTop():
             return insert_at_top_step(tree, edit)
         case WrapInWith():

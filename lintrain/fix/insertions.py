@@ -1,20 +1,23 @@
-"""Statements that come before others, first in a body, or around others."""
+"""Statements that come before or after others, first in a body, or around others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from lintrain.core.fix import InsertAtTop, InsertBefore, WrapInWith
+from lintrain.core.fix import InsertAfter, InsertAtTop, InsertBefore, WrapInWith
+from lintrain.fix.errors import FixError
 from lintrain.fix.statements import (
     Line,
+    after_on_line,
     as_block,
     at_top,
     before,
-    before_on_line,
+    ends_its_block,
     has_items_of,
     is_line,
+    parts_of_a_line,
     read_statements,
     read_with,
     same_code,
@@ -40,8 +43,36 @@ def insert_before_step(tree: Tree, edit: InsertBefore) -> Step | None:
     if isinstance(suite, cst.SimpleStatementSuite):
         change = _in_suite(suite, statement, lambda line: [*added, line])
         return Step(edit, suite, change, 1, (start, start), frozenset({(suite, SUITE)}))
-    smalls = before_on_line(added)
+    smalls = parts_of_a_line(added)
     return Step(edit, statement, lambda node: [*smalls, node], 3, (start, start))
+
+
+def insert_after_step(tree: Tree, edit: InsertAfter) -> Step | None:
+    """A statement after another, or None where it stands there already; raises FixError where it would never run."""
+    added = read_statements(edit.statement, tree.module)
+    statement = _alone(tree.statement_holding(edit.place))
+    if ends_its_block(statement):
+        raise FixError(f"{edit.place}: nothing after this statement would run")
+    end = tree.spans[statement][1]
+    if _is_below(tree, statement, added):
+        return None
+    suite = tree.parents[statement]
+    if is_line(statement):
+        return Step(edit, statement, lambda node: [node, *added], 4, (end, end))
+    if isinstance(suite, cst.SimpleStatementSuite):
+        change = _in_suite(suite, statement, lambda line: [line, *added])
+        return Step(edit, suite, change, 1, (end, end), frozenset({(suite, SUITE)}))
+    smalls = parts_of_a_line(added)
+    return Step(edit, statement, lambda node: after_on_line(smalls, node), 4, (end, end))
+
+
+def _alone(statement: cst.CSTNode) -> cst.CSTNode:
+    """The first of several statements on a line, which is found as the whole line."""
+    match statement:
+        case cst.SimpleStatementLine(body=[first, _, *_]):
+            return first
+        case _:
+            return statement
 
 
 def insert_at_top_step(tree: Tree, edit: InsertAtTop) -> Step | None:
@@ -95,8 +126,18 @@ def _is_there(tree: Tree, statement: cst.CSTNode, added: list[Line]) -> bool:
     index = next(index for index, sibling in enumerate(siblings) if sibling is statement)
     if len(added) == 1 and same_code(statement, added[0]):
         return True
-    above = siblings[max(0, index - len(added)) : index]
-    return len(above) == len(added) and all(same_code(one, other) for one, other in zip(above, added, strict=True))
+    return _are_same(siblings[max(0, index - len(added)) : index], added)
+
+
+def _is_below(tree: Tree, statement: cst.CSTNode, added: list[Line]) -> bool:
+    """Whether the statements stand right after another."""
+    siblings = _siblings(tree.parents[statement])
+    index = next(index for index, sibling in enumerate(siblings) if sibling is statement) + 1
+    return _are_same(siblings[index : index + len(added)], added)
+
+
+def _are_same(there: Sequence[cst.CSTNode], added: Sequence[Line]) -> bool:
+    return len(there) == len(added) and all(same_code(one, other) for one, other in zip(there, added, strict=True))
 
 
 def _siblings(parent: cst.CSTNode) -> list[cst.CSTNode]:

@@ -1,4 +1,4 @@
-"""Edits of whole statements: put one before another, first in a body, or wrap one in `with`."""
+"""Edits of whole statements: put one before or after another, first in a body, or wrap one in `with`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,16 @@ def before(added: Sequence[Line], statement: Line) -> list[Line]:
     return [moved, *others, statement.with_changes(leading_lines=lines[blank:])]
 
 
-def before_on_line(added: Sequence[Line]) -> list[cst.BaseSmallStatement]:
+def ends_its_block(statement: cst.CSTNode) -> bool:
+    """Whether nothing after the statement in its block is ever run."""
+    match statement:
+        case cst.SimpleStatementLine(body=[only]):
+            return ends_its_block(only)
+        case _:
+            return isinstance(statement, cst.Return | cst.Raise | cst.Break | cst.Continue)
+
+
+def parts_of_a_line(added: Sequence[Line]) -> list[cst.BaseSmallStatement]:
     """The statements as parts of a line; raises FixError where they cannot stand between two others of it."""
     smalls: list[cst.BaseSmallStatement] = []
     for line in added:
@@ -68,6 +77,13 @@ def before_on_line(added: Sequence[Line]) -> list[cst.BaseSmallStatement]:
             raise FixError("a compound statement cannot stand between two statements of a line")
         smalls.extend(small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in line.body)
     return smalls
+
+
+def after_on_line(added: Sequence[cst.BaseSmallStatement], statement: cst.CSTNode) -> list[cst.BaseSmallStatement]:
+    """A statement of a line, then the added ones; what separated it from the next comes after them."""
+    assert isinstance(statement, cst.BaseSmallStatement)
+    bare = statement.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+    return [bare, *added[:-1], added[-1].with_changes(semicolon=statement.semicolon)]
 
 
 def is_line(statement: cst.CSTNode) -> TypeGuard[Line]:

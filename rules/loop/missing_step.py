@@ -54,10 +54,13 @@ from lintrain import (
     Act,
     Event,
     Finding,
+    Fix,
+    InsertAfter,
     Level,
     Optimizer,
     Pipeline,
     Rule,
+    always_with,
     events_in,
     made_here,
     may_hide,
@@ -78,16 +81,38 @@ class MissingStep(Rule):
             if cleared is None or backward.place.line in seen:
                 continue
             seen.add(backward.place.line)
-            yield self._report(backward, cleared)
+            yield self._report(pipeline, backward, cleared)
 
-    def _report(self, backward: Event, cleared: Event) -> Finding:
+    def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding:
         optimizer = text_of_event(cleared)
         return self.finding(
             backward.place,
             f"`{optimizer}` never steps: the weights stay as they are",
             because=made_here(cleared.subject, "made here, and never stepped"),
             help=f"call `{optimizer}.step()` after `backward`",
+            facts={"optimizer": optimizer if _is_plain(pipeline, backward, cleared) else None},
         )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        optimizer = finding.facts.get("optimizer")
+        if not isinstance(optimizer, str):
+            return None
+        statement = f"{optimizer}.step()"
+        return Fix.of(f"insert `{statement}` after `backward`", InsertAfter(finding.place, statement), safe=False)
+
+
+def _is_plain(pipeline: Pipeline, backward: Event, cleared: Event) -> bool:
+    """One optimizer under a plain name, cleared each time that the loop's only backward pass runs, and no scaler."""
+    loop = backward.loops[-1]
+    return (
+        len(pipeline.optimizers) == 1
+        and text_of_event(cleared).isidentifier()
+        and not any(call.path.endswith("GradScaler") for call in pipeline.calls)
+        and sum(event.act is Act.BACKWARD for event in events_in(pipeline, loop)) == 1
+        and cleared.function == backward.function
+        and cleared.loops[-1] is loop
+        and always_with(cleared, backward)
+    )
 
 
 def _optimizer_cleared_with(pipeline: Pipeline, backward: Event) -> Event | None:

@@ -39,10 +39,9 @@ def _mode_of(call: Call) -> Act:
     return Act.TRAIN_MODE if mode.value else Act.EVAL_MODE
 
 
-@method(Module, "zero_grad")
-@instance_method(MODULE, "zero_grad")
-@method(Unknown, "zero_grad", "zero_grads", "clear_grad", "clear_gradients", "cleargrads", "optimizer_zero_grad")
+@method(Value, "zero_grad", "zero_grads", "clear_grad", "clear_gradients", "cleargrads", "optimizer_zero_grad")
 def _zero_grad(call: Call) -> Value:
+    """Gradients are cleared, also those of what is not understood, like a model that a library made."""
     call.reader.act(Act.ZERO_GRAD, call.place, call.receiver, text=Constant(call.receiver_text))
     return Constant(None)
 
