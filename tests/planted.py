@@ -46,6 +46,16 @@ class Unwell(Planted):
         yield from ()
 
 
+class Clumsy(Planted):
+    """Its fix of `gamble()` is one that cannot be written."""
+
+    name = "clumsy"
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = "right()" if "mistake" in finding.message else "right("
+        return Fix.of(f"write `{code}`", Replace(finding.place, code), safe=True)
+
+
 class OnlyMeasured(Rule):
     level = Level.WARNING
     name = "only-measured"
@@ -71,4 +81,5 @@ def rule_file(kind: type[Rule]) -> RuleFile:
 
 PLANTED = rule_file(Planted)
 UNWELL = rule_file(Unwell)
+CLUMSY = rule_file(Clumsy)
 ONLY_MEASURED = rule_file(OnlyMeasured)

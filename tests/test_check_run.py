@@ -19,7 +19,7 @@ from lintrain.pipeline.pipeline import Pipeline
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
 from tests.notebooks import notebook
-from tests.planted import HEAD, ONLY_MEASURED, PLANTED, UNWELL
+from tests.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
 
 
 @pytest.fixture(autouse=True)
@@ -193,6 +193,15 @@ def test_unsafe_fixes_are_written_when_asked_for() -> None:
     result = mended(f"{HEAD}{BODY}mistake()\ngamble()\n", unsafe=True)
     assert result.contents == {"t.py": f"{HEAD}{BODY}right()\nright()\n".encode()}
     assert said(result.outcome) == []
+
+
+def test_a_fix_that_cannot_be_written_is_named_and_the_others_are_written() -> None:
+    request = request_of({"t.py": f"{HEAD}{BODY}mistake()\ngamble()\nmistake()\n"}, (CLUMSY,))
+    result = mend(request, Run(request).check(), unsafe=False)
+    assert result.contents == {"t.py": f"{HEAD}{BODY}right()\ngamble()\nright()\n".encode()}
+    assert rules_of(result.outcome) == [(6, "clumsy")]
+    (note,) = result.notes
+    assert note.startswith("t.py:6:1: a fix could not be written (write `right(`): ")
 
 
 def test_a_fix_in_a_notebook_keeps_its_magics() -> None:

@@ -19,7 +19,7 @@ from lintrain.cli import run
 from lintrain.report.schema import check_report_schema
 from lintrain.rulebook import RuleFile
 from tests.notebooks import notebook
-from tests.planted import HEAD, ONLY_MEASURED, PLANTED, UNWELL
+from tests.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
 
 ROOT = Path(__file__).parent.parent
 BAD = f"{HEAD}def mistake(): ...\nmistake()\n"
@@ -236,6 +236,18 @@ def test_fix_writes_the_files_and_reports_the_rest(project: Path, capsys: pytest
     assert capsys.readouterr().out.splitlines()[-1].startswith("1 finding fixed; 1 finding (1 error) in 1 file")
     assert run(["check", "--fix", "--unsafe-fixes"]) == 0
     assert (project / "t.py").read_text().endswith("\nright()\nright()\n")
+
+
+def test_a_fix_that_cannot_be_written_is_said_on_stderr(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_rules(monkeypatch, CLUMSY)
+    (project / "t.py").write_text(f"{HEAD}def right(): ...\nmistake = gamble = right\nmistake()\ngamble()\n")
+    assert run(["check", "--fix"]) == 1
+    assert (project / "t.py").read_text().endswith("\nright()\ngamble()\n")
+    said = capsys.readouterr()
+    assert said.err.startswith("lintrain: t.py:5:1: a fix could not be written (write `right(`): ")
+    assert "t.py:5:1: error[clumsy]" in said.out
 
 
 def test_diff_shows_and_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

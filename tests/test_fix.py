@@ -229,6 +229,16 @@ class TestReplace:
         with pytest.raises(FixError, match="no whole expression"):
             fixed("abc = 1\n", Replace(Place("train.py", 1, 2, 1, 3), "x"))
 
+    @pytest.mark.parametrize(
+        ("text", "old", "new"),
+        [("import a\n", "a", "b + 1"), ("import a\n", "a", "b()"), ("x = 'a' 'b'\n", "'a'", "c")],
+    )
+    def test_code_that_does_not_fit_where_it_is_put_is_an_error(self, text: str, old: str, new: str) -> None:
+        with pytest.raises(FixError, match="the code does not fit there"):
+            fixed(
+                text, Replace(Place("train.py", 1, text.index(old, 2) + 1, 1, text.index(old, 2) + 1 + len(old)), new)
+            )
+
     def test_an_outcome_that_would_not_parse_is_an_error(self) -> None:
         text = "x = 1\n"
         with pytest.raises(FixError, match="would not parse"):

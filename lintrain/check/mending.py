@@ -69,7 +69,7 @@ def _mended(
         return _written(source, text, [fix for _, fix in fixes], original)
     except UnwritableError as error:
         if len(fixes) == 1:
-            notes[f"{fixes[0][0].finding.place}: `{fixes[0][1].title}` could not be written: {error}"] = None
+            notes[f"{fixes[0][0].finding.place}: a fix could not be written ({fixes[0][1].title}): {error}"] = None
             return original
     alone = [(one, fix) for one, fix in fixes if _mended(file, source, [(one, fix)], original, notes) != original]
     try:

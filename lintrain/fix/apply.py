@@ -50,8 +50,7 @@ def apply(text: str, fixes: Sequence[Fix]) -> str:
         if not any(clash(step, taken) for step in wanted for taken in steps):
             steps.extend(step for step in wanted if step not in steps)
             imports.extend(edit for edit in fix.edits if isinstance(edit, AddImport | RemoveImport))
-    changed = _with_imports(_changed(tree.module, steps), imports)
-    return mark + _parsing(changed.code)
+    return mark + _parsing(_code(tree, steps, imports))
 
 
 def _steps(tree: Tree, fix: Fix) -> list[Step]:
@@ -82,6 +81,15 @@ def _step(tree: Tree, edit: Edit) -> Step | None:
             return wrap_step(tree, edit)
         case AddImport() | RemoveImport():
             return None
+
+
+def _code(tree: Tree, steps: Sequence[Step], imports: Sequence[AddImport | RemoveImport]) -> str:
+    try:
+        return _with_imports(_changed(tree.module, steps), imports).code
+    except FixError:
+        raise
+    except Exception as error:  # libcst raises all sorts of errors for a node that does not fit where it is put
+        raise FixError(f"the code does not fit there: {error}") from error
 
 
 def _changed(module: cst.Module, steps: Sequence[Step]) -> cst.Module:
