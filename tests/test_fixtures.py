@@ -184,7 +184,7 @@ def test_every_script_that_can_run_here_has_its_verdicts_listed() -> None:
 
 
 def test_the_script_for_measuring_speed_has_its_150_lines() -> None:
-    assert len((FIXTURES / "speed_150.py").read_text().splitlines()) == 150
+    assert len((FIXTURES / "speed" / "functions_150.py").read_text().splitlines()) == 150
 
 
 def test_no_mended_fixture_is_marked() -> None:
