@@ -39,6 +39,12 @@ class Rule(ABC):
         """The findings that only a run shows, each with its confirming verdict."""
         yield from ()
 
+    def if_confirmed(self, finding: Finding, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        """The finding with its verdict where `verify` confirms it: what most rules' `inspect` ends with."""
+        verdict = self.verify(finding, evidence)
+        if verdict.ruling == "confirmed":
+            yield finding, verdict
+
     def fix(self, finding: Finding) -> Fix | None:
         """The edit that mends the finding, or None where no single cure is right."""
         return None

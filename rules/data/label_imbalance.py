@@ -56,9 +56,7 @@ class LabelImbalance(Rule):
             help="weigh the loss by class, draw rare classes more often, or give the head only the classes that occur",
             subject="train_dataset",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)
 
 
 def _judge_counts(counts: dict[int, int], classes: int) -> Verdict:

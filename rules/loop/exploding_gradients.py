@@ -68,6 +68,4 @@ class ExplodingGradients(Rule):
             "the gradients are huge",
             help="take means instead of sums in the loss, look at the scale of inputs and targets, clip the gradients",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)

@@ -44,6 +44,8 @@ class UnchangedParameters(Rule):
         if unchanged:
             text = f"{len(unchanged)} of {total} tensors are bit-equal after 2 steps, the first is `{unchanged[0]}`"
             return confirmed(text, parameters=list(unchanged[:20]), learning_rate=evidence.peak_learning_rate)
+        if total and not step.changed_tensors:
+            return unsettled(f"none of {total} tensors changed in 2 steps, and no gradient was large enough to tell")
         return refuted(f"{step.changed_tensors} of {total} tensors changed in 2 steps", changed=step.changed_tensors)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
@@ -52,6 +54,4 @@ class UnchangedParameters(Rule):
             "optimizer steps leave trainable parameters as they are",
             help="keep the weights in float32 (with `bf16=True` for speed), and give all of them to the optimizer",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)

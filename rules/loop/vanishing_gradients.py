@@ -72,6 +72,4 @@ class VanishingGradients(Rule):
             "gradients of trainable layers are practically zero",
             help="look for what stands between these layers and the loss: a factor, saturated activations, a mask",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)

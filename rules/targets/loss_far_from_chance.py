@@ -58,6 +58,4 @@ class LossFarFromChance(Rule):
             "the first loss is far from that of guessing",
             help="look at labels, the head's first weights and the scale of the features before training on",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)

@@ -69,9 +69,7 @@ class NanLoss(Rule):
             "the loss or what it is made of is not finite",
             help="find the first operation that leaves the numbers: log or sqrt of what may be 0, a division, the data",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)
 
 
 def _bad_data(evidence: Evidence) -> str:

@@ -70,6 +70,4 @@ class MismatchedAttentionMask(Rule):
             help="let the tokenizer or its collator make the mask: one for every token, zero for every padding",
             subject="data_collator",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)

@@ -60,9 +60,7 @@ class OverLongInput(Rule):
             subject="train_dataset",
             level=Level.WARNING if decays else Level.ERROR,
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)
 
 
 def longest_input(evidence: Evidence) -> int | None:

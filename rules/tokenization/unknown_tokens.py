@@ -57,6 +57,4 @@ class UnknownTokens(Rule):
             help="take the tokenizer and model of this text's language, script and case",
             subject="train_dataset",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)
