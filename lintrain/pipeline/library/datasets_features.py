@@ -42,18 +42,6 @@ def _copy(call: Call) -> Value:
     return Features(dict(features.columns), features.is_complete) if isinstance(features, Features) else UNKNOWN
 
 
-@method(Features, "keys")
-def _keys(call: Call) -> Value:
-    held, is_complete = feature_entries(call.receiver)
-    return Sequence([Constant(name) for name in held], "list", is_complete)
-
-
-@method(Features, "items")
-def _items(call: Call) -> Value:
-    held, is_complete = feature_entries(call.receiver)
-    return Sequence([Sequence([Constant(name), item], "tuple") for name, item in held.items()], "list", is_complete)
-
-
 @attribute_of(Feature)
 def _feature_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
     if not isinstance(value, Feature):

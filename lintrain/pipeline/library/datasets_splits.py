@@ -26,7 +26,6 @@ from lintrain.pipeline.values.python import (
     Constant,
     Literal,
     Mapping,
-    Sequence,
     Value,
     join,
     options_of,
@@ -124,24 +123,6 @@ def _dictionary_attribute(reader: Reader, value: Value, name: str, place: Place)
 def _count(call: Call) -> Value:
     held, is_complete = _entries(call.receiver)
     return Constant(len(held)) if is_complete else UNKNOWN
-
-
-@method(DatasetDict, "keys")
-def _keys(call: Call) -> Value:
-    held, is_complete = _entries(call.receiver)
-    return Sequence([Constant(name) for name in held], "list", is_complete)
-
-
-@method(DatasetDict, "values")
-def _values(call: Call) -> Value:
-    held, is_complete = _entries(call.receiver)
-    return Sequence(list(held.values()), "list", is_complete)
-
-
-@method(DatasetDict, "items")
-def _items(call: Call) -> Value:
-    held, is_complete = _entries(call.receiver)
-    return Sequence([Sequence([Constant(name), split], "tuple") for name, split in held.items()], "list", is_complete)
 
 
 @method(DatasetDict, "pop", "get")

@@ -68,33 +68,6 @@ def _get(call: Call) -> Value:
     return Constant(None) if isinstance(default, Absent) else default
 
 
-@method(Mapping, "items")
-def _items(call: Call) -> Value:
-    receiver = call.receiver
-    if not isinstance(receiver, Mapping):
-        return UNKNOWN
-    rows: list[Value] = [Sequence([Constant(key), value], "tuple") for key, value in receiver.entries.items()]
-    return Sequence(rows, "list", receiver.is_complete)
-
-
-@method(Mapping, "keys")
-def _keys(call: Call) -> Value:
-    receiver = call.receiver
-    if not isinstance(receiver, Mapping):
-        return UNKNOWN
-    return Sequence([Constant(key) for key in receiver.entries], "list", receiver.is_complete)
-
-
-@method(Mapping, "values")
-def _values(call: Call) -> Value:
-    receiver = call.receiver
-    return (
-        Sequence(list(receiver.entries.values()), "list", receiver.is_complete)
-        if isinstance(receiver, Mapping)
-        else UNKNOWN
-    )
-
-
 @method(Mapping, "update")
 def _update(call: Call) -> Value:
     receiver = call.receiver
