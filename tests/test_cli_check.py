@@ -14,7 +14,6 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 import lintrain.cli._check
-import lintrain.cli._output
 from lintrain.cli import run
 from lintrain.report.schema import check_report_schema
 from lintrain.rulebook import RuleFile
