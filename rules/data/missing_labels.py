@@ -1,7 +1,8 @@
 """The rows that reach Trainer have no labels.
 
 Trainer hands a model only the columns that its `forward` accepts, and collators know labels as `label`, `labels` or
-`label_ids`. Under another name they are dropped; the model returns no loss and the run ends at its first step.
+`label_ids`. Under another name they are dropped; the model returns no loss and the run ends at its first step. Where
+the evaluation set has none there is no error: `compute_metrics` is never called, which `lintrain probe` shows.
 
 ## Bad
 
@@ -104,6 +105,7 @@ LABELLED = frozenset(
 """Heads that compute their loss from `labels`."""
 
 OWN_LOSS = frozenset({"compute_loss", "training_step", "_prepare_inputs"})
+OWN_EVALUATION = frozenset({"evaluate", "evaluation_loop", "prediction_step", "compute_loss"})
 
 
 class MissingLabels(Rule):
@@ -143,6 +145,24 @@ class MissingLabels(Rule):
         if evidence.passed("forward"):
             return refuted(f"the model returns a loss for a batch of {batch.rows} rows that has no labels")
         return confirmed(f"none of {len(names)} tensors in the batch is a label: {', '.join(names)}", tensors=[*names])
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        """An evaluation set without labels: no error, no metric, no loss."""
+        evaluation, batch = evidence.evaluation, evidence.batch("eval_dataset")
+        if evaluation is None or batch is None or evidence.model is None or OWN_EVALUATION & set(evidence.overrides):
+            return
+        labels = {*evidence.model.label_inputs, "labels"} & {tensor.name for tensor in batch.tensors}
+        is_silent = evaluation.has_metric_function and not evaluation.metric_function_called
+        if evaluation.argument == "eval_dataset" and is_silent and not labels and evidence.passed("evaluation"):
+            finding = self.finding(
+                evidence.place,
+                "the eval_dataset has no labels, so the metric function is never called",
+                help="keep the label column of the evaluation set under the name `labels`",
+                subject="eval_dataset",
+                level=Level.WARNING,
+            )
+            names = ", ".join(tensor.name for tensor in batch.tensors)
+            yield finding, confirmed(f"0 calls of the metric function for {evaluation.rows} rows of {names}")
 
     def fix(self, finding: Finding) -> Fix | None:
         column, text = finding.facts.get("column"), finding.facts.get("text")

@@ -46,7 +46,7 @@ class CannotOverfitBatch(Rule):
         first = overfit.losses[0]
         at_rate, at_ten = overfit.losses[-1] / first, overfit.losses_at_ten_times[-1] / first
         steps = f"in {overfit.steps} steps"
-        text = f"the loss of {first:.3f} goes to {at_rate:.0%} {steps}, to {at_ten:.0%} at ten times the rate"
+        text = f"the loss of {first:.4g} goes to {at_rate:.0%} {steps}, to {at_ten:.0%} at ten times the rate"
         if min(at_rate, at_ten) < FALLS:
             return refuted(text, first=first, last=overfit.losses[-1])
         if overfit.steps < FEWEST_STEPS or overfit.stopped_early:
@@ -61,6 +61,4 @@ class CannotOverfitBatch(Rule):
             "the model does not learn one batch by heart",
             help="check learning rate, frozen layers, the way from labels to loss, and the labels of the rows",
         )
-        verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
-            yield finding, verdict
+        yield from self.if_confirmed(finding, evidence)

@@ -32,7 +32,7 @@ def measure(
         session.channel.send("stage", run=0, stage=Stage(name, "passed", seconds))
     given = given_splits(trainer, entry, args, kwargs)
     run.attempt("dataset", lambda: _measure_dataset(run, given))
-    if trainer.train_dataset is None:
+    if trainer.train_dataset is None and not _has_own_loader(run):
         _only_evaluate(run, given)
     else:
         _train(run, given)
@@ -57,6 +57,11 @@ def _facts(run: Run) -> dict[str, Any]:
 def _measure_dataset(run: Run, given: list[Given]) -> None:
     run.measured(model=measure_model(run))
     measure_splits(run, given)
+
+
+def _has_own_loader(run: Run) -> bool:
+    """Whether the script trains on a loader that its own trainer makes, which needs no `train_dataset`."""
+    return run.entry == "train" and "get_train_dataloader" in overridden(run.trainer)
 
 
 def _only_evaluate(run: Run, given: list[Given]) -> None:

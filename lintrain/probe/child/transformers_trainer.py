@@ -19,6 +19,7 @@ def install(session: Session, hooks: AfterImport) -> None:
     hooks.add("transformers.training_args", lambda module: _patch_arguments(session, module.TrainingArguments))
     hooks.add("transformers.trainer", lambda module: _patch_trainer(session, module.Trainer))
     hooks.add("transformers.modeling_utils", lambda module: _patch_loading(module.PreTrainedModel))
+    hooks.add("torch.nn.modules.module", lambda module: _patch_state(module.Module))
 
 
 def _patch_arguments(session: Session, arguments: Any) -> None:
@@ -131,6 +132,20 @@ def _patch_loading(model_class: Any) -> None:
         return (model, loaded) if wanted else model
 
     model_class.from_pretrained = classmethod(from_pretrained)
+
+
+def _patch_state(module_class: Any) -> None:
+    """Keep which weights the script filled by itself: a head that it loads has learned already."""
+    load = module_class.load_state_dict
+
+    @functools.wraps(load)
+    def load_state_dict(self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        result = load(self, state_dict, *args, **kwargs)
+        filled = getattr(self, "lintrain_filled", frozenset[str]())
+        object.__setattr__(self, "lintrain_filled", filled | frozenset(map(str, state_dict)))
+        return result
+
+    module_class.load_state_dict = load_state_dict
 
 
 def _names(loaded: Any) -> set[str]:

@@ -114,7 +114,7 @@ def forward_evidence(run: Run) -> ForwardEvidence:
         finite=finite,
         logits_shape=run.logits_shape,
         returned_keys=run.output_keys,
-        fresh_head=is_fresh(model),
+        fresh_head=is_fresh(run.trainer.model),
         standard_loss=_has_standard_loss(run, model),
         first_non_finite=module,
         first_non_finite_input=input_was,

@@ -53,9 +53,22 @@ def task_of(model: Any) -> str:
 
 
 def is_fresh(model: Any) -> bool:
-    """Whether the head, or the whole model, holds no trained weights."""
-    fresh = getattr(base_model(model), "lintrain_fresh", None)
-    return fresh is None or len(fresh) > 0
+    """Whether the head, or the whole model, holds no trained weights: neither a checkpoint nor the script filled it."""
+    base = base_model(model)
+    fresh = getattr(base, "lintrain_fresh", None)
+    names = [name for name, _ in base.named_parameters()] if fresh is None else fresh
+    if base is not model and getattr(model, "lintrain_filled", None):
+        return False  # an adapter of before, which keeps its head with it
+    return not filled_by_script(base).issuperset(names)
+
+
+def filled_by_script(model: Any) -> frozenset[str]:
+    """Names of the weights that the script itself loaded, into the model or one of its parts."""
+    filled: set[str] = set()
+    for path, part in model.named_modules():
+        names: frozenset[str] = getattr(part, "lintrain_filled", frozenset())
+        filled.update(f"{path}.{name}" if path else name for name in names)
+    return frozenset(filled)
 
 
 def _label_names(config: Any) -> tuple[str, ...]:

@@ -51,6 +51,8 @@ def overfit_one_batch(run: Run, steps: int) -> None:
 def one_batch(run: Run) -> Any:
     """A batch of the training set with a row of every label, as the run's own loader collates it."""
     trainer = run.trainer
+    if trainer.train_dataset is None:
+        return next(iter(trainer.get_train_dataloader()))
     rows = subset(trainer.train_dataset, trainer._train_batch_size)
     with replaced(trainer, train_dataset=rows):
         return next(iter(trainer.get_train_dataloader()))

@@ -12,6 +12,7 @@ from lintrain.probe.child.run import Run
 
 STEPS = 2
 SMALLEST_PULL = 1e-6
+FLOAT32_ROUNDING = 2.0**-23
 
 
 def take_two_steps(run: Run) -> None:
@@ -62,9 +63,15 @@ def training_steps(run: Run) -> int:
     arguments = run.trainer.args
     if arguments.max_steps > 0:
         return int(arguments.max_steps)
-    rows = len(run.trainer.train_dataset)
-    each = max(1, int(run.trainer._train_batch_size) * int(arguments.gradient_accumulation_steps))
-    return max(1, math.ceil(math.ceil(rows / each) * float(arguments.num_train_epochs)))
+    each = max(1, int(arguments.gradient_accumulation_steps))
+    return max(1, math.ceil(math.ceil(_batches(run) / each) * float(arguments.num_train_epochs)))
+
+
+def _batches(run: Run) -> int:
+    """Batches of one epoch: of the training set, else of the loader that the script's own trainer makes."""
+    if run.trainer.train_dataset is None:
+        return len(run.trainer.get_train_dataloader())
+    return math.ceil(len(run.trainer.train_dataset) / max(1, int(run.trainer._train_batch_size)))
 
 
 def peak(group: Any) -> float:
@@ -116,8 +123,17 @@ def one_step(run: Run, batch: Any) -> set[str]:
     had_gradient = {name for name, weight in trainable(run).items() if _pulls(weight)}
     if trainer.args.max_grad_norm:
         trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
+    felt = {name for name, weight in trainable(run).items() if name in had_gradient and _is_felt(run, weight)}
     trainer.optimizer.step()
-    return had_gradient
+    return felt
+
+
+def _is_felt(run: Run, weight: Any) -> bool:
+    """Whether a step is larger than float32 rounds off; plain SGD alone makes steps as small as its gradients."""
+    if type(plain(run.trainer.optimizer)).__name__ != "SGD":
+        return True
+    rate = max(float(group["lr"]) for group in run.trainer.optimizer.param_groups)
+    return bool((rate * weight.grad.float().abs() > FLOAT32_ROUNDING * weight.detach().float().abs()).any())
 
 
 def _pulls(weight: Any) -> bool:
