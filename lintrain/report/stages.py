@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.core.evidence import BatchEvidence, ColumnEvidence, Evidence, SplitEvidence, Stage
-from lintrain.report.columns import clip, printable, wrap
+from lintrain.report.columns import clip, columns, printable, wrap
 from lintrain.report.look import Look
 
 MOST_CLASSES = 8
@@ -15,7 +15,7 @@ STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
 
 def run_lines(evidence: Evidence, look: Look) -> Iterator[str]:
     """A heading, a line per stage, and samples of what the model reads."""
-    yield _heading(evidence)
+    yield from _wrapped("", _heading(evidence), 2, look)
     for stage in evidence.stages:
         if stage.status != "not reached":
             yield from _stage(evidence, stage, look)
@@ -23,7 +23,7 @@ def run_lines(evidence: Evidence, look: Look) -> Iterator[str]:
     for sample in samples(evidence):
         yield f"    {look.paint('sample', dim=True)}  {clip(printable(sample), look.width - 12)}"
     for note in (*evidence.shortcuts, *evidence.notes):
-        yield f"    {look.paint('note', dim=True)}    {note}"
+        yield from _wrapped(f"    {look.paint('note', dim=True)}    ", note, 12, look)
 
 
 def _heading(evidence: Evidence) -> str:
@@ -140,7 +140,8 @@ def _forward(evidence: Evidence) -> str:
     mean = sum(forward.losses) / len(forward.losses)
     chance = f", chance is {forward.chance:.3f}" if forward.chance is not None else ""
     shape = f", logits {list(forward.logits_shape)}" if forward.logits_shape else ""
-    return f"loss {mean:.3f} over {len(forward.losses)} batches{chance}{shape}"
+    batches = f"{len(forward.losses)} batch{'' if len(forward.losses) == 1 else 'es'}"
+    return f"loss {mean:.3f} over {batches}{chance}{shape}"
 
 
 def _backward(evidence: Evidence) -> str:
@@ -169,8 +170,10 @@ def _evaluation(evidence: Evidence) -> str:
         return ""
     if not evaluation.has_metric_function:
         return f"{evaluation.rows} rows, no metric function"
+    if not evaluation.metric_function_called:
+        return f"{evaluation.rows} rows: the metric function was not called"
     metrics = ", ".join(f"{name} {value:.3g}" for name, value in evaluation.metrics.items() if value is not None)
-    return f"{evaluation.rows} rows: {metrics or 'the metric function was not called'}"
+    return f"{evaluation.rows} rows: {metrics or 'the metric function gave no number'}"
 
 
 def _overfit(evidence: Evidence) -> str:
@@ -180,6 +183,11 @@ def _overfit(evidence: Evidence) -> str:
     first, last, at_ten = overfit.losses[0], overfit.losses[-1], overfit.losses_at_ten_times[-1]
     falls = f"loss {first:.3f} to {last:.3f} in {overfit.steps} steps on {overfit.rows} rows"
     return f"{falls}, to {at_ten:.3f} at ten times the rate"
+
+
+def _fitted(line: str, width: int) -> list[str]:
+    """A line of an error message: as it is, with the spaces that the library put in it, or wrapped where it is wide."""
+    return [line] if columns(line) <= width else wrap(line, 0, 0, width)
 
 
 def samples(evidence: Evidence) -> Iterator[str]:
@@ -202,6 +210,7 @@ def failure_lines(evidence: Evidence, look: Look) -> Iterator[str]:
         yield f"    {clip(printable(failure.code), look.width - 4)}"
     message = f"{failure.type}: {failure.message}".splitlines() or [failure.type]
     for line in message[:6]:
-        yield f"  {look.paint(printable(line), 'red')}"
+        for part in _fitted(printable(line), look.width - 2):
+            yield f"  {look.paint(part, 'red')}"
     for frame in failure.frames:
         yield f"    {look.paint(clip(printable(frame), look.width - 4), dim=True)}"
