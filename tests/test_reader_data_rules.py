@@ -161,6 +161,8 @@ DISCARDED = {
     "shuffle": "raw['train'].shuffle(seed=1)",
     "split": "raw['train'].train_test_split(0.1)",
     "filter": "raw['train'].filter(lambda row: row['label'] >= 0)",
+    "flat": "flat = raw.flatten()\nflat.map(tokenize)",
+    "either": "either = raw if fast else load_dataset('imdb')\neither.map(tokenize)",
 }
 
 
@@ -175,6 +177,8 @@ KEPT = {
     "nothing returned": "def show(row):\n    print(row)\nraw['train'].map(show)",
     "unknown function": "raw.map(prepare)",
     "frame": "import pandas as pd\nframe = pd.DataFrame({'a': [1]})\nframe['a'].map(str)",
+    "a data set or something else": "either = raw if fast else engine\neither.map(tokenize)",
+    "flat, perhaps tokenized": "flat = raw.map(prepare).flatten()\nTrainer(model, train_dataset=flat['train'])",
     "filling the cache": "if main_process:\n    raw.map(tokenize, num_proc=4)\nready = raw.map(tokenize, num_proc=4)",
     "returned": "def prepare():\n    return raw.map(tokenize)\nprepare()",
 }

@@ -498,6 +498,8 @@ def test_evaluation_with_gradients_is_found_in_a_function_that_is_called() -> No
         "losses.update(loss.item())",
         "writer.add_scalar('train', loss)",
         "batch = prepare_batch(x)",
+        "loader.train_sampler.set_epoch(1)",
+        "running_loss.double()",
     ],
 )
 def test_counters_and_progress_bars_hide_no_missing_zero_grad(noise: str) -> None:

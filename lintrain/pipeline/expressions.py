@@ -21,6 +21,7 @@ from lintrain.pipeline.values.python import (
     Slice,
     Value,
     join,
+    options_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 
@@ -46,7 +47,7 @@ def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
     call = node.value
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return
-    if isinstance(value, Dataset | DatasetDict):
+    if all(isinstance(option, Dataset | DatasetDict) for option in options_of(value)):
         place = reader.source.place(node)
         receiver = call.func.value
         known = scope.lookup(receiver.id) if isinstance(receiver, ast.Name) else None

@@ -42,6 +42,11 @@ KEEPS_COUNT = re.compile(
 )
 """Methods of what counts, logs and shows progress."""
 
+OF_OTHER_THINGS = re.compile(
+    r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|size|append|extend)$"
+)
+"""Methods of samplers, tensors and lists, whatever their owner is called: `running_corrects.double()`."""
+
 
 EVALUATION_WORDS = frozenset(
     {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
@@ -135,7 +140,7 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     callee = pipeline.code(event.place).partition("(")[0]
     if event.subject is followed or SURELY_ABOUT_TRAINING.search(callee):
         return True
-    if KEEPS_COUNT.search(callee) or not PERHAPS_ABOUT_TRAINING.search(callee):
+    if KEEPS_COUNT.search(callee) or OF_OTHER_THINGS.search(callee) or not PERHAPS_ABOUT_TRAINING.search(callee):
         return False
     return callee.startswith("self.") or not is_private(pipeline, followed)
 

@@ -44,6 +44,7 @@ from lintrain import (
     Dataset,
     DatasetDict,
     Discard,
+    Either,
     Evidence,
     Finding,
     Fix,
@@ -133,6 +134,8 @@ class DiscardedMap(Rule):
 
 
 def _datasets(value: Value) -> list[Dataset]:
+    if isinstance(value, Either):
+        return [dataset for option in value.options for dataset in _datasets(option)]
     if isinstance(value, DatasetDict):
         return list(value.every())
     return [value] if isinstance(value, Dataset) else []

@@ -19,6 +19,8 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 
+PLAIN = frozenset({Kind.TEXT, Kind.INTEGER, Kind.FLOAT, Kind.TOKENS, Kind.MASK, Kind.CLASS})
+
 
 def operation(call: Call) -> str:
     """The name of the method that is called."""
@@ -35,6 +37,20 @@ def _same_columns(call: Call) -> Value:
     made.rows = _rows_left(call, dataset)
     made.is_streaming = made.is_streaming or operation(call) == "to_iterable_dataset"
     return made
+
+
+@method(Dataset, "flatten")
+def _flatten(call: Call) -> Value:
+    """Columns with several fields become several columns: of those of plain kinds, none does."""
+    dataset = call.receiver
+    if not isinstance(dataset, Dataset):
+        return UNKNOWN
+    made = derived(call, dataset, operation(call))
+    made.is_unchanged = None
+    if dataset.columns is None:
+        return made
+    plain = {name: column for name, column in dataset.columns.items() if column.kind in PLAIN}
+    return recolumned(made, plain, is_complete=dataset.is_complete and len(plain) == len(dataset.columns))
 
 
 def _rows_left(call: Call, dataset: Dataset) -> int | None:

@@ -42,6 +42,7 @@ SAME_AS_SPLITS = (
     "sort",
     "take",
     "skip",
+    "flatten",
     "flatten_indices",
     "rename_column",
     "rename_columns",
