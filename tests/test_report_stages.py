@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import EvaluationEvidence, Evidence, Failure, ForwardEvidence, Stage
+from lintrain.core.evidence import EvaluationEvidence, Evidence, Failure, ForwardEvidence, Sample, SplitEvidence, Stage
 from lintrain.report.columns import columns
 from lintrain.report.look import Look
-from lintrain.report.stages import failure_lines, numbers, run_lines
+from lintrain.report.stages import failure_lines, numbers, run_lines, samples
 
 LONG = "The size of tensor a (1202) must match the size of tensor b (512) at non-singleton dimension 1 of the input"
 
@@ -48,3 +48,9 @@ def test_one_batch_is_one_batch() -> None:
 )
 def test_what_the_metric_function_did_is_told(measured: Evidence, text: str) -> None:
     assert numbers(measured, "evaluation") == text
+
+
+def test_a_sample_shows_its_words_before_labels_of_single_tokens() -> None:
+    rows = (Sample("good dog", "[-100, 0, 1, -100]"), Sample("bad dog", "1", "negative"))
+    split = SplitEvidence("train_dataset", 2, (), samples=rows)
+    assert list(samples(replace(MEASURED, splits=(split,)))) == ["good dog", "1 (negative): bad dog"]

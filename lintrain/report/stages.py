@@ -191,11 +191,12 @@ def _fitted(line: str, width: int) -> list[str]:
 
 
 def samples(evidence: Evidence) -> Iterator[str]:
-    """A few rows of the training set in words, each with its label."""
+    """A few rows of the training set in words, each with its label; labels of single tokens would hide the words."""
     split = next((split for split in evidence.splits if split.samples), None)
     for sample in split.samples if split else ():
         name = f" ({sample.label_name})" if sample.label_name else ""
-        yield f"{sample.label}{name}: {sample.text}" if sample.label else sample.text
+        is_of_the_row = sample.label and not (sample.text and sample.label.startswith("["))
+        yield f"{sample.label}{name}: {sample.text}" if is_of_the_row else sample.text
 
 
 def failure_lines(evidence: Evidence, look: Look) -> Iterator[str]:

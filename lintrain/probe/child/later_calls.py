@@ -24,12 +24,48 @@ def later_datasets(trainer: Any) -> Iterator[tuple[str, Any, Place]]:
         frame = frame.f_back
 
 
-def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any, Place]]:
+def later_trainings() -> Iterator[str]:
+    """Places of `….train()` on trainers that the script makes only below the running lines."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            path = shown(frame.f_code.co_filename)
+            yield from (f"{path}:{line}" for line in _trainings(_tree(frame), frame.f_lineno))
+        frame = frame.f_back
+
+
+def _trainings(tree: ast.Module, after: int) -> Iterator[int]:
+    below = [node for node in ast.walk(tree) if getattr(node, "lineno", 0) > after]
+    made = {
+        name for node in below if isinstance(node, ast.Assign) and _makes_trainer(node.value) for name in _names(node)
+    }
+    for node in below:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="train")) if name in made:
+                yield node.lineno
+            case _:
+                pass
+
+
+def _makes_trainer(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and ast.unparse(value.func).endswith("Trainer")
+
+
+def _names(assignment: ast.Assign) -> list[str]:
+    return [target.id for target in assignment.targets if isinstance(target, ast.Name)]
+
+
+def _tree(frame: FrameType) -> ast.Module:
+    """The text of a frame's file, or nothing: a notebook cell, or a file that changed."""
     try:
         with open(frame.f_code.co_filename, encoding="utf-8") as opened:
-            tree = ast.parse(opened.read())
+            return ast.parse(opened.read())
     except (OSError, SyntaxError, ValueError):
-        return  # a notebook cell, or a file that changed: nothing to look up
+        return ast.Module([], [])
+
+
+def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any, Place]]:
+    tree = _tree(frame)
     names = {**frame.f_globals, **frame.f_locals}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.lineno > frame.f_lineno:

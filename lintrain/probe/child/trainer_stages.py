@@ -14,6 +14,7 @@ from lintrain.probe.child.experiments.gradients import measure_gradients
 from lintrain.probe.child.experiments.model import measure_model
 from lintrain.probe.child.experiments.overfit import overfit_one_batch
 from lintrain.probe.child.experiments.step import take_two_steps
+from lintrain.probe.child.later_calls import later_trainings
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.trainer_setup import Given, argument_values, given_splits, overridden, run_until_the_loop
@@ -26,6 +27,8 @@ def measure(
 ) -> None:
     """Every stage that this call can reach; evidence is sent as it comes."""
     run = Run(session, trainer, entry, call)
+    for place in later_trainings():
+        session.note(f"the training call at {place} comes later and was not looked at")
     session.channel.send("run", run=0, values=_facts(run))
     for name in ("script", "construction"):
         seconds = session.elapsed() if name == "script" else 0.0
