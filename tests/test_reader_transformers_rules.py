@@ -119,10 +119,31 @@ TUPLES = "def pick(p):\n    return {'a': accuracy_score(p.label_ids, np.argmax(p
         "t.evaluate(ignore_keys=['hidden_states'])",
         "Seq2SeqTrainer(AutoModelForSeq2SeqLM.from_pretrained('t5-small'),"
         " Seq2SeqTrainingArguments('x', predict_with_generate=True), compute_metrics=pick)",
+        "args = Seq2SeqTrainingArguments('x')\n"
+        "Seq2SeqTrainer(AutoModelForSeq2SeqLM.from_pretrained('t5-small'), args,"
+        " compute_metrics=pick if args.predict_with_generate else None)",
     ],
 )
 def test_predictions_that_are_no_tuple_are_left_alone(code: str) -> None:
     assert found("tuple-predictions", TUPLES + code) == []
+
+
+DECODED = (
+    "def pick(p):\n    return {'n': len(tokenizer.batch_decode(np.where(p.predictions != -100, p.predictions, 0)))}\n"
+)
+T5 = "AutoModelForSeq2SeqLM.from_pretrained('t5-small')"
+
+
+def test_a_metric_function_that_decodes_what_was_not_generated_is_found() -> None:
+    (message,) = found("tuple-predictions", DECODED + f"Seq2SeqTrainer({T5}, compute_metrics=pick)")
+    assert message.endswith("`where` takes it for token ids")
+
+
+@pytest.mark.parametrize("wanted", ["True", "wanted"])
+def test_a_metric_function_that_decodes_what_may_be_generated_is_left_alone(wanted: str) -> None:
+    arguments = f"Seq2SeqTrainingArguments('x', predict_with_generate={wanted})"
+    code = f"Seq2SeqTrainer({T5}, {arguments}, compute_metrics=pick)"
+    assert found("tuple-predictions", DECODED + code) == []
 
 
 def test_the_tuple_of_an_encoder_decoder_is_found() -> None:

@@ -82,6 +82,7 @@ from lintrain import (
     Replace,
     Rule,
     Sequence,
+    Task,
     Tensor,
     Verdict,
     confirmed,
@@ -89,7 +90,7 @@ from lintrain import (
     unsettled,
 )
 
-USES = {"argmax": "an argmax", "compute": "a metric"}
+USES = {"argmax": "an argmax", "compute": "a metric", "where": "`where`"}
 IGNORED = {"ignore_keys", "ignore_keys_for_eval"}
 
 
@@ -112,13 +113,17 @@ class TuplePredictions(Rule):
         place = model.argument_places[asked[0]] if asked else model.origin
         if asked:
             why = "asks for more than logits"
+        wants_tokens = misuse.use == "where" and model.task is Task.SEQ2SEQ_LM
+        taken_for, remedy = "logits", f"take the logits: `{misuse.text}[0]`"
+        if wants_tokens:
+            taken_for, remedy = "token ids", "let the evaluation generate: `predict_with_generate=True`"
         return self.finding(
             misuse.place,
-            f"`{misuse.text}` is a tuple, the logits and more, and {USES[misuse.use]} takes it for logits",
+            f"`{misuse.text}` is a tuple, the logits and more, and {USES[misuse.use]} takes it for {taken_for}",
             because=[Reason(place, why, "model", model.text)] if place else [],
-            help=f"take the logits: `{misuse.text}[0]`",
+            help=remedy,
             subject="compute_metrics",
-            facts={"name": misuse.text},
+            facts={"name": None if wants_tokens else misuse.text},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -132,7 +137,9 @@ class TuplePredictions(Rule):
         return confirmed(f"predictions of type {evaluation.predictions} raise {stage.failure.type} after 2 batches")
 
     def fix(self, finding: Finding) -> Fix | None:
-        name = str(finding.facts.get("name", ""))
+        name = str(finding.facts.get("name") or "")
+        if not name:
+            return None
         if name.isidentifier():
             statement = f"{name} = {name}[0] if isinstance({name}, tuple) else {name}"
             return Fix.of("take the logits out of the tuple", InsertBefore(finding.place, statement), safe=True)

@@ -125,6 +125,8 @@ def _choose_of_tuple(call: Call) -> Value:
 def _where(call: Call) -> Value:
     """One of two arrays, place by place; of two plain values, the classes that the condition decides."""
     condition, *options = (argument.value for argument in call.positional[:3]) if call.positional else (UNKNOWN,)
+    for argument in call.positional[1:3]:
+        note_tuple(call, argument.value, argument.text, argument.place, "where")
     tensors = [option for option in options if isinstance(option, Tensor)]
     if tensors:
         return tensors[0]

@@ -13,6 +13,7 @@ from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
     Class,
+    Constant,
     Library,
     LibraryObject,
     Value,
@@ -109,6 +110,8 @@ def _read(reader: Reader, value: Value, name: str, place: Place) -> Value | None
     if not isinstance(value, TrainingArguments) or method_of(value, name):
         return None
     known = value.values.get(name)
+    if known is None and name == "predict_with_generate" and value.is_complete:
+        return Constant(False)
     return known if known is not None else operations.child(reader, value, name)
 
 
