@@ -135,7 +135,8 @@ T5 = "AutoModelForSeq2SeqLM.from_pretrained('t5-small')"
 
 
 def test_a_metric_function_that_decodes_what_was_not_generated_is_found() -> None:
-    (message,) = found("tuple-predictions", DECODED + f"Seq2SeqTrainer({T5}, compute_metrics=pick)")
+    code = f"Seq2SeqTrainer({T5}, Seq2SeqTrainingArguments('x'), compute_metrics=pick)"
+    (message,) = found("tuple-predictions", DECODED + code)
     assert message.endswith("`where` takes it for token ids")
 
 
