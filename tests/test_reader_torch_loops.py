@@ -546,3 +546,31 @@ def test_an_evaluation_function_without_a_loop_is_found_in_train_mode() -> None:
         "for epoch in range(3):\n    net.train()\n    for x, y in loader:\n" + TRAINS + "    evaluate(net)\n"
     )
     assert lines_of("train-mode-in-eval", code) == [5]
+
+
+OWN_MODULE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.1), nn.Linear(16, 3))
+
+    def forward(self, x):
+        return self.layers(x)
+
+net = Net()
+optimizer = optim.Adam(net.parameters())
+for epoch in range(3):
+    for x, y in loader:
+        net.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+"""
+
+
+def test_a_module_of_the_script_that_clears_its_gradients_misses_no_zero_grad() -> None:
+    assert lines_of("missing-zero-grad", OWN_MODULE) == []
+
+
+def test_clearing_the_gradients_of_a_module_hides_no_eval_mode() -> None:
+    validation = "    net.eval()\n    with torch.no_grad():\n        for x, y in test_loader:\n            net(x)\n"
+    assert lines_of("eval-mode-in-training", OWN_MODULE + validation) == [16]

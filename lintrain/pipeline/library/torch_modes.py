@@ -40,6 +40,7 @@ def _mode_of(call: Call) -> Act:
 
 
 @method(Value, "zero_grad", "zero_grads", "clear_grad", "clear_gradients", "cleargrads", "optimizer_zero_grad")
+@instance_method(MODULE, "zero_grad")
 def _zero_grad(call: Call) -> Value:
     """Gradients are cleared, also those of what is not understood, like a model that a library made."""
     call.reader.act(Act.ZERO_GRAD, call.place, call.receiver, text=Constant(call.receiver_text))
