@@ -574,3 +574,28 @@ def test_a_module_of_the_script_that_clears_its_gradients_misses_no_zero_grad() 
 def test_clearing_the_gradients_of_a_module_hides_no_eval_mode() -> None:
     validation = "    net.eval()\n    with torch.no_grad():\n        for x, y in test_loader:\n            net(x)\n"
     assert lines_of("eval-mode-in-training", OWN_MODULE + validation) == [16]
+
+
+def test_an_attribute_that_counts_in_a_loop_is_not_known_there() -> None:
+    code = """
+class Training:
+    def __init__(self):
+        self.net = nn.Linear(8, 3)
+        self.optimizer = optim.SGD(self.net.parameters(), 0.1)
+        self.count = 0
+
+    def backward(self, loss):
+        loss.backward()
+        self.count += 1
+        if self.count % 4:
+            return
+        self.optimizer.step()
+
+    def fit(self, loader):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            self.backward(F.cross_entropy(self.net(x), y))
+
+Training().fit(loader)
+"""
+    assert lines_of("missing-step", code) == []

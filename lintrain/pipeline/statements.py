@@ -98,7 +98,8 @@ def _augmented_assign(reader: Reader, node: ast.AugAssign, scope: Scope) -> Flow
     before = expressions.evaluate(reader, reading, scope)
     added = expressions.evaluate(reader, node.value, scope)
     result = operations.binary(reader, before, type(node.op).__name__, added, reader.source.place(node))
-    assign(reader, node.target, result, scope)
+    is_counter = bool(reader.loops) and isinstance(result, Constant) and isinstance(result.value, int | float)
+    assign(reader, node.target, UNKNOWN if is_counter else result, scope)
     return Flow.ON
 
 
