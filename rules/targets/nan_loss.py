@@ -8,7 +8,8 @@ of nan, and the run goes on to its end.
     class LogTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
-            loss = F.nll_loss(torch.log(outputs.logits), inputs["labels"])
+            below_maximum = outputs.logits - outputs.logits.max()
+            loss = F.nll_loss(torch.log(below_maximum), inputs["labels"])
             return (loss, outputs) if return_outputs else loss
 
     trainer = LogTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- nan-loss

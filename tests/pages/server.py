@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import random
 import runpy
 import signal
 import sys
@@ -22,6 +23,8 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
+
+import torch
 
 ALWAYS = (
     "torch",
@@ -89,11 +92,13 @@ def run_script(asked: dict[str, Any], error_file: Path) -> NoReturn:
 
 
 def prepare(asked: dict[str, Any]) -> None:
-    """Give the child its folder, its output and, where asked, its probe."""
+    """Give the child its folder, its output, its seeds and, where asked, its probe."""
     os.chdir(asked["folder"])
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    random.seed(0)
+    torch.manual_seed(0)
     sys.argv = [asked["script"]]
     sys.path.insert(0, asked["folder"])
     if asked["request"] is not None:
