@@ -15,8 +15,8 @@ HEAD = """
 import numpy as np
 from datasets import load_dataset
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding
-from transformers import Trainer, TrainingArguments
-
+from transformers import Trainer, TrainingArguments, set_seed
+set_seed(0)
 raw = load_dataset("glue", "mnli")
 tokenizer = AutoTokenizer.from_pretrained("distilbert-base-uncased")
 """

@@ -67,7 +67,7 @@ def test_the_batch_is_the_runs_own(mended: Probed) -> None:
 def test_the_first_loss_is_near_chance(mended: Probed) -> None:
     forward = mended.run["forward"]
     assert (forward["fresh_head"], forward["standard_loss"]) == (True, True)
-    assert forward["losses"] == pytest.approx([forward["chance"]] * 4, abs=0.35)
+    assert all(0.5 < loss / forward["chance"] < 2 for loss in forward["losses"])
 
 
 def test_every_layer_has_gradients(mended: Probed) -> None:
