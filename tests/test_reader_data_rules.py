@@ -180,6 +180,7 @@ KEPT = {
     "a data set or something else": "either = raw if fast else engine\neither.map(tokenize)",
     "flat, perhaps tokenized": "flat = raw.map(prepare).flatten()\nTrainer(model, train_dataset=flat['train'])",
     "filling the cache": "if main_process:\n    raw.map(tokenize, num_proc=4)\nready = raw.map(tokenize, num_proc=4)",
+    "a file of its own": "raw['train'].map(\n    tokenize,\n    cache_file_name=path,\n)\nDataset.from_file(path)",
     "returned": "def prepare():\n    return raw.map(tokenize)\nprepare()",
 }
 

@@ -82,6 +82,10 @@ CHANGING = frozenset(
 )
 
 
+CACHE_FILES = {"cache_file_name", "cache_file_names"}
+"""With one of these a call also writes a file of the script's choice, which may be all that is wanted of it."""
+
+
 class DiscardedMap(Rule):
     level = Level.ERROR
 
@@ -93,6 +97,8 @@ class DiscardedMap(Rule):
     def _is_lost(self, pipeline: Pipeline, discard: Discard) -> bool:
         made = _datasets(discard.result)
         if not made or any(dataset.is_unchanged is not False for dataset in made):
+            return False
+        if _keeps_a_file(pipeline.code(discard.place)):
             return False
         return not any(_repeats(dataset, made[0]) for dataset in pipeline.datasets if isinstance(dataset, Dataset))
 
@@ -157,3 +163,9 @@ def _is_used_after(pipeline: Pipeline, name: str, discard: Discard) -> bool:
         isinstance(node, ast.Name) and node.id == name and node.lineno > discard.place.end_line
         for node in ast.walk(pipeline.source.tree)
     )
+
+
+def _keeps_a_file(code: str) -> bool:
+    """Whether a call says by which name its result is to be kept on the disk."""
+    names = (node.arg for node in ast.walk(ast.parse(code)) if isinstance(node, ast.keyword))
+    return any(name in CACHE_FILES for name in names)
