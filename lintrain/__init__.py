@@ -64,6 +64,11 @@ if TYPE_CHECKING:
     from lintrain.pipeline.given import tokenizer_name as tokenizer_name
     from lintrain.pipeline.keras import backbones as backbones
     from lintrain.pipeline.keras import keras_name as keras_name
+    from lintrain.pipeline.loading import Feeding as Feeding
+    from lintrain.pipeline.loading import expects_error as expects_error
+    from lintrain.pipeline.loading import feedings as feedings
+    from lintrain.pipeline.loading import is_map_style as is_map_style
+    from lintrain.pipeline.loading import is_stream as is_stream
     from lintrain.pipeline.modules import ignores_mode as ignores_mode
     from lintrain.pipeline.modules import modules_in as modules_in
     from lintrain.pipeline.modules import overlap as overlap
@@ -96,11 +101,13 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.data import DatasetDict as DatasetDict
     from lintrain.pipeline.values.data import Encoding as Encoding
     from lintrain.pipeline.values.data import Kind as Kind
-    from lintrain.pipeline.values.data import Loader as Loader
     from lintrain.pipeline.values.data import Padding as Padding
     from lintrain.pipeline.values.data import Slices as Slices
     from lintrain.pipeline.values.data import Step as Step
     from lintrain.pipeline.values.data import Tokenizer as Tokenizer
+    from lintrain.pipeline.values.loading import Batch as Batch
+    from lintrain.pipeline.values.loading import Loader as Loader
+    from lintrain.pipeline.values.loading import TorchDataset as TorchDataset
     from lintrain.pipeline.values.model import Config as Config
     from lintrain.pipeline.values.model import Layer as Layer
     from lintrain.pipeline.values.model import Model as Model
@@ -161,6 +168,7 @@ _WORDS_OF = {
         "tokenizer_name"
     ),
     "lintrain.pipeline.keras": "backbones keras_name",
+    "lintrain.pipeline.loading": "Feeding expects_error feedings is_map_style is_stream",
     "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
     "lintrain.pipeline.phases": (
         "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
@@ -169,8 +177,9 @@ _WORDS_OF = {
     "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.values.data": (
-        "Collator Column Dataset DatasetDict Encoding Kind Loader Padding Slices Step Tokenizer"
+        "Collator Column Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer"
     ),
+    "lintrain.pipeline.values.loading": "Batch Loader TorchDataset",
     "lintrain.pipeline.values.model": (
         "Config Layer Model ModelOutput Module Network Optimizer Role Scheduler Task Tensor"
     ),

@@ -13,7 +13,8 @@ from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.pipeline import LibraryCall
 from lintrain.pipeline.registry import CALLED, INSTANCES_CALLED, function_at, lineage_of, method_of, of_type
 from lintrain.pipeline.scope import Scope
-from lintrain.pipeline.values.data import Loader, Tokenizer
+from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer
 from lintrain.pipeline.values.python import (
     UNKNOWN,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, Loader, OwnRows, Tokenizer
+from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
+from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Value
 from lintrain.pipeline.values.training import KerasRun, Metric, MetricCall, TrainerRun, TrainingArguments

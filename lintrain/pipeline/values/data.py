@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from lintrain.core.finding import Reason
 from lintrain.core.place import Place
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Literal, Value
+from lintrain.pipeline.values.python import UNKNOWN, Literal, Value
 
 
 class Kind(StrEnum):
@@ -275,17 +275,6 @@ class OwnRows:
     columns: dict[str, Column]
     is_complete: bool
     place: Place | None
-
-
-@dataclass(eq=False, slots=True)
-class Loader(Value):
-    """A torch DataLoader: its data set, how it collates, and its other arguments by name."""
-
-    dataset: Value = UNKNOWN
-    collate: Value = ABSENT
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
-    text: str = ""
-    dataset_place: Place | None = None
 
 
 @dataclass(eq=False, slots=True)

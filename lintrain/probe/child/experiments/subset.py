@@ -27,8 +27,10 @@ def number_of_rows(dataset: Any) -> int | None:
 
 
 def has_rows(dataset: Any) -> bool:
-    """Whether a dataset has a length and gives rows by their number; a stream gives one after the other."""
-    return number_of_rows(dataset) is not None and hasattr(dataset, "__getitem__")
+    """Whether a dataset has a length and gives rows by their number; a stream, which may count its rows, does not."""
+    torch_data = loaded("torch.utils.data")
+    is_stream = torch_data is not None and isinstance(dataset, torch_data.IterableDataset)
+    return number_of_rows(dataset) is not None and hasattr(dataset, "__getitem__") and not is_stream
 
 
 def subset(dataset: Any, rows: int) -> Any:

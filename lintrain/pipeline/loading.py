@@ -1,0 +1,94 @@
+"""What rules ask of data loaders: which of them feed a training loop, and what kind of data set they read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lintrain.core.place import Place
+from lintrain.pipeline.events import Loop
+from lintrain.pipeline.phases import TrainingLoop, training_loops
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import Batch, Loader, TorchDataset
+from lintrain.pipeline.values.python import Either, Instance, Sequence, Value
+
+STREAM = "torch.utils.data.IterableDataset"
+MAP_STYLE = "torch.utils.data.Dataset"
+
+
+@dataclass(frozen=True, slots=True)
+class Feeding:
+    """A loader that a training loop goes through: `loop` is the one over its batches."""
+
+    training: TrainingLoop
+    loop: Loop
+    loader: Loader
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the loop over the batches certainly stands inside another one: there are several epochs."""
+        around = self.training.backward.loops
+        return any(outer is not self.loop for outer in around[: around.index(self.loop)])
+
+
+def feedings(pipeline: Pipeline) -> Iterator[Feeding]:
+    """Each loader that certainly feeds a loop in which an optimizer steps."""
+    for training in training_loops(pipeline):
+        for loop in training.backward.loops:
+            loaders = list(loaders_in(loop.each))
+            if len(loaders) == 1:
+                yield Feeding(training, loop, loaders[0])
+
+
+def loaders_in(each: Value) -> Iterator[Loader]:
+    """The loaders whose batches a loop's element is made of: alone, or in a tuple beside a number."""
+    match each:
+        case Batch(loader=Loader() as loader):
+            yield loader
+        case Sequence(items=items):
+            for item in items[:4]:
+                yield from loaders_in(item)
+        case _:
+            return
+
+
+def is_stream(value: Value) -> bool:
+    """Whether a data set certainly gives its rows one after the other, without a number."""
+    match value:
+        case Dataset(is_streaming=is_streaming):
+            return is_streaming
+        case Instance(cls=cls):
+            return STREAM in cls.library_bases
+        case Either(options=options):
+            return all(is_stream(option) for option in options)
+        case _:
+            return False
+
+
+def is_map_style(value: Value) -> bool:
+    """Whether a data set certainly gives its rows by their number."""
+    match value:
+        case Dataset(is_streaming=is_streaming, is_default=is_default):
+            return not is_streaming and not is_default
+        case Instance(cls=cls):
+            return MAP_STYLE in cls.library_bases and STREAM not in cls.library_bases and not cls.has_unknown_base
+        case TorchDataset(path=path):
+            return path.startswith(("torch.", "torchvision."))
+        case Either(options=options):
+            return all(is_map_style(option) for option in options)
+        case _:
+            return False
+
+
+def expects_error(pipeline: Pipeline, place: Place) -> bool:
+    """Whether the code at a place is tried, or stands in a `with` that waits for an error."""
+    for node in ast.walk(pipeline.source.tree):
+        if isinstance(node, ast.With | ast.Try) and pipeline.source.place(node).holds(place):
+            items = node.items if isinstance(node, ast.With) else []
+            if isinstance(node, ast.Try) and node.handlers:
+                return True
+            if any("raises" in ast.unparse(item).lower() for item in items):
+                return True
+    return False

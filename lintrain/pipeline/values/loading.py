@@ -1,0 +1,55 @@
+"""Torch's side of data: map-style data sets, samplers, and the loaders that make batches of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lintrain.core.place import Place
+from lintrain.pipeline.call import Argument
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Unknown, Value
+
+
+@dataclass(eq=False, slots=True)
+class Loader(Value):
+    """A torch DataLoader: its data set, how it collates, and its other arguments by name.
+
+    `is_complete` where no others can have been given; `places` tells where each argument's value stands.
+    """
+
+    dataset: Value = UNKNOWN
+    collate: Value = ABSENT
+    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    text: str = ""
+    dataset_place: Place | None = None
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    is_complete: bool = True
+
+    def value(self, name: str) -> Value:
+        """What an argument was set to: Absent where it was not, Unknown where it may have been."""
+        return self.arguments.get(name, ABSENT if self.is_complete else UNKNOWN)
+
+
+@dataclass(eq=False, slots=True)
+class Batch(Unknown):
+    """One batch of a loader: what it holds is not followed."""
+
+    loader: Loader | None = None
+
+
+@dataclass(eq=False, slots=True)
+class TorchDataset(Value):
+    """A data set of torch or torchvision, by its class: `parts` are the data sets or tensors that it is made of.
+
+    `arguments` are those of the call by name, positional ones under their numbers.
+    """
+
+    path: str
+    parts: tuple[Value, ...] = ()
+    arguments: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    is_complete: bool = True
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition(".")[2]

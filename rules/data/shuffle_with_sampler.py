@@ -1,0 +1,143 @@
+"""A loader is told to shuffle and by something else in which order to read.
+
+A sampler is itself an order of the rows, and a stream comes in the order in which it is made. `DataLoader` refuses
+`shuffle=True` beside either, when it is built, before anything trains.
+
+## Bad
+
+    from torch.utils.data import WeightedRandomSampler
+
+    weights = torch.ones(len(targets))
+    sampler = WeightedRandomSampler(weights, len(targets))
+    loader = DataLoader(TensorDataset(features, targets), 16, shuffle=True, sampler=sampler)  # <- shuffle-with-sampler
+    # raises ValueError: sampler option is mutually exclusive with shuffle
+
+and
+
+    from torch.utils.data import IterableDataset
+
+    class Numbers(IterableDataset):
+        def __iter__(self):
+            return iter(range(8))
+
+    loader = DataLoader(Numbers(), batch_size=4, shuffle=True)  # <- shuffle-with-sampler
+    # raises ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle=True
+
+## Good
+
+    from torch.utils.data import WeightedRandomSampler
+
+    weights = torch.ones(len(targets))
+    sampler = WeightedRandomSampler(weights, len(targets))
+    loader = DataLoader(TensorDataset(features, targets), 16, sampler=sampler)
+
+and
+
+    from torch.utils.data import IterableDataset
+
+    class Numbers(IterableDataset):
+        def __iter__(self):
+            return iter(range(8))
+
+    loader = DataLoader(Numbers(), batch_size=4)
+
+## When it is fine
+
+A sampler may be there only in a run on several devices:
+
+    from torch.utils.data import RandomSampler
+
+    rows = TensorDataset(features, targets)
+    sampler = RandomSampler(rows) if "RANK" in os.environ else None
+    loader = DataLoader(rows, batch_size=16, shuffle=sampler is None, sampler=sampler)
+
+    def make_loader(rows, sampler=None, shuffle=True):
+        return DataLoader(rows, batch_size=16, shuffle=shuffle, sampler=sampler)
+
+    loader = make_loader(rows)
+
+A test may want the error:
+
+    from torch.utils.data import RandomSampler
+
+    try:
+        DataLoader(TensorDataset(features), shuffle=True, sampler=RandomSampler(features))
+    except ValueError as error:
+        print(error)
+
+## References
+
+PyTorch documentation, `torch.utils.data.DataLoader`: `sampler` and `shuffle`. The errors are those of torch 2.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Constant,
+    Evidence,
+    Finding,
+    Fix,
+    Instance,
+    Level,
+    LibraryObject,
+    Loader,
+    Pipeline,
+    Reason,
+    RemoveArgument,
+    Rule,
+    Sequence,
+    Value,
+    Verdict,
+    confirmed,
+    expects_error,
+    is_stream,
+    is_true,
+    refuted,
+    unsettled,
+)
+
+RAISED = ("mutually exclusive with shuffle", "batch_size, shuffle, sampler", "expected unspecified shuffle option")
+
+
+class ShuffleWithSampler(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for loader in pipeline.loaders:
+            if loader.origin and is_true(loader.value("shuffle")) and not expects_error(pipeline, loader.origin):
+                yield from self._judge(loader)
+
+    def _judge(self, loader: Loader) -> Iterator[Finding]:
+        given = [name for name in ("sampler", "batch_sampler") if _is_given(loader.value(name))]
+        if given:
+            order = loader.value(given[0])
+            because = [Reason(order.origin, "the order of the rows is made here", "origin")] if order.origin else []
+            yield self._report(loader, f"`shuffle=True` stands beside a `{given[0]}`", because)
+        elif is_stream(loader.dataset):
+            made = loader.dataset.origin
+            because = [Reason(made, "a stream: it has no other order", "origin")] if made else []
+            yield self._report(loader, "`shuffle=True` is asked of a stream of rows", because)
+
+    def _report(self, loader: Loader, message: str, because: list[Reason]) -> Finding:
+        assert loader.origin is not None
+        return self.finding(loader.origin, message, because=because, help="leave `shuffle` out")
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        stage = evidence.failed_with(*RAISED)
+        if stage is not None and stage.failure is not None:
+            return confirmed(f"{stage.failure.type} when the loader is built: 0 batches were made")
+        if evidence.ran(finding.place):
+            return refuted(f"line {finding.place.line} built the loader")
+        return unsettled("whether the script came to this line is not known")
+
+    def fix(self, finding: Finding) -> Fix:
+        return Fix.of("leave `shuffle` out", RemoveArgument(finding.place, "shuffle"), safe=True)
+
+
+def _is_given(order: Value) -> bool:
+    """Whether a sampler is certainly there."""
+    if isinstance(order, Sequence | LibraryObject | Instance):
+        return True
+    return isinstance(order, Constant) and order.value is not None and not order.is_default
