@@ -42,6 +42,15 @@ if TYPE_CHECKING:
     from lintrain.knowledge.target import Target as Target
     from lintrain.knowledge.target import Targets as Targets
     from lintrain.knowledge.versions import exactly as exactly
+    from lintrain.pipeline.accumulation import LOSS_METHODS as LOSS_METHODS
+    from lintrain.pipeline.accumulation import Accumulation as Accumulation
+    from lintrain.pipeline.accumulation import accumulation_of as accumulation_of
+    from lintrain.pipeline.accumulation import averages_each_batch as averages_each_batch
+    from lintrain.pipeline.accumulation import counts_labels as counts_labels
+    from lintrain.pipeline.accumulation import is_since as is_since
+    from lintrain.pipeline.accumulation import says_who_divides as says_who_divides
+    from lintrain.pipeline.accumulation import smooths_labels as smooths_labels
+    from lintrain.pipeline.accumulation import verdict_on_accumulation as verdict_on_accumulation
     from lintrain.pipeline.call import Argument as Argument
     from lintrain.pipeline.events import Act as Act
     from lintrain.pipeline.events import Event as Event
@@ -95,6 +104,15 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import Pipeline as Pipeline
     from lintrain.pipeline.raggedness import ragged_at as ragged_at
     from lintrain.pipeline.raggedness import ragged_copy_at as ragged_copy_at
+    from lintrain.pipeline.trainers import head_of as head_of
+    from lintrain.pipeline.trainers import nodes_of as nodes_of
+    from lintrain.pipeline.trainers import own_class as own_class
+    from lintrain.pipeline.trainers import own_function as own_function
+    from lintrain.pipeline.trainers import own_method as own_method
+    from lintrain.pipeline.trainers import passes_keywords_on as passes_keywords_on
+    from lintrain.pipeline.trainers import reads as reads
+    from lintrain.pipeline.trainers import says as says
+    from lintrain.pipeline.trainers import takes as takes
     from lintrain.pipeline.values.data import Collator as Collator
     from lintrain.pipeline.values.data import Column as Column
     from lintrain.pipeline.values.data import Dataset as Dataset
@@ -160,6 +178,10 @@ _WORDS_OF = {
     "lintrain.knowledge.successors": "argument_rename name_rename",
     "lintrain.knowledge.target": "Target Targets",
     "lintrain.knowledge.versions": "exactly",
+    "lintrain.pipeline.accumulation": (
+        "Accumulation LOSS_METHODS accumulation_of averages_each_batch counts_labels is_since says_who_divides "
+        "smooths_labels verdict_on_accumulation"
+    ),
     "lintrain.pipeline.call": "Argument",
     "lintrain.pipeline.events": "Act Event Loop",
     "lintrain.pipeline.given": (
@@ -171,11 +193,14 @@ _WORDS_OF = {
     "lintrain.pipeline.loading": "Feeding expects_error feedings is_map_style is_stream",
     "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
     "lintrain.pipeline.phases": (
-        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
-        "made_here may_hide text_of_event touches training_loops trains_by_hand"
+        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "
+        "is_left_after made_here may_hide text_of_event touches training_loops trains_by_hand"
     ),
     "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
+    "lintrain.pipeline.trainers": (
+        "head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
+    ),
     "lintrain.pipeline.values.data": (
         "Collator Column Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer"
     ),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lintrain.core.measured_evaluation import EvaluationEvidence as EvaluationEvidence
 from lintrain.core.measurements import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
+from lintrain.core.measurements import AccumulationEvidence as AccumulationEvidence
 from lintrain.core.measurements import BackwardEvidence as BackwardEvidence
 from lintrain.core.measurements import BatchEvidence as BatchEvidence
 from lintrain.core.measurements import ColumnEvidence as ColumnEvidence
-from lintrain.core.measurements import EvaluationEvidence as EvaluationEvidence
 from lintrain.core.measurements import Failure as Failure
 from lintrain.core.measurements import ForwardEvidence as ForwardEvidence
 from lintrain.core.measurements import LayerGradient as LayerGradient
@@ -29,6 +30,7 @@ class Evidence:
 
     `overrides` names the trainer's methods that the user's subclass replaces, and the functions given in their stead
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
+    `accumulation` is measured only where the run accumulates gradients.
     """
 
     script: str
@@ -47,6 +49,7 @@ class Evidence:
     step: StepEvidence | None = None
     evaluation: EvaluationEvidence | None = None
     overfit: OverfitEvidence | None = None
+    accumulation: AccumulationEvidence | None = None
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )

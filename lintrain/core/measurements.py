@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lintrain.core.place import Place
 
@@ -241,22 +241,16 @@ class StepEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationEvidence:
-    """Two evaluation batches through the run's own metric function, before any training.
+class AccumulationEvidence:
+    """The rows of one batch as one batch, and as several whose gradients add up to one step; dropout is off.
 
-    `wanted`: the run evaluates by itself while it trains. `predictions` is the type that the metric function got.
+    `ratio` is the gradient norm of the parts over that of the whole: 1 where the losses are averaged, as many as there
+    are parts where nobody divides them.
     """
 
-    wanted: bool
-    has_metric_function: bool
-    metric_function_called: bool = False
-    argument: str = "eval_dataset"
-    rows: int = 0
-    predictions: str = ""
-    predictions_are_tuple: bool = False
-    predictions_shape: tuple[int, ...] = ()
-    metrics: dict[str, float | None] = field(default_factory=dict[str, float | None])
-    non_finite: tuple[str, ...] = ()
+    parts: int
+    rows: int
+    ratio: float
 
 
 @dataclass(frozen=True, slots=True)

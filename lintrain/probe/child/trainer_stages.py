@@ -6,6 +6,7 @@ from typing import Any
 
 from lintrain.core.evidence import Stage
 from lintrain.core.place import Place
+from lintrain.probe.child.experiments.accumulation import measure_accumulation
 from lintrain.probe.child.experiments.batch import collate_batches
 from lintrain.probe.child.experiments.columns import measure_splits
 from lintrain.probe.child.experiments.evaluation import evaluate_two_batches
@@ -93,7 +94,7 @@ def _measure_training(run: Run) -> None:
     work = {
         "batch": lambda: collate_batches(run),
         "forward": lambda: measure_forward(run),
-        "backward": lambda: measure_gradients(run),
+        "backward": lambda: _measure_backward(run),
         "step": lambda: take_two_steps(run),
     }
     for name, experiment in work.items():
@@ -101,6 +102,11 @@ def _measure_training(run: Run) -> None:
         if not run.passed(name):
             _skip_rest(run, name)
             return
+
+
+def _measure_backward(run: Run) -> None:
+    measure_gradients(run)
+    measure_accumulation(run)
 
 
 def _skip_rest(run: Run, failed: str) -> None:

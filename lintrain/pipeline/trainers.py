@@ -1,0 +1,83 @@
+"""What the rules about Trainers ask: the script's own methods and functions that a Trainer calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.core.place import Place
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.values.python import Bound, Class, Function, Partial, Value
+from lintrain.pipeline.values.training import TrainerRun
+
+
+def own_method(run: TrainerRun, name: str) -> Function | None:
+    """A method of Trainer as the script's own subclass has it; None where it has none."""
+    found = run.instance.cls.lookup(name) if run.instance else None
+    return found[1] if found and isinstance(found[1], Function) else None
+
+
+def own_class(run: TrainerRun, name: str) -> Class | None:
+    """The script's class that a method of its trainer stands in."""
+    found = run.instance.cls.lookup(name) if run.instance else None
+    return found[0] if found else None
+
+
+def own_function(value: Value) -> Function | None:
+    """The function of the script that is called in the end: itself, a bound method's, a partial's."""
+    match value:
+        case Function():
+            return value
+        case Bound(function=Function() as function):
+            return function
+        case Partial(function=inner):
+            return own_function(inner)
+        case _:
+            return None
+
+
+def takes(function: Function, name: str) -> bool:
+    """Whether a function may be called with this keyword."""
+    given = function.node.args
+    return given.kwarg is not None or any(each.arg == name for each in (*given.args, *given.kwonlyargs))
+
+
+def nodes_of(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function's body."""
+    body = function.node.body
+    for statement in body if isinstance(body, list) else [body]:
+        yield from ast.walk(statement)
+
+
+def reads(function: Function, name: str) -> bool:
+    """Whether a function uses a name, or an attribute or a keyword of that name."""
+    return any(
+        (isinstance(node, ast.Name) and node.id == name)
+        or (isinstance(node, ast.Attribute) and node.attr == name)
+        or (isinstance(node, ast.keyword) and node.arg == name)
+        for node in nodes_of(function)
+    )
+
+
+def passes_keywords_on(function: Function) -> bool:
+    """Whether a function hands its own `**kwargs`, or all its local names, to something else."""
+    kwarg = function.node.args.kwarg
+    own = {kwarg.arg} if kwarg else set[str]()
+    names = own | {"locals", "vars"}
+    return any(isinstance(node, ast.Name) and node.id in names for node in nodes_of(function))
+
+
+def says(function: Function, text: str) -> bool:
+    """Whether a function's body holds this literal text."""
+    return any(isinstance(node, ast.Constant) and node.value == text for node in nodes_of(function))
+
+
+def head_of(pipeline: Pipeline, function: Function) -> Place:
+    """The place of a function's `def name`, or of a lambda."""
+    node = function.node
+    whole = pipeline.source.place(node)
+    if isinstance(node, ast.Lambda):
+        return whole
+    line = pipeline.source.lines[whole.line - 1]
+    end = line.find(node.name, whole.column - 1) + len(node.name) + 1
+    return Place(whole.path, whole.line, whole.column, whole.line, max(end, whole.column + 3))

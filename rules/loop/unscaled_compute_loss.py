@@ -1,0 +1,214 @@
+"""A loss of one's own is the mean of one batch, and the Trainer does not divide it over the batches of a step.
+
+With `gradient_accumulation_steps` the Trainer counts the labels of all batches of a step and leaves the division to the
+loss. One that never looks at `num_items_in_batch` comes out as many times too large as there are batches, in the log
+and in every gradient.
+
+## Bad
+
+    class WeightedTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=0):  # <- unscaled-compute-loss
+            labels = inputs.pop("labels")
+            outputs = model(**inputs)
+            loss = F.cross_entropy(outputs.logits, labels, weight=torch.tensor([1.0, 2.0, 2.0]))
+            return (loss, outputs) if return_outputs else loss
+
+    args = TrainingArguments("out", gradient_accumulation_steps=4)
+    trainer = WeightedTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+The same as a function that the Trainer is given:
+
+    def weighted(outputs, labels, num_items_in_batch=None):  # <- unscaled-compute-loss
+        return F.cross_entropy(outputs["logits"], labels)
+
+    args = TrainingArguments("out", gradient_accumulation_steps=2)
+    trainer = Trainer(
+        model, args, train_dataset=tokenized["train"], data_collator=collator, compute_loss_func=weighted
+    )
+
+## Good
+
+    class WeightedTrainer(Trainer):
+        loss_is_scaled_for_ga = False
+
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=0):
+            labels = inputs.pop("labels")
+            outputs = model(**inputs)
+            loss = F.cross_entropy(outputs.logits, labels, weight=torch.tensor([1.0, 2.0, 2.0]))
+            return (loss, outputs) if return_outputs else loss
+
+    args = TrainingArguments("out", gradient_accumulation_steps=4)
+    trainer = WeightedTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+With a function, divide by the number of labels that the whole step has:
+
+    def weighted(outputs, labels, num_items_in_batch=None):
+        if num_items_in_batch is None:
+            return F.cross_entropy(outputs["logits"], labels)
+        return F.cross_entropy(outputs["logits"], labels, reduction="sum") / num_items_in_batch
+
+    args = TrainingArguments("out", gradient_accumulation_steps=2)
+    trainer = Trainer(
+        model, args, train_dataset=tokenized["train"], data_collator=collator, compute_loss_func=weighted
+    )
+
+## When it is fine
+
+Without accumulation there is nothing to divide:
+
+    class PlainTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            return (outputs.loss, outputs) if return_outputs else outputs.loss
+
+    trainer = PlainTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+The division may stand in the loss itself, or the labels have a name that the Trainer does not count:
+
+    class DividingTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            steps = self.args.gradient_accumulation_steps if model.training else 1
+            loss = outputs.loss / steps
+            return (loss, outputs) if return_outputs else loss
+
+    args = TrainingArguments("out", gradient_accumulation_steps=4)
+    trainer = DividingTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+What the function does with its keywords may not be known:
+
+    from somewhere import focal
+
+    class FocalTrainer(Trainer):
+        def compute_loss(self, model, inputs, **kwargs):
+            return focal(self, model, inputs, **kwargs)
+
+    args = TrainingArguments("out", gradient_accumulation_steps=4)
+    trainer = FocalTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+transformers#35203, transformers#37766; `Trainer.training_step` of transformers 5.0 to 5.23, and of 4.50 for
+`compute_loss_func`. `loss_is_scaled_for_ga` is there from 5.20 on; before, `self.model_accepts_loss_kwargs = False`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Accumulation,
+    Evidence,
+    Finding,
+    Fix,
+    Function,
+    InsertAtTop,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    Task,
+    TrainerRun,
+    Verdict,
+    accumulation_of,
+    counts_labels,
+    head_of,
+    is_since,
+    nodes_of,
+    own_class,
+    own_function,
+    own_method,
+    passes_keywords_on,
+    reads,
+    says,
+    says_who_divides,
+    takes,
+    verdict_on_accumulation,
+)
+
+COUNT = "num_items_in_batch"
+DIVIDES = "loss_is_scaled_for_ga = False"
+OTHER_STEPS = {"training_step", "get_batch_samples", "_get_num_items_in_batch"}
+LABELLED = {
+    Task.SEQUENCE_CLASSIFICATION,
+    Task.TOKEN_CLASSIFICATION,
+    Task.MULTIPLE_CHOICE,
+    Task.CAUSAL_LM,
+    Task.MASKED_LM,
+    Task.SEQ2SEQ_LM,
+}
+
+
+class UnscaledComputeLoss(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            accumulation = accumulation_of(run)
+            if accumulation is None or not run.is_plain or says_who_divides(run) or run.overrides & OTHER_STEPS:
+                continue
+            function = _own_loss(pipeline, run)
+            if function is not None and _is_mean(function):
+                yield self._report(pipeline, run, function, accumulation)
+
+    def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: Accumulation) -> Finding:
+        owner = own_class(run, "compute_loss")
+        can_say = owner is not None and is_since(pipeline.targets, "transformers", (5, 20))
+        reasons = [Reason(accumulation.place, f"{accumulation.steps} batches make one step", "accumulation")]
+        if owner is not None and can_say:
+            reasons.append(Reason(pipeline.source.place(owner.node), "the trainer's class", "class"))
+        return self.finding(
+            head_of(pipeline, function),
+            f"this loss is not divided over the {accumulation.steps} batches of a step",
+            because=reasons,
+            help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if can_say else f"divide by `{COUNT}`",
+            subject="compute_loss",
+            facts={"steps": accumulation.steps, "class_line": owner.node.lineno if owner and can_say else None},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        return verdict_on_accumulation(evidence)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        made = finding.related("class")
+        if not made:
+            return None
+        return Fix.of("let the Trainer divide", InsertAtTop(made[0].place, DIVIDES), safe=False)
+
+
+def _own_loss(pipeline: Pipeline, run: TrainerRun) -> Function | None:
+    """The script's loss, where the Trainer certainly leaves the division to it."""
+    function = own_method(run, "compute_loss")
+    if function is not None:
+        counts = is_since(pipeline.targets, "transformers", (5, 0)) and counts_labels(run)
+        return function if counts and _meets_labels(run, function) else None
+    is_left = is_since(pipeline.targets, "transformers", (4, 50))
+    return own_function(run.value("compute_loss_func")) if is_left else None
+
+
+def _is_mean(function: Function) -> bool:
+    """Whether the function takes the count of labels, uses neither it nor any other, and sums nothing up itself."""
+    if not takes(function, COUNT) or reads(function, COUNT) or passes_keywords_on(function):
+        return False
+    return not any(_sums(node) for node in nodes_of(function))
+
+
+def _sums(node: ast.AST) -> bool:
+    match node:
+        case ast.keyword(arg="reduction", value=value):
+            return not (isinstance(value, ast.Constant) and value.value == "mean")
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name == "sum" or "accumul" in name
+        case ast.Constant(value=str(text)):
+            return text == "sum"
+        case _:
+            return False
+
+
+def _meets_labels(run: TrainerRun, function: Function) -> bool:
+    """Whether batches certainly have a `labels` entry, without which the Trainer counts nothing and divides."""
+    if says(function, "labels"):
+        return True
+    others = {node.value for node in nodes_of(function) if isinstance(node, ast.Constant)}
+    return run.model is not None and run.model.task in LABELLED and not any("label" in str(text) for text in others)
