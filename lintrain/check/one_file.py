@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
 from lintrain.check.outcome import Crash, Reported
+from lintrain.check.tiers import is_worth_reading
 from lintrain.core.finding import Finding
 from lintrain.core.fix import Fix
 from lintrain.core.place import Place
 from lintrain.rulebook import RuleFile
+from lintrain.source.project import Project
 from lintrain.source.source import Source
 
 if TYPE_CHECKING:
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.pipeline.pipeline import Pipeline
-
-LIBRARIES = re.compile(
-    rb"\b(?:accelerate|datasets|evaluate|keras|lightning|peft|pytorch_lightning|sklearn|tensorflow|torch|transformers|trl)\b"
-)
-"""A file that names none of these holds no training run that the reader knows."""
 
 READER = "reader"
 
@@ -32,12 +28,16 @@ GRAMMAR = f"nothing can run or be read here, says the grammar of Python {sys.ver
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the rules say of one source, before the author's suppressions are heard."""
+    """What the rules say of one source, before the author's suppressions are heard.
+
+    `modules` are the other files that were read for it, by their paths; findings may lie in them.
+    """
 
     reported: tuple[Reported, ...] = ()
     crashes: tuple[Crash, ...] = ()
     is_exhausted: bool = False
     is_broken: bool = False
+    modules: Mapping[str, Source] = field(default_factory=dict[str, Source])
 
     @property
     def rules_were_heard(self) -> bool:
@@ -45,26 +45,26 @@ class Reading:
         return not self.is_exhausted and all(crash.rule != READER for crash in self.crashes)
 
 
-def names_library(raw: bytes) -> bool:
-    """Whether a file may hold a training run: the byte scan that most files end at."""
-    return LIBRARIES.search(raw) is not None
+def check_source(
+    source: Source,
+    rules: Sequence[RuleFile],
+    find_targets: Callable[[], TargetVersions],
+    project: Project | None = None,
+) -> Reading:
+    """What the rules say of one source and of the modules read for it; one that does not parse gives its syntax error.
 
-
-def check_source(source: Source, rules: Sequence[RuleFile], find_targets: Callable[[], TargetVersions]) -> Reading:
-    """What the rules say of one source; one that does not parse gives its syntax error."""
+    Without a project its imports are not followed.
+    """
     broken = parse_problem(source)
     if broken:
         return Reading((Reported(broken),), is_broken=True)
-    if not rules or not names_library(source.text.encode(errors="replace")):
+    if not rules or not is_worth_reading(source, project):
         return Reading()
-    from lintrain.pipeline.quick import may_train
     from lintrain.pipeline.reader import read_pipeline
 
-    if not may_train(source.tree):
-        return Reading()
     targets = find_targets()
     try:
-        pipeline = read_pipeline(source, targets)
+        pipeline = read_pipeline(source, targets, project)
     except Exception as error:  # noqa: BLE001 - a file that the reader fails on is named, and the others are still read
         return Reading(crashes=(Crash(source.path, READER, f"{type(error).__name__}: {error}"),))
     if pipeline.is_exhausted:
@@ -76,7 +76,11 @@ def check_source(source: Source, rules: Sequence[RuleFile], find_targets: Callab
             reported.extend(_ask(rule, pipeline))
         except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
             crashes.append(Crash(source.path, rule.name, f"{type(error).__name__}: {error}"))
-    return Reading(tuple(reported), tuple(crashes))
+    return Reading(tuple(reported), tuple(crashes), modules=_modules(pipeline))
+
+
+def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
+    return {path: source for path, source in pipeline.sources.items() if source is not pipeline.source}
 
 
 def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:

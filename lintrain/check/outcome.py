@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lintrain.core.finding import Finding
 from lintrain.core.fix import Fix
@@ -45,10 +46,14 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All that a run found, file by file; `notes` are remarks on the run itself, for stderr."""
+    """All that a run found, file by file; `notes` are remarks on the run itself, for stderr.
+
+    `modules` are other files that the reasons of findings point to.
+    """
 
     files: tuple[FileOutcome, ...]
     notes: tuple[str, ...] = ()
+    modules: Mapping[str, Source] = field(default_factory=dict[str, Source])
 
     @property
     def reported(self) -> list[Reported]:
@@ -63,4 +68,4 @@ class Outcome:
     @property
     def sources(self) -> dict[str, Source]:
         """The sources that were read, by their path."""
-        return {file.path: file.source for file in self.files if file.source}
+        return {**self.modules, **{file.path: file.source for file in self.files if file.source}}

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import UNDEFINED_NAME, UNUSED_SUPPRESSION
-from lintrain.check.one_file import Reading, check_source, names_library, unreadable
+from lintrain.check.modules import Elsewhere
+from lintrain.check.one_file import Reading, check_source, unreadable
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.selection import Selection
 from lintrain.check.silence import LookedFor, apply_suppressions
+from lintrain.check.tiers import names_library
 from lintrain.names.ruff import Clue, start_search
 from lintrain.rulebook import RuleFile
+from lintrain.source.project import Project
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
 
@@ -28,6 +32,8 @@ class Request:
 
     `find_targets` tells the versions that scripts of a folder are written for: a repository may hold several projects.
     `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
+    Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
+    `speaks_of_modules` only those are reported that lie in the files themselves.
     """
 
     files: Sequence[str]
@@ -35,6 +41,8 @@ class Request:
     selection: Selection
     find_targets: Callable[[Path], TargetVersions]
     given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    leaves_out: Callable[[str], bool] = field(default=lambda _: False)
+    speaks_of_modules: bool = True
 
 
 @dataclass(eq=False)
@@ -43,6 +51,11 @@ class Run:
 
     request: Request
     targets: dict[Path, TargetVersions] = field(default_factory=dict[Path, "TargetVersions"])
+    project: Project = field(init=False)
+
+    def __post_init__(self) -> None:
+        given = {os.path.abspath(path): raw for path, raw in self.request.given.items()}  # noqa: PTH100
+        self.project = Project(given, {os.path.abspath(path): path for path in self.request.files})  # noqa: PTH100
 
     def check(self) -> Outcome:
         """Check every file, one after the other, while ruff looks at the names of those that use a library."""
@@ -53,12 +66,24 @@ class Run:
         except BaseException:
             search.stop()
             raise
+        elsewhere = Elsewhere.of((path, reading) for path, _, reading in read)
         files = [
-            self._settle(path, source, reading, clues.get(str(Path(path).absolute()), []), not search.problem)
+            self._settle(
+                path,
+                source,
+                elsewhere.joined(path, reading),
+                clues.get(str(Path(path).absolute()), []),
+                not search.problem,
+            )
             for path, source, reading in read
         ]
+        if self.request.speaks_of_modules:
+            asked_for = {path for path, _, _ in read}
+            unasked = [each for each in elsewhere.readings(asked_for) if not self.request.leaves_out(each[0])]
+            files += [self._settle_module(path, source, reading) for path, source, reading in unasked]
+            files.sort(key=lambda file: file.path)
         notes = dict.fromkeys(note for targets in self.targets.values() for note in targets.notes)
-        return Outcome(tuple(files), (*filter(None, [search.problem]), *notes))
+        return Outcome(tuple(files), (*filter(None, [search.problem]), *notes), elsewhere.shown)
 
     def _targets_of(self, path: str) -> TargetVersions:
         """The versions that a script is written for: looked up when the first of its folder is read."""
@@ -85,7 +110,8 @@ class Run:
             return None, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True)
         names = self.request.selection.of(path)
         rules = [rule for rule in self.request.rules if rule.name in names and rule.reads_text]
-        reading = check_source(source, rules, partial(self._targets_of, path))
+        reading = check_source(source, rules, partial(self._targets_of, path), self.project)
+        self.project.forget()
         source.forget_tree()  # the trees of a whole repository would fill the memory
         return source, reading
 
@@ -102,6 +128,13 @@ class Run:
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
             kept.extend(map(Reported, heard.unused))
         return FileOutcome(path, source, _ordered(kept), reading.crashes, heard.silenced, reading.is_exhausted)
+
+    def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:
+        """What is left of the findings in a module that nobody asked to check: no fix, and no word on its comments."""
+        selected = self.request.selection.of(path)
+        reported = [replace(one, fix=None) for one in reading.reported if one.finding.rule in selected]
+        heard = apply_suppressions(reported, source.suppressions, LookedFor(frozenset(), False, frozenset()))
+        return FileOutcome(path, source, _ordered(heard.kept), suppressed=heard.silenced)
 
     def _name_findings(self, source: Source | None, reading: Reading, clues: Sequence[Clue]) -> list[Reported]:
         if source is None or reading.is_broken or not clues:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request, Run
-from lintrain.cli._options import CheckOptions, demand_sense, files_of, read_stdin, selection_of, settings_of
+from lintrain.cli._options import (
+    CheckOptions,
+    demand_sense,
+    excludes_of,
+    files_of,
+    read_stdin,
+    selection_of,
+    settings_of,
+)
 from lintrain.cli._output import Refusal, say, write_report
 from lintrain.report.columns import wrap
 from lintrain.report.look import Look, look_of
@@ -55,7 +63,15 @@ def _check(options: CheckOptions) -> int:
     if not files:
         say(f"lintrain: no Python files or notebooks in {', '.join(f'`{path}`' for path in options.searched)}")
     given = {files[0]: read_stdin()} if options.reads_stdin and files else {}
-    request = Request(files, rules, selection, lambda folder: find_targets(folder, settings), given)
+    request = Request(
+        files,
+        rules,
+        selection,
+        lambda folder: find_targets(folder, settings),
+        given,
+        excludes_of(settings).leave_out_within,
+        speaks_of_modules=not options.reads_stdin,
+    )
     outcome = Run(request).check()
     if options.fix or options.diff:
         return _mend(options, settings, request, outcome, started)

@@ -115,9 +115,14 @@ def selection_of(options: CheckOptions, settings: Settings, rules: Sequence[Rule
     return choose(known_names(rules), configured(settings), command)
 
 
+def excludes_of(settings: Settings) -> Excludes:
+    """The files and folders that the project leaves out."""
+    return Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
+
+
 def files_of(options: CheckOptions, settings: Settings) -> list[str]:
     """The files to read; raises UsageError and MissingPathError."""
-    excludes = Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
+    excludes = excludes_of(settings)
     if not options.reads_stdin:
         return Discovery(excludes, settings.respect_gitignore, settings.force_exclude).find(options.searched)
     if len(options.paths) > 1:

@@ -26,7 +26,7 @@ def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef |
             defaults[parameter.arg] = expressions.evaluate(reader, given, scope)
     marks = [] if isinstance(node, ast.Lambda) else node.decorator_list
     decorators = tuple(expressions.evaluate(reader, mark, scope) for mark in marks)
-    return Function(node, scope, defaults, decorators, origin=reader.source.place(node))
+    return Function(node, scope, defaults, decorators, reader.frame.source, origin=reader.source.place(node))
 
 
 def bind_parameters(call: Call, function: Function, receiver: Value | None, scope: Scope) -> None:

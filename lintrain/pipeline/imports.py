@@ -1,14 +1,21 @@
-"""Imports: the libraries that the reader knows by name; everything else is Unknown."""
+"""Imports: the libraries that the reader knows by name, and the project's own modules; all else is Unknown."""
+
+# ruff: noqa: PTH100, PTH118 - every import asks, and a `Path` costs ten times a string
 
 from __future__ import annotations
 
 import ast
+import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
+from lintrain.pipeline import project_modules
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.pipeline import LibraryName
+from lintrain.pipeline.scope import settled
 from lintrain.pipeline.values.python import Library, Unknown, Value
+from lintrain.source.project import ModuleFile
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -67,6 +74,12 @@ LIBRARIES = frozenset(
     }
 )
 """Top-level packages whose dotted names mean something to the reader."""
+
+EVERYDAY = frozenset({"datasets", "evaluate", "tokenizers", "types", "logging", "random", "string"})
+"""Libraries that are called by words which projects use for modules of their own."""
+
+BUILT_IN = frozenset(sys.builtin_module_names) | {"os", "__future__"}
+"""What Python has loaded before it looks into any folder."""
 
 ALIASES = {
     "tensorflow.keras": "keras",
@@ -130,23 +143,75 @@ def library(path: str) -> Value:
 def execute_import(reader: Reader, node: ast.Import, scope: Scope) -> Flow:
     """`import a.b as c`."""
     for alias in node.names:
-        if alias.asname:
-            scope.bind(alias.asname, library(alias.name))
-        else:
-            top = alias.name.partition(".")[0]
-            scope.bind(top, library(top))
+        path = alias.name if alias.asname else alias.name.partition(".")[0]
+        own = _own_module(reader, alias.name)
+        if own is not None and not alias.asname:
+            own = _own_module(reader, path) or ModuleFile(path, None, _folder_of(own, alias.name))
+        scope.bind(alias.asname or path, project_modules.made_module(reader, own) if own else library(path))
     return Flow.ON
 
 
+def _folder_of(module: ModuleFile, path: str) -> str:
+    """The folder without `__init__.py` that an imported module's path begins with."""
+    return os.path.abspath(os.path.join(module.folder or module.file or "", *[".."] * path.count(".")))
+
+
 def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> Flow:
-    """`from a import b as c`; a relative import is one of the project's own modules."""
+    """`from a import b as c`."""
     module = node.module or ""
+    own = _relative_module(reader, node.level, module) if node.level else _own_module(reader, module)
     for alias in node.names:
+        if own is not None:
+            _import_own(reader, own, alias, scope)
+            continue
         bound = alias.asname or alias.name
         path = f"{module}.{alias.name}"
+        submodule = None if node.level else _own_module(reader, path)
+        if submodule is not None:
+            scope.bind(bound, project_modules.made_module(reader, submodule))
+            continue
         scope.bind(bound, Unknown(name=path) if node.level else library(path))
         if not node.level and alias.name != "*":
             place = reader.source.place(alias)
             used = LibraryName(module, alias.name, place, reader.guards > 0, True, bound)
             reader.record.names.append(used)
     return Flow.ON
+
+
+def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope) -> None:
+    module = project_modules.made_module(reader, file)
+    if alias.name == "*":
+        scope.module().stars.append(project_modules.starred(reader, module))
+        return
+    bound = alias.asname or alias.name
+    if module.names is scope.module():
+        # `from . import a` in the package itself
+        scope.bind(bound, project_modules.submodule(reader, module, alias.name))
+        return
+    deferred = project_modules.imported(reader, module, alias.name)
+    scope.bind(bound, settled(deferred) if scope.is_class else deferred)
+
+
+def _own_module(reader: Reader, path: str) -> ModuleFile | None:
+    """The project's module that an absolute import means.
+
+    A library that the reader knows by name is meant, unless a module of that name lies beside the script, where
+    Python looks first, or the project has one and the name is an everyday word.
+    """
+    project = reader.modules.project
+    top = path.partition(".")[0]
+    if project is None or top in BUILT_IN:
+        return None
+    script = reader.record.source.path
+    find = project.find_beside if top in LIBRARIES - EVERYDAY else project.find
+    found = find(script, path)
+    is_itself = found is not None and found.file == os.path.abspath(script)
+    return None if is_itself and top in LIBRARIES else found
+
+
+def _relative_module(reader: Reader, level: int, path: str) -> ModuleFile | None:
+    """The project's module that a relative import means; what lies inside a known library is left alone."""
+    project = reader.modules.project
+    if project is None or project.package_of(reader.source.path) in LIBRARIES - EVERYDAY:
+        return None
+    return project.find_relative(reader.source.path, level, path)

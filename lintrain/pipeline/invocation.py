@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import expressions, functions, objects, statements
+from lintrain.pipeline import expressions, functions, objects, project_modules, statements
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
@@ -36,7 +36,7 @@ from lintrain.pipeline.values.python import (
 )
 
 if TYPE_CHECKING:
-    from lintrain.pipeline.reader import Reader
+    from lintrain.pipeline.reader import Frame, Reader
 
 FOLLOWED = Model | ModelPart | Module | Optimizer | Tokenizer | Loader | Instance
 """Values whose fate matters: handing one to code that is not understood is an event."""
@@ -228,11 +228,20 @@ def invoke(call: Call, function: Function, receiver: Value | None, owner: Class 
     reader.visited.add(function.node)
     scope = Scope(parent=function.scope)
     functions.bind_parameters(call, function, receiver, scope)
-    frame = Frame(function, scope, receiver=receiver, owner=owner)
+    frame = Frame(function, scope, receiver=receiver, owner=owner, source=function.source)
+    if function.source is None or reader.modules.entered_at is not None:
+        return _run_in(reader, frame, function)
+    with project_modules.outside(reader):
+        return _run_in(reader, frame, function)
+    escape(call)
+    return UNKNOWN
+
+
+def _run_in(reader: Reader, frame: Frame, function: Function) -> Value:
     reader.frames.append(frame)
     turns_off = statements.is_without_grad(function.decorators)
     reader.without_grad += turns_off
-    result = _run_body(reader, function, scope)
+    result = _run_body(reader, function, frame.scope)
     reader.without_grad -= turns_off
     reader.frames.pop()
     return result

@@ -13,7 +13,8 @@ from lintrain.pipeline.values.python import Either, Instance, Mapping, Sequence,
 
 def keras_name(pipeline: Pipeline) -> str | None:
     """The code that stands for Keras in a script (`keras`, `tf.keras`), None where nothing imports it."""
-    names = [name for node in ast.walk(pipeline.source.tree) for name in _names(node)]
+    nodes = (node for source in pipeline.sources.values() for node in ast.walk(source.tree))
+    names = [name for node in nodes for name in _names(node)]
     return min(names, key=len) if names else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import arithmetic, imports, objects
+from lintrain.pipeline import arithmetic, imports, objects, project_modules
 from lintrain.pipeline.pipeline import LibraryName
 from lintrain.pipeline.registry import (
     ATTRIBUTES,
@@ -51,6 +51,8 @@ def attribute(reader: Reader, value: Value, name: str, place: Place) -> Value:
             return _library_attribute(reader, value, name, place)
         case Instance() | Super() | Class():
             return objects.attribute(reader, value, name, place)
+        case project_modules.ProjectModule():
+            return project_modules.member(reader, value, name)
         case _:
             pass
     handler = of_type(ATTRIBUTES, value)

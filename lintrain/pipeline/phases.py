@@ -77,7 +77,8 @@ def trains_by_hand(pipeline: Pipeline) -> bool:
     """Whether the script runs modules of torch, and none of the frameworks that take training loops over."""
     if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
         return False
-    packages = {name for node in ast.walk(pipeline.source.tree) for name in _imported(node)}
+    nodes = (node for source in pipeline.sources.values() for node in ast.walk(source.tree))
+    packages = {name for node in nodes for name in _imported(node)}
     return "torch" in packages and not packages & FRAMEWORKS
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
@@ -111,10 +112,29 @@ class Pipeline:
     loops: list[Loop] = field(default_factory=list[Loop])
     events: list[Event] = field(default_factory=list[Event])
     is_exhausted: bool = False
+    sources: dict[str, Source] = field(default_factory=dict[str, "Source"])
+    """The script and those of the project's modules that were read for it, by their paths."""
+
+    def __post_init__(self) -> None:
+        self.sources[self.source.path] = self.source
+
+    def source_of(self, place: Place) -> Source:
+        """The file that a place lies in: the script, or a module that was read for it."""
+        return self.sources.get(place.path, self.source)
 
     def code(self, place: Place) -> str:
         """The code at a place."""
-        return self.source.code(place)
+        return self.source_of(place).code(place)
+
+    def lengths(self) -> dict[str, int]:
+        """How much of each kind is recorded."""
+        kept = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return {name: len(record) for name, record in kept if isinstance(record, list)}
+
+    def cut(self, lengths: Mapping[str, int]) -> None:
+        """Forget what was recorded since."""
+        for name, length in lengths.items():
+            del getattr(self, name)[length:]
 
     def acts(self, *acts: Act) -> list[Event]:
         """The events of these kinds, in order."""

@@ -13,8 +13,10 @@ from lintrain.pipeline import invocation, operations, statements
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.project_modules import ModuleBudgetSpentError, Modules
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, Unknown, Value
+from lintrain.source.project import Project
 from lintrain.source.source import Source
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class Frame:
     receiver: Value | None = None
     owner: Class | None = None
     exits: list[dict[str, Value]] = field(default_factory=list[dict[str, Value]])
+    source: Source | None = None
+    """The file of its code, where that is not the script itself."""
 
     @property
     def name(self) -> str:
@@ -63,6 +67,9 @@ class Reader:
     without_grad: int = 0
     uncalled: bool = False
     steps: int = 0
+    limit: int = STEP_BUDGET
+    """The count of steps at which reading stops, or comes back from the project's modules."""
+    modules: Modules = field(default_factory=lambda: Modules(None))
     defined: list[tuple[Function, Class | None]] = field(default_factory=list[tuple[Function, "Class | None"]])
     answers: dict[tuple[object, ast.AST], object] = field(default_factory=dict[tuple[object, ast.AST], object])
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
@@ -75,8 +82,8 @@ class Reader:
 
     @property
     def source(self) -> Source:
-        """The source being read."""
-        return self.record.source
+        """The file of the code under evaluation: the script, or a module of its project."""
+        return self.frames[-1].source or self.record.source
 
     @property
     def frame(self) -> Frame:
@@ -93,8 +100,8 @@ class Reader:
     def spend(self) -> None:
         """Count one step; raises BudgetSpentError when there are no more."""
         self.steps += 1
-        if self.steps > STEP_BUDGET:
-            raise BudgetSpentError
+        if self.steps > self.limit:
+            raise BudgetSpentError if self.steps > STEP_BUDGET else ModuleBudgetSpentError
 
     def act(self, act: Act, place: Place, subject: Value, **details: Value) -> None:
         """Record an effect on a value."""
@@ -131,6 +138,12 @@ class Reader:
         """What a loop over a value gets each time."""
         return operations.element(self, value)
 
+    def read_module(self, source: Source, names: Scope) -> None:
+        """Read the top level of a module of the script's project."""
+        self.frames.append(Frame(None, names, source=source))
+        statements.execute_block(self, source.tree.body, names)
+        self.frames.pop()
+
     @contextmanager
     def condition(self, place: Place, code: str = "") -> Generator[None]:
         """Code that may be skipped."""
@@ -150,12 +163,13 @@ class Reader:
             self.guards -= 1
 
 
-def read_pipeline(source: Source, targets: TargetVersions) -> Pipeline:
-    """Read what a script builds and does; raises SyntaxError where it does not parse."""
+def read_pipeline(source: Source, targets: TargetVersions, project: Project | None = None) -> Pipeline:
+    """Read what a script builds and does, its project's modules too; raises SyntaxError where it does not parse."""
     load_libraries()
     record = Pipeline(source, targets)
-    reader = Reader(record)
+    reader = Reader(record, modules=Modules(project))
     module = Scope(names={"__name__": Constant("__main__"), "__file__": UNKNOWN})
+    reader.modules.add_script(source.path, module)
     reader.frames.append(Frame(None, module))
     try:
         statements.execute_block(reader, source.tree.body, module)

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lintrain.pipeline.values.python import Value, join
+from lintrain.pipeline.values.python import Unknown, Value, join
+
+StarImport = Callable[[str], Value | None]
+"""What a module that was imported with `*` has under a name; None where it has none such."""
+
+
+@dataclass(eq=False, slots=True)
+class Deferred(Value):
+    """A name imported from a module of the project: it is only looked for when something uses it."""
+
+    find: Callable[[], Value]
+    found: Value | None = None
+
+    def settle(self) -> Value:
+        """The value, the same one each time."""
+        if self.found is None:
+            self.found = Unknown()  # for modules that import the name from each other
+            self.found = self.find()
+        return self.found
+
+
+def settled(value: Value) -> Value:
+    """What a name stands for, looked for now if it was not before."""
+    return value.settle() if isinstance(value, Deferred) else value
 
 
 @dataclass(eq=False, slots=True)
@@ -15,9 +39,16 @@ class Scope:
     is_class: bool = False
     names: dict[str, Value] = field(default_factory=dict[str, Value])
     outer_names: dict[str, Scope] = field(default_factory=dict[str, "Scope"])
+    stars: list[StarImport] = field(default_factory=list[StarImport])
 
     def lookup(self, name: str) -> Value | None:
         """What a name stands for here, or None where nothing bound it."""
+        value = self._bound(name)
+        if value is None:
+            return self.module().starred(name)
+        return value.settle() if isinstance(value, Deferred) else value
+
+    def _bound(self, name: str) -> Value | None:
         if name in self.outer_names:
             return self.outer_names[name].names.get(name)
         if name in self.names:
@@ -28,6 +59,10 @@ class Scope:
                 return scope.names[name]
             scope = scope.parent
         return None
+
+    def starred(self, name: str) -> Value | None:
+        """What a name stands for that an import with `*` brought in."""
+        return next((found for star in reversed(self.stars) if (found := star(name)) is not None), None)
 
     def bind(self, name: str, value: Value) -> None:
         """Let a name stand for a value, in an outer scope where `global` or `nonlocal` says so."""
@@ -58,5 +93,8 @@ def joined(branches: list[dict[str, Value]]) -> dict[str, Value]:
     for branch in branches:
         for name in branch:
             if name not in names:
-                names[name] = join([other[name] for other in branches if name in other])
+                options = [other[name] for other in branches if name in other]
+                first = options[0]
+                is_one = all(option is first for option in options)
+                names[name] = first if is_one else join(map(settled, options))
     return names

@@ -201,7 +201,7 @@ def _decorates_off(decorator: Value) -> bool:
 def _define_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Flow:
     function = functions.make_function(reader, node, scope)
     scope.bind(node.name, function)
-    if not scope.is_class:
+    if not scope.is_class and function.source is None:
         reader.defined.append((function, None))
     return Flow.ON
 
@@ -214,7 +214,7 @@ def _define_class(reader: Reader, node: ast.ClassDef, scope: Scope) -> Flow:
     made = Class(node, bases, body.names, decorators, origin=reader.source.place(node))
     scope.bind(node.name, made)
     for member in body.names.values():
-        if isinstance(member, Function):
+        if isinstance(member, Function) and member.source is None:
             reader.defined.append((member, made))
     return Flow.ON
 

@@ -143,12 +143,14 @@ def _uses(pipeline: Pipeline, used: LibraryName) -> list[Place]:
     """Every use of an imported name in the script."""
     if not used.is_import:
         return []
-    read = (node for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.Name))
-    return [pipeline.source.place(node) for node in read if node.id == used.bound_as][:MOST_USES]
+    source = pipeline.source_of(used.place)
+    read = (node for node in ast.walk(source.tree) if isinstance(node, ast.Name))
+    return [source.place(node) for node in read if node.id == used.bound_as][:MOST_USES]
 
 
 def _is_certain(pipeline: Pipeline, used: LibraryName) -> bool:
     """Whether every run of the script comes past this use: it stands in a plain statement of the module."""
     plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
-    statements = (node for node in pipeline.source.tree.body if isinstance(node, plain))
-    return any(pipeline.source.place(node).holds(used.place) for node in statements)
+    source = pipeline.source_of(used.place)
+    statements = (node for node in source.tree.body if isinstance(node, plain))
+    return any(source.place(node).holds(used.place) for node in statements)

@@ -181,9 +181,12 @@ def _is_trained(pipeline: Pipeline, model: Model) -> bool:
 
 def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Place) -> bool:
     """Whether every use of a name stands above a place, in the code that bound it, and nothing binds the name again."""
-    uses = [node for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.Name) and node.id == binding.name]
+    source = pipeline.source_of(binding.place)
+    if other.path != source.path:
+        return False
+    uses = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name) and node.id == binding.name]
     stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
-    in_one_scope = all(_is_in_one_scope(pipeline, binding.place, pipeline.source.place(node)) for node in uses)
+    in_one_scope = all(_is_in_one_scope(pipeline, binding.place, source.place(node)) for node in uses)
     return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)
 
 
@@ -193,21 +196,19 @@ def _is_in_one_scope(pipeline: Pipeline, place: Place, other: Place) -> bool:
 
 def _scope_of(pipeline: Pipeline, place: Place) -> ast.AST:
     """The innermost function, or else the module, that a place lies in."""
-    found: ast.AST = pipeline.source.tree
-    for node in ast.walk(pipeline.source.tree):
-        if (
-            isinstance(node, SCOPES)
-            and pipeline.source.place(node).holds(place)
-            and pipeline.source.place(node) != place
-        ):
+    source = pipeline.source_of(place)
+    found: ast.AST = source.tree
+    for node in ast.walk(source.tree):
+        if isinstance(node, SCOPES) and source.place(node).holds(place) and source.place(node) != place:
             found = node
     return found
 
 
 def _is_kept(pipeline: Pipeline, binding: Binding, loop: Place) -> bool:
     """Whether the loop puts the model somewhere, gives it another value, or ends with it."""
-    for node in ast.walk(pipeline.source.tree):
-        if not isinstance(node, ast.stmt | ast.Call) or not loop.holds(pipeline.source.place(node)):
+    source = pipeline.source_of(loop)
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.stmt | ast.Call) or not loop.holds(source.place(node)):
             continue
         if isinstance(node, ast.Break | ast.Return | ast.Delete):
             return True

@@ -16,7 +16,7 @@ def facts_of(reader: Reader, path: str, config: str | None = None) -> DatasetFac
     """What a data set of this name or folder has, seen from the script's folder, else from where lintrain runs."""
     from lintrain.knowledge.dataset_facts import dataset_facts
 
-    return dataset_facts(path, config, Path(reader.source.path).parent) or dataset_facts(path, config)
+    return dataset_facts(path, config, Path(reader.record.source.path).parent) or dataset_facts(path, config)
 
 
 def columns_of(facts: DatasetFacts) -> dict[str, Column]:

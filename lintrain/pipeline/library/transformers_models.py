@@ -134,5 +134,5 @@ def _labels_by_default(call: Call, model: Model) -> int | None:
     name = text_of(model.checkpoint)
     if name is None:
         return DEFAULT_LABELS if isinstance(model.checkpoint, Absent) else None
-    facts = checkpoint_facts(name, Path(call.reader.source.path).parent) or checkpoint_facts(name)
+    facts = checkpoint_facts(name, Path(call.reader.record.source.path).parent) or checkpoint_facts(name)
     return (facts.num_labels or len(facts.label_names) or DEFAULT_LABELS) if facts else None

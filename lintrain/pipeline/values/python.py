@@ -11,6 +11,7 @@ from lintrain.core.place import Place
 
 if TYPE_CHECKING:
     from lintrain.pipeline.scope import Scope
+    from lintrain.source.source import Source
 
 MOST_OPTIONS = 4
 """A value that may be more than this many things is Unknown: no rule can say anything of it."""
@@ -71,12 +72,16 @@ class Mapping(Value):
 
 @dataclass(eq=False, slots=True)
 class Function(Value):
-    """A function or lambda of the script, with the scope that it closes over and the values of its defaults."""
+    """A function or lambda of the script, with the scope that it closes over and the values of its defaults.
+
+    `source` is the file that it stands in, where that is not the script itself.
+    """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Scope
     defaults: dict[str, Value] = field(default_factory=dict[str, Value])
     decorators: tuple[Value, ...] = ()
+    source: Source | None = None
 
     @property
     def name(self) -> str:

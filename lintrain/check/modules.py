@@ -1,0 +1,59 @@
+"""Findings that lie in another file than the one that was read: a script may show what is wrong in its modules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from lintrain.check.one_file import Reading
+from lintrain.check.outcome import Reported
+from lintrain.core.place import Place
+from lintrain.source.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The findings of a run by the module that they lie in, and the modules that findings or their reasons lie in."""
+
+    found: Mapping[str, list[Reported]] = field(default_factory=dict[str, list[Reported]])
+    shown: Mapping[str, Source] = field(default_factory=dict[str, Source])
+
+    @classmethod
+    def of(cls, readings: Iterable[tuple[str, Reading]]) -> Elsewhere:
+        """What these readings say of other files than their own."""
+        found: dict[str, list[Reported]] = {}
+        shown: dict[str, Source] = {}
+        for path, reading in readings:
+            for one in reading.reported:
+                places = (one.finding.place, *(reason.place for reason in one.finding.because))
+                shown.update(
+                    {place.path: reading.modules[place.path] for place in places if place.path in reading.modules}
+                )
+                if one.finding.place.path != path:
+                    found.setdefault(one.finding.place.path, []).append(one)
+        return cls(found, shown)
+
+    def joined(self, path: str, reading: Reading) -> Reading:
+        """A file's reading with what others say of it, each mistake once; the file's own words come first."""
+        own = [one for one in reading.reported if one.finding.place.path == path]
+        said = {_claim(one) for one in own}
+        others = [] if reading.is_broken else _once(self.found.get(path, []))
+        return replace(reading, reported=(*own, *(one for one in others if _claim(one) not in said)))
+
+    def readings(self, asked_for: Collection[str]) -> Iterator[tuple[str, Source, Reading]]:
+        """The modules with findings in them that were not asked for, in order."""
+        for path in sorted(self.found.keys() - asked_for):
+            if path in self.shown:
+                yield path, self.shown[path], Reading(_once(self.found[path]))
+
+
+def _once(reported: Iterable[Reported]) -> tuple[Reported, ...]:
+    first: dict[tuple[str, Place, str | None], Reported] = {}
+    for one in reported:
+        first.setdefault(_claim(one), one)
+    return tuple(first.values())
+
+
+def _claim(one: Reported) -> tuple[str, Place, str | None]:
+    """What two scripts may both say of a module, in words of their own."""
+    return one.finding.rule, one.finding.place, one.finding.subject

@@ -1,0 +1,256 @@
+"""The project around a script: which files its imports mean, and their code, each parsed once in a process."""
+
+# ruff: noqa: PTH109, PTH100, PTH118, PTH119, PTH120
+# Every import asks for several files, and a `Path` costs ten times a string.
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.source.source import Source
+
+PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "requirements.txt", "environment.yml")
+"""What lies in the folder that a project begins at."""
+
+MOST_LEVELS = 8
+"""Folders above a script that are looked at for the beginning of its project."""
+
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Folders of installed libraries: no import of a script is looked for in them."""
+
+LARGEST_FILE = 250_000
+"""Bytes of a module; a larger one is data or generated, and is not read."""
+
+MOST_CACHED = 2_000_000
+"""Bytes of code whose trees are kept from one script to the next; a tree takes some thirty times its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile:
+    """What an import means: the file of a module, and of a package the folder that its submodules lie in.
+
+    `file` is None for a folder without `__init__.py`.
+    """
+
+    name: str
+    file: str | None
+    folder: str | None = None
+
+
+@dataclass(eq=False)
+class Project:
+    """The files around the scripts of one run.
+
+    `given` are the contents of files that are not read from the disk, and `shown` the paths by which the user knows
+    files, both by their absolute paths.
+    """
+
+    given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    shown: Mapping[str, str] = field(default_factory=dict[str, str])
+    _exists: dict[str, bool] = field(default_factory=dict[str, bool])
+    _roots: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    _sources: dict[str, Source | None] = field(default_factory=dict[str, "Source | None"])
+    _matches: dict[tuple[str, re.Pattern[bytes]], bool] = field(
+        default_factory=dict[tuple[str, "re.Pattern[bytes]"], bool]
+    )
+
+    def find(self, script: str, name: str) -> ModuleFile | None:
+        """The module that an absolute import in a run of this script means; None where it is not the project's."""
+        top, *below = name.split(".")
+        roots = self.roots(script)
+        regular = (found for root in roots if (found := self._module(root, top)))
+        first = next(regular, None)
+        if first is not None:
+            return self._below(first, below)
+        folders = (ModuleFile(top, None, os.path.join(root, top)) for root in roots)
+        spread = (self._below(each, below) for each in folders if each.folder and self._is(os.path.isdir, each.folder))
+        return next((found for found in spread if found and found.file), None) if below else None
+
+    def find_beside(self, script: str, name: str) -> ModuleFile | None:
+        """The module that lies in the script's own folder, before which no installed library is found."""
+        folder = os.path.dirname(os.path.abspath(script))
+        if self._is_file(os.path.join(folder, "__init__.py")):
+            return None
+        top, *below = name.split(".")
+        first = self._module(folder, top)
+        return self._below(first, below) if first else None
+
+    def find_relative(self, path: str, level: int, name: str) -> ModuleFile | None:
+        """The module that a relative import in a file means."""
+        folder = os.path.dirname(os.path.abspath(path))
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        return self._below(self._package(folder), name.split(".") if name else [])
+
+    def submodule(self, package: ModuleFile, name: str) -> ModuleFile | None:
+        """The module of this name inside a package."""
+        if package.folder is None:
+            return None
+        return self._below(package, [name])
+
+    def package_of(self, path: str) -> str:
+        """The name of the outermost package that a file lies in; empty where it lies in none."""
+        folder, top = os.path.dirname(os.path.abspath(path)), ""
+        while self._is_file(os.path.join(folder, "__init__.py")):
+            folder, top = os.path.split(folder)
+        return top
+
+    def roots(self, script: str) -> tuple[str, ...]:
+        """The folders that absolute imports of a script are looked for in, in order."""
+        folder = os.path.dirname(os.path.abspath(script))
+        if folder not in self._roots:
+            self._roots[folder] = self._find_roots(folder)
+        return self._roots[folder]
+
+    def _find_roots(self, folder: str) -> tuple[str, ...]:
+        above, begins_at = self._way_up(folder)
+        package_root = folder
+        while self._is_file(os.path.join(package_root, "__init__.py")):
+            package_root = os.path.dirname(package_root)
+        found = [folder, package_root, *above]
+        if begins_at:
+            found.append(os.path.join(begins_at, "src"))
+        kept = (each for each in found if os.path.basename(each) not in INSTALLED)
+        return tuple(dict.fromkeys(each for each in kept if self._is(os.path.isdir, each)))
+
+    def _way_up(self, folder: str) -> tuple[list[str], str]:
+        """The folders from the script's up to the one that the project begins at; none where none has its marks."""
+        above: list[str] = []
+        current = folder
+        for _ in range(MOST_LEVELS):
+            above.append(current)
+            if any(self._is(os.path.exists, os.path.join(current, mark)) for mark in PROJECT_MARKS):
+                return above, current
+            current, inner = os.path.dirname(current), current
+            if current == inner or os.path.basename(current) in INSTALLED:
+                break
+        return [], ""
+
+    def _module(self, folder: str, name: str, package: str = "") -> ModuleFile | None:
+        dotted = f"{package}.{name}" if package else name
+        inner = os.path.join(folder, name)
+        start = os.path.join(inner, "__init__.py")
+        if self._is_file(start):
+            return ModuleFile(dotted, start, inner)
+        file = f"{inner}.py"
+        return ModuleFile(dotted, file) if self._is_file(file) else None
+
+    def _package(self, folder: str) -> ModuleFile:
+        start = os.path.join(folder, "__init__.py")
+        return ModuleFile(os.path.basename(folder), start if self._is_file(start) else None, folder)
+
+    def _below(self, module: ModuleFile, names: list[str]) -> ModuleFile | None:
+        found: ModuleFile | None = module
+        for name in names:
+            if found is None or found.folder is None:
+                return None
+            inner = os.path.join(found.folder, name)
+            regular = self._module(found.folder, name, found.name)
+            is_folder = regular is None and self._is(os.path.isdir, inner)
+            found = ModuleFile(f"{found.name}.{name}", None, inner) if is_folder else regular
+        return found
+
+    def _is_file(self, path: str) -> bool:
+        return path in self.given or self._is(os.path.isfile, path)
+
+    def _is(self, question: Callable[[str], bool], path: str) -> bool:
+        if path not in self._exists:
+            self._exists[path] = question(path)
+        return self._exists[path]
+
+    def load(self, file: str) -> Source | None:
+        """The code of a module; None where it is too large, cannot be read or does not parse."""
+        if file not in self._sources:
+            self._sources[file] = self._load(file)
+        return self._sources[file]
+
+    def contains(self, file: str, pattern: re.Pattern[bytes]) -> bool:
+        """Whether a module's text, which is not parsed for it, has a match for a pattern of its bytes."""
+        key = (file, pattern)
+        if key not in self._matches:
+            self._matches[key] = _matches(self.given.get(file), file, pattern)
+        return self._matches[key]
+
+    def forget(self) -> None:
+        """Give the memory of the modules back that no cache holds."""
+        self._sources.clear()
+
+    def _load(self, file: str) -> Source | None:
+        shown = self.shown.get(file) or as_shown(file)
+        if file in self.given:
+            return _parsed(shown, self.given[file])
+        try:
+            state = os.stat(file)  # noqa: PTH116 - as above
+        except OSError:
+            return None
+        if state.st_size > LARGEST_FILE:
+            return None
+        return TREES.get(file, shown, (state.st_mtime_ns, state.st_size))
+
+
+def as_shown(path: str) -> str:
+    """A path as reports show it: relative to the working folder when it lies below that."""
+    return os.path.normpath(path).removeprefix(os.getcwd() + os.sep)
+
+
+def _matches(given: bytes | None, file: str, pattern: re.Pattern[bytes]) -> bool:
+    try:
+        if given is None and os.path.getsize(file) > LARGEST_FILE:  # noqa: PTH202 - as above
+            return False
+        return pattern.search(load_bytes(file) if given is None else given) is not None
+    except (OSError, UnreadableError):
+        return False
+
+
+def _parsed(shown: str, raw: bytes) -> Source | None:
+    try:
+        source = read_bytes(shown, raw)
+        _ = source.tree
+    except (UnreadableError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return source
+
+
+Stamp = tuple[int, int]
+"""When a file was changed (nanoseconds), and its size (bytes)."""
+
+
+@dataclass(eq=False)
+class Trees:
+    """Modules that were parsed in this process, those used last; a file that has changed is parsed again."""
+
+    held: OrderedDict[tuple[str, str], tuple[Stamp, Source | None]] = field(
+        default_factory=OrderedDict[tuple[str, str], "tuple[Stamp, Source | None]"]
+    )
+    size: int = 0
+
+    def get(self, file: str, shown: str, stamp: Stamp) -> Source | None:
+        """The code of a file as it is now."""
+        key = (file, shown)
+        known = self.held.get(key)
+        if known and known[0] == stamp:
+            self.held.move_to_end(key)
+            return known[1]
+        if known:
+            self._drop(key)
+        try:
+            source = _parsed(shown, load_bytes(file))
+        except UnreadableError:
+            source = None
+        self.held[key] = (stamp, source)
+        self.size += stamp[1]
+        while self.size > MOST_CACHED and len(self.held) > 1:
+            self._drop(next(iter(self.held)))
+        return source
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        stamp, _ = self.held.pop(key)
+        self.size -= stamp[1]
+
+
+TREES = Trees()

@@ -1,0 +1,147 @@
+"""A run over scripts and the modules that they import: whose findings are whose, which scripts are worth a look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lintrain.check.outcome import Outcome
+from lintrain.check.run import Request, Run
+from lintrain.check.selection import Choice, choose, known_names
+from lintrain.check.tiers import is_worth_reading
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.report.full import full
+from lintrain.report.look import Look
+from lintrain.rulebook import load_rules
+from lintrain.source.project import Project
+from lintrain.source.source import Source
+
+FIT = """\
+def fit(model, optimizer, batches):
+    for batch in batches:
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step()
+"""
+"""Clears no gradients; what it is given tells that this is a training loop of torch."""
+
+MAIN = """\
+from tools import fit
+from parts import model, optimizer
+
+if __name__ == "__main__":
+    fit(model, optimizer, [1, 2])
+"""
+
+PARTS = """\
+import torch
+
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"main.py": MAIN, "parts.py": PARTS, "tools.py": FIT}.items():
+        Path(name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def request_of(*names: str, select: str = "missing-zero-grad") -> Request:
+    rules = load_rules()
+    selection = choose(
+        known_names(rules), Choice("c", str(Path.cwd()), [select, "unused-suppression"]), Choice("l", "/")
+    )
+    return Request(names, rules, selection, lambda _: TargetVersions())
+
+
+def found(outcome: Outcome) -> list[str]:
+    return [f"{one.finding.place} {one.finding.rule}" for one in outcome.reported]
+
+
+def test_a_script_shows_what_is_wrong_in_its_module() -> None:
+    outcome = Run(request_of("main.py")).check()
+    assert found(outcome) == ["tools.py:4:9 missing-zero-grad"]
+    assert [file.path for file in outcome.files] == ["main.py", "tools.py"]
+
+
+def test_two_scripts_and_the_module_itself_say_it_once() -> None:
+    Path("again.py").write_text(MAIN, encoding="utf-8")
+    outcome = Run(request_of("again.py", "main.py", "tools.py")).check()
+    assert found(outcome) == ["tools.py:4:9 missing-zero-grad"]
+    assert len(outcome.files) == 3
+
+
+def test_a_module_under_another_spelling_of_its_path_is_the_same_file(files: Path) -> None:
+    outcome = Run(request_of("main.py", str(files / "tools.py"))).check()
+    assert found(outcome) == [f"{files / 'tools.py'}:4:9 missing-zero-grad"]
+    assert len(outcome.files) == 2
+
+
+def test_comments_in_the_module_silence_it() -> None:
+    Path("tools.py").write_text(FIT.replace("backward()", "backward()  # lintrain: ignore"), encoding="utf-8")
+    outcome = Run(request_of("main.py")).check()
+    assert found(outcome) == []
+    assert sum(file.suppressed for file in outcome.files) == 1
+
+
+def test_no_word_on_the_other_comments_of_a_module_that_was_not_asked_for() -> None:
+    Path("tools.py").write_text(f"{FIT}x = 1  # lintrain: ignore[missing-step]\n", encoding="utf-8")
+    assert found(Run(request_of("main.py")).check()) == ["tools.py:4:9 missing-zero-grad"]
+
+
+def test_a_module_that_was_not_asked_for_is_not_mended() -> None:
+    (alone,) = Run(request_of("main.py")).check().reported
+    (both,) = Run(request_of("main.py", "tools.py")).check().reported
+    assert alone.fix is None
+    assert both.fix is not None
+
+
+def test_files_that_are_left_out_are_left_out_as_modules_too() -> None:
+    request = replace(request_of("main.py"), leaves_out=lambda path: path == "tools.py")
+    assert found(Run(request).check()) == []
+
+
+def test_an_editor_hears_of_its_own_file_only() -> None:
+    outcome = Run(replace(request_of("main.py"), speaks_of_modules=False)).check()
+    assert found(outcome) == []
+    assert [file.path for file in outcome.files] == ["main.py"]
+
+
+def test_reasons_in_other_files_are_drawn_with_their_path() -> None:
+    outcome = Run(request_of("main.py")).check()
+    text = "\n".join(full(outcome.reported, outcome.sources.get, Look(width=100)))
+    lines = [line.strip() for line in text.splitlines()]
+    above = next(index for index, line in enumerate(lines) if line.endswith("parts.py"))
+    assert "optimizer = torch.optim.SGD" in lines[above + 1]
+
+
+def worth(text: str) -> bool:
+    return is_worth_reading(Source("main.py", text), Project())
+
+
+def test_a_script_is_read_for_the_modules_that_it_imports() -> None:
+    Path("trains.py").write_text("import torch\ndef f(loss): loss.backward()", encoding="utf-8")
+    assert worth("from trains import f\nf(1)")
+    assert worth("import trains\nif __name__ == '__main__':\n    trains.f(1)")
+
+
+def test_a_file_that_runs_nothing_is_not_read_for_its_imports() -> None:
+    Path("trains.py").write_text("import torch\ndef f(loss): loss.backward()", encoding="utf-8")
+    assert not worth("from trains import f\n\ndef g():\n    f(1)")
+
+
+@pytest.mark.parametrize("module", ["x = 1", "import torch\nx = torch.ones(2)", "x = ("])
+def test_a_script_is_not_read_for_modules_that_do_not_train(module: str) -> None:
+    Path("other.py").write_text(module, encoding="utf-8")
+    assert not worth("from other import x\nprint(x)")
+
+
+def test_nothing_is_looked_for_beside_a_script_without_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source("main.py", "print('hello')")
+    assert not is_worth_reading(source, Project())
+    assert "tree" not in vars(source)

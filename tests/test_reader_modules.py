@@ -1,0 +1,236 @@
+"""The project's own modules: which file an import means, and what is known of what stands in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.pipeline import project_modules
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.reader import read_pipeline
+from lintrain.pipeline.values.python import Constant, Either, Value
+from lintrain.source.project import TREES, Project
+from lintrain.source.reading import read_file
+
+SHOW = "from transformers import TrainingArguments\n"
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, code in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(code), encoding="utf-8")
+
+
+def read(folder: Path, files: dict[str, str], script: str = "train.py") -> Pipeline:
+    write(folder, files)
+    return read_pipeline(read_file(str(folder / script)), TargetVersions(), Project())
+
+
+def shown(folder: Path, files: dict[str, str], script: str = "train.py") -> object:
+    """What the script gives `TrainingArguments` for `output_dir`: a literal, or the name of what it is else."""
+    arguments = read(folder, files, script).arguments[-1]
+    return plain(arguments.value("output_dir"))
+
+
+def plain(value: Value) -> object:
+    if isinstance(value, Either):
+        return {plain(option) for option in value.options}
+    return value.value if isinstance(value, Constant) else type(value).__name__
+
+
+def script(imports: str, expression: str = "x") -> str:
+    return f"{SHOW}{dedent(imports)}\nTrainingArguments({expression})\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "imports", "expression"),
+    [
+        ({"m.py": "x = 'known'"}, "from m import x", "x"),
+        ({"m.py": "x = 'known'"}, "from m import x as y", "y"),
+        ({"m.py": "x = 'known'"}, "import m", "m.x"),
+        ({"m.py": "x = 'known'"}, "from m import *", "x"),
+        ({"m.py": "def f(a): return a"}, "from m import f", "f('known')"),
+        ({"m.py": "class C:\n    def f(self): return 'known'"}, "from m import C", "C().f()"),
+        ({"p/__init__.py": "", "p/m.py": "x = 'known'"}, "import p.m as s", "s.x"),
+        ({"p/__init__.py": "", "p/m.py": "x = 'known'"}, "import p.m", "p.m.x"),
+        ({"p/__init__.py": "", "p/m.py": "x = 'known'"}, "from p import m", "m.x"),
+        ({"p/__init__.py": "from .m import x", "p/m.py": "x = 'known'"}, "from p import x", "x"),
+        ({"p/__init__.py": "from p.m import x", "p/m.py": "x = 'known'"}, "from p import x", "x"),
+        ({"p/__init__.py": "from .m import *", "p/m.py": "x = 'known'"}, "from p import x", "x"),
+        ({"p/m.py": "x = 'known'"}, "from p.m import x", "x"),
+        ({"p/m.py": "x = 'known'"}, "import p.m", "p.m.x"),
+        ({"p/q/__init__.py": "x = 'known'"}, "import p.q", "p.q.x"),
+        ({"p/q/r/__init__.py": "x = 'known'"}, "import p.q.r", "p.q.r.x"),
+        ({"p/q/m.py": "x = 'known'"}, "import p.q.m", "p.q.m.x"),
+        ({"p/q/__init__.py": "from ..m import x", "p/m.py": "x = 'known'"}, "from p.q import x", "x"),
+        ({"p/__init__.py": "from . import m", "p/m.py": "x = 'known'"}, "import p", "p.m.x"),
+        ({"m.py": "x = 'known'"}, "def f():\n    from m import x\n    return x", "f()"),
+        ({"m.py": "x = 'known'"}, "try:\n    from m import x\nexcept ImportError:\n    x = 'known'", "x"),
+        ({"m.py": "import train\nx = 'known'"}, "from m import x", "x"),
+        ({"m.py": "from n import y\nx = 'known'", "n.py": "from m import x\ny = 1"}, "from m import x", "x"),
+        ({"m.py": "if __name__ == '__main__':\n    x = 'wrong'\nelse:\n    x = 'known'"}, "from m import x", "x"),
+        ({"datasets.py": "x = 'known'"}, "from datasets import x", "x"),
+    ],
+)
+def test_a_name_of_the_project_is_followed(
+    tmp_path: Path, files: dict[str, str], imports: str, expression: str
+) -> None:
+    assert shown(tmp_path, {**files, "train.py": script(imports, expression)}) == "known"
+
+
+@pytest.mark.parametrize(
+    ("files", "where"),
+    [
+        ({"src/p/__init__.py": "", "src/p/m.py": "x = 'known'"}, "scripts/train.py"),
+        ({"p/__init__.py": "", "p/m.py": "x = 'known'"}, "scripts/train.py"),
+        ({"p/__init__.py": "", "p/m.py": "x = 'known'"}, "p/cli/train.py"),
+    ],
+)
+def test_the_root_of_the_project_and_its_src_are_looked_in(tmp_path: Path, files: dict[str, str], where: str) -> None:
+    files = {**files, "pyproject.toml": "", "p/cli/__init__.py": "", where: script("from p.m import x")}
+    assert shown(tmp_path, files, where) == "known"
+
+
+def test_without_a_mark_of_a_project_only_the_own_folder_is_looked_in(tmp_path: Path) -> None:
+    files = {"m.py": "x = 'known'", "deep/train.py": script("from m import x")}
+    assert shown(tmp_path, files, "deep/train.py") == "Unknown"
+
+
+def test_a_relative_import_in_the_script_is_followed(tmp_path: Path) -> None:
+    files = {"p/__init__.py": "", "p/m.py": "x = 'known'", "p/train.py": script("from .m import x")}
+    assert shown(tmp_path, files, "p/train.py") == "known"
+
+
+def test_a_notebook_imports_what_lies_beside_it(tmp_path: Path) -> None:
+    cell = script("from m import x").splitlines(keepends=True)
+    book = {"cells": [{"cell_type": "code", "source": cell, "metadata": {}, "outputs": []}], "metadata": {}}
+    import json
+
+    files = {"m.py": "x = 'known'", "n.ipynb": json.dumps({**book, "nbformat": 4, "nbformat_minor": 5})}
+    assert shown(tmp_path, files, "n.ipynb") == "known"
+
+
+@pytest.mark.parametrize(
+    ("files", "imports"),
+    [
+        ({"m.py": "y = 1"}, "from m import x"),
+        ({"m.py": "x = ("}, "from m import x"),
+        ({"m.py": "x = x"}, "from m import x"),
+        ({"m.py": "from n import x", "n.py": "from m import x"}, "from m import x"),
+        ({"m.py": "from n import x"}, "from m import x"),
+        ({"m.py": "_x = 'private'"}, "from m import *\nx = _x"),
+        ({"site-packages/m.py": "x = 'installed'"}, "from m import x"),
+        ({"m/readme.txt": "a folder of files"}, "import m\nx = m.x"),
+    ],
+)
+def test_what_the_project_does_not_define_is_unknown(tmp_path: Path, files: dict[str, str], imports: str) -> None:
+    assert shown(tmp_path, {**files, "train.py": script(imports)}) == "Unknown"
+
+
+def test_installed_libraries_are_no_modules_of_a_script_among_them(tmp_path: Path) -> None:
+    files = {"pyproject.toml": "", "site-packages/m.py": "x = 'installed'"}
+    where = "site-packages/p/train.py"
+    files |= {"site-packages/p/__init__.py": "", where: script("from m import x")}
+    assert shown(tmp_path, files, where) == "Unknown"
+
+
+def test_a_library_is_meant_unless_a_module_lies_beside_the_script(tmp_path: Path) -> None:
+    files = {"pyproject.toml": "", "transformers/__init__.py": "", "scripts/train.py": script("x = 'seen'")}
+    assert shown(tmp_path, files, "scripts/train.py") == "seen"
+    write(tmp_path, {"scripts/transformers.py": ""})
+    assert read(tmp_path, files, "scripts/train.py").arguments == []
+
+
+def test_a_script_called_like_a_library_still_imports_the_library(tmp_path: Path) -> None:
+    files = {"evaluate.py": "import evaluate\nmetric = evaluate.load('accuracy')"}
+    assert len(read(tmp_path, files, "evaluate.py").metrics) == 1
+
+
+def test_a_module_that_nothing_is_used_of_is_not_read(tmp_path: Path) -> None:
+    pipeline = read(tmp_path, {"m.py": "x = 1", "train.py": "from m import x\nimport m"})
+    assert list(pipeline.sources) == [str(tmp_path / "train.py")]
+
+
+def test_places_and_code_are_those_of_the_module(tmp_path: Path) -> None:
+    module = f"{SHOW}\ndef arguments(rate):\n    return TrainingArguments('out', rate)\n"
+    pipeline = read(tmp_path, {"m.py": module, "train.py": "from m import arguments\nmade = arguments(1)"})
+    call = pipeline.calls[-1]
+    assert (call.place.path, call.place.line) == (str(tmp_path / "m.py"), 4)
+    assert pipeline.code(call.place) == "TrainingArguments('out', rate)"
+    assert pipeline.bindings[-1].place.path == str(tmp_path / "train.py")
+
+
+def test_the_top_level_of_a_module_is_read_once(tmp_path: Path) -> None:
+    module = "from transformers import TrainingArguments\nargs = TrainingArguments('out')\nother = 1"
+    train = "import m\nfrom m import args, other\nmade = [args, other, m.args]"
+    assert len(read(tmp_path, {"m.py": module, "train.py": train}).arguments) == 1
+
+
+def test_functions_of_a_module_that_the_script_does_not_call_are_not_read(tmp_path: Path) -> None:
+    module = "from transformers import TrainingArguments\nx = 1\ndef f():\n    return TrainingArguments('out')"
+    assert read(tmp_path, {"m.py": module, "train.py": "from m import x\ny = x"}).arguments == []
+
+
+def test_a_module_first_used_in_a_branch_is_read_as_at_its_import(tmp_path: Path) -> None:
+    module = "from transformers import TrainingArguments\nTrainingArguments('out')\nx = 1"
+    train = "import sys\nfrom m import x\nfor _ in sys.argv:\n    if sys.argv:\n        y = x"
+    pipeline = read(tmp_path, {"m.py": module, "train.py": train})
+    assert pipeline.calls[-1].is_certain
+
+
+def test_a_module_imported_where_errors_are_expected_is_read_with_them_expected(tmp_path: Path) -> None:
+    module = "from transformers import AdamW\nx = 1"
+    train = "try:\n    from m import x\nexcept ImportError:\n    x = 2\ny = x"
+    pipeline = read(tmp_path, {"m.py": module, "train.py": train})
+    assert [name.is_guarded for name in pipeline.names] == [True]
+
+
+def test_what_a_module_does_past_its_budget_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project_modules, "STEP_BUDGET", 60)
+    heavy = "def f(a):\n" + "    b = [a, a, a, a]\n" * 20 + "    return 'known'"
+    train = script("from m import f\nfirst = 1", "f(first)") + "TrainingArguments('own')\n"
+    pipeline = read(tmp_path, {"m.py": heavy, "train.py": train})
+    assert [plain(each.value("output_dir")) for each in pipeline.arguments] == ["Unknown", "own"]
+    assert not pipeline.is_exhausted
+
+
+def test_what_was_recorded_past_the_budget_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project_modules, "STEP_BUDGET", 60)
+    heavy = SHOW + "def f(a):\n    TrainingArguments('half')\n" + "    b = [a, a, a, a]\n" * 20
+    pipeline = read(tmp_path, {"m.py": heavy, "train.py": "from m import f\nf(1)"})
+    assert pipeline.arguments == []
+    assert len(pipeline.calls) == 0
+
+
+def test_only_so_many_modules_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project_modules, "MOST_FILES", 1)
+    files = {"a.py": "x = 'first'", "b.py": "y = 'second'"}
+    train = "from a import x\nfrom b import y\nfrom transformers import TrainingArguments\n"
+    files["train.py"] = train + "TrainingArguments(x)\nTrainingArguments(y)"
+    found = [plain(each.value("output_dir")) for each in read(tmp_path, files).arguments]
+    assert found == ["first", "Unknown"]
+
+
+def test_a_large_module_is_not_read(tmp_path: Path) -> None:
+    files = {"m.py": "x = 'known'\n" + "# a long table\n" * 20_000, "train.py": script("from m import x")}
+    assert shown(tmp_path, files) == "Unknown"
+
+
+def test_two_scripts_parse_their_module_once_until_it_changes(tmp_path: Path) -> None:
+    files = {"m.py": "x = 'known'", "train.py": script("from m import x"), "other.py": script("from m import x")}
+    assert shown(tmp_path, files) == shown(tmp_path, {}, "other.py") == "known"
+    file = str(tmp_path / "m.py")
+    assert len([path for path, _ in TREES.held if path == file]) == 1
+    write(tmp_path, {"m.py": "x = 'changed'"})
+    assert shown(tmp_path, {}, "other.py") == "changed"
+
+
+def test_what_an_editor_holds_is_read_before_the_disk(tmp_path: Path) -> None:
+    write(tmp_path, {"m.py": "x = 'old'", "train.py": script("from m import x")})
+    project = Project({str(tmp_path / "m.py"): b"x = 'unsaved'"})
+    pipeline = read_pipeline(read_file(str(tmp_path / "train.py")), TargetVersions(), project)
+    assert plain(pipeline.arguments[-1].value("output_dir")) == "unsaved"
