@@ -73,6 +73,9 @@ if TYPE_CHECKING:
     from lintrain.pipeline.given import tokenizer_name as tokenizer_name
     from lintrain.pipeline.keras import backbones as backbones
     from lintrain.pipeline.keras import keras_name as keras_name
+    from lintrain.pipeline.lightning import Configured as Configured
+    from lintrain.pipeline.lightning import configured_schedules as configured_schedules
+    from lintrain.pipeline.lightning import is_lightning_module as is_lightning_module
     from lintrain.pipeline.loading import Feeding as Feeding
     from lintrain.pipeline.loading import expects_error as expects_error
     from lintrain.pipeline.loading import feedings as feedings
@@ -104,6 +107,14 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import Pipeline as Pipeline
     from lintrain.pipeline.raggedness import ragged_at as ragged_at
     from lintrain.pipeline.raggedness import ragged_copy_at as ragged_copy_at
+    from lintrain.pipeline.schedules import Pace as Pace
+    from lintrain.pipeline.schedules import Unit as Unit
+    from lintrain.pipeline.schedules import counts_epochs as counts_epochs
+    from lintrain.pipeline.schedules import is_untold as is_untold
+    from lintrain.pipeline.schedules import length_of as length_of
+    from lintrain.pipeline.schedules import pace_of as pace_of
+    from lintrain.pipeline.schedules import steps_of as steps_of
+    from lintrain.pipeline.schedules import unit_of as unit_of
     from lintrain.pipeline.trainers import head_of as head_of
     from lintrain.pipeline.trainers import nodes_of as nodes_of
     from lintrain.pipeline.trainers import own_class as own_class
@@ -113,6 +124,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.trainers import reads as reads
     from lintrain.pipeline.trainers import says as says
     from lintrain.pipeline.trainers import takes as takes
+    from lintrain.pipeline.values.counts import Count as Count
     from lintrain.pipeline.values.data import Collator as Collator
     from lintrain.pipeline.values.data import Column as Column
     from lintrain.pipeline.values.data import Dataset as Dataset
@@ -190,6 +202,7 @@ _WORDS_OF = {
         "tokenizer_name"
     ),
     "lintrain.pipeline.keras": "backbones keras_name",
+    "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
     "lintrain.pipeline.loading": "Feeding expects_error feedings is_map_style is_stream",
     "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
     "lintrain.pipeline.phases": (
@@ -198,12 +211,12 @@ _WORDS_OF = {
     ),
     "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
+    "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
     "lintrain.pipeline.trainers": (
         "head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
     ),
-    "lintrain.pipeline.values.data": (
-        "Collator Column Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer"
-    ),
+    "lintrain.pipeline.values.counts": "Count",
+    "lintrain.pipeline.values.data": "Collator Column Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer",
     "lintrain.pipeline.values.loading": "Batch Loader TorchDataset",
     "lintrain.pipeline.values.model": (
         "Config Layer Model ModelOutput Module Network Optimizer Role Scheduler Task Tensor"

@@ -257,8 +257,8 @@ def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
     return join([*returns, *([] if flow is Flow.LEAVE_FUNCTION else [Constant(None)])]) if returns else Constant(None)
 
 
-def read_alone(reader: Reader, function: Function, owner: Class | None) -> None:
-    """Read a function that nobody in the file calls: parameters are unknown, defaults may be overruled."""
+def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value:
+    """What a function that nobody in the file calls gives: parameters are unknown, defaults may be overruled."""
     place = function.origin or reader.source.place(reader.source.tree.body[0])
     call = Call(reader, None, place, "", "")
     node = function.node
@@ -268,7 +268,7 @@ def read_alone(reader: Reader, function: Function, owner: Class | None) -> None:
         default = function.defaults.get(name)
         value = Constant(default.value, True) if isinstance(default, Constant) else Unknown(name=name)
         call.keywords[name] = Argument(value, place, "")
-    invoke(call, function, receiver, owner)
+    return invoke(call, function, receiver, owner)
 
 
 def _receiver(reader: Reader, owner: Class, place: Place) -> Instance:

@@ -12,7 +12,7 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model, Optimizer, Scheduler
-from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.python import Class, Function, Value
 from lintrain.pipeline.values.training import KerasRun, Metric, MetricCall, TrainerRun, TrainingArguments
 
 if TYPE_CHECKING:
@@ -81,6 +81,15 @@ class Binding:
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a method gives that nobody in the file calls, as Lightning does with `configure_optimizers`."""
+
+    cls: Class
+    method: Function
+    value: Value
+
+
 @dataclass(eq=False, slots=True)
 class Pipeline:
     """Everything that one script builds and does, in the order in which it is read.
@@ -109,6 +118,7 @@ class Pipeline:
     discards: list[Discard] = field(default_factory=list[Discard])
     misuses: list[Misuse] = field(default_factory=list[Misuse])
     bindings: list[Binding] = field(default_factory=list[Binding])
+    returned: list[Returned] = field(default_factory=list[Returned])
     loops: list[Loop] = field(default_factory=list[Loop])
     events: list[Event] = field(default_factory=list[Event])
     is_exhausted: bool = False

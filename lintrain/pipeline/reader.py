@@ -12,7 +12,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline import invocation, operations, statements
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.library import load_libraries
-from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.pipeline import Pipeline, Returned
 from lintrain.pipeline.project_modules import ModuleBudgetSpentError, Modules
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, Unknown, Value
@@ -187,4 +187,6 @@ def _read_uncalled(reader: Reader) -> None:
         function, owner = reader.defined[position]
         position += 1
         if function.node not in reader.visited:
-            invocation.read_alone(reader, function, owner)
+            value = invocation.read_alone(reader, function, owner)
+            if owner is not None:
+                reader.record.returned.append(Returned(owner, function, value))

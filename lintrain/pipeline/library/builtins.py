@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import function, method_of
+from lintrain.pipeline.values.counts import Count
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -77,7 +78,8 @@ def _enumerate(call: Call) -> Value:
     first = 0 if isinstance(start, Absent) else literal(start)
     items = operations.known_items(over, MOST_NUMBERS)
     if items is None or not isinstance(first, int):
-        return Sequence([Sequence([UNKNOWN, operations.element(call.reader, over)], "tuple")], "list", False)
+        numbered = Sequence([UNKNOWN, operations.element(call.reader, over)], "tuple")
+        return Sequence([numbered], "list", False, over)
     return Sequence([Sequence([Constant(first + index), item], "tuple") for index, item in enumerate(items)])
 
 
@@ -122,7 +124,7 @@ def _dict(call: Call) -> Value:
 def _convert(call: Call) -> Value:
     value = call.value("object", 0)
     if not isinstance(value, Constant):
-        return UNKNOWN
+        return value if isinstance(value, Count) and call.path in {"builtins.int", "builtins.float"} else UNKNOWN
     try:
         return Constant(CONVERSIONS[call.path](value.value), value.is_default)
     except (TypeError, ValueError, OverflowError):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lintrain.core.place import Place
+from lintrain.pipeline.call import Argument
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
 
 
@@ -227,8 +228,18 @@ class Optimizer(Value):
 
 @dataclass(eq=False, slots=True)
 class Scheduler(Value):
-    """A learning-rate schedule over an optimizer."""
+    """A learning-rate schedule over an optimizer; `given` are the arguments of its call by their parameter names.
+
+    `is_complete` where these are all that it was given.
+    """
 
     path: str
     optimizer: Value = UNKNOWN
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    given: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    is_complete: bool = True
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path of what made it."""
+        return self.path.rpartition(".")[2]

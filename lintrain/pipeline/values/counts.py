@@ -1,0 +1,43 @@
+"""Numbers that are not known but for what they count: the batches of a loader, multiplied and divided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lintrain.core.place import Place
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Unknown, Value
+
+
+@dataclass(eq=False, slots=True)
+class Count(Value):
+    """The number of batches that a loader gives in one pass, times `multipliers`, divided by `divisors`.
+
+    `is_exact` where nothing else was done to it; `made_at` is the number of events before the length was taken.
+    """
+
+    of: Value = UNKNOWN
+    multipliers: tuple[Value, ...] = ()
+    divisors: tuple[Value, ...] = ()
+    is_exact: bool = True
+    made_at: int = 0
+
+
+NUMBERS = Constant | Count | Unknown | Either
+
+
+def computed(left: Value, operator: str, right: Value, place: Place) -> Value | None:
+    """What an operator gives of a count of batches and another number; None where it counts no batches any more."""
+    if not isinstance(left, NUMBERS) or not isinstance(right, NUMBERS):
+        return None
+    count, other = (left, right) if isinstance(left, Count) else (right, left)
+    if not isinstance(count, Count):
+        return None
+    match operator:
+        case "Mult":
+            return replace(count, multipliers=(*count.multipliers, other), origin=place)
+        case "Div" | "FloorDiv" if count is left:
+            return replace(count, divisors=(*count.divisors, other), origin=place)
+        case "Add" | "Sub" if count is left or operator == "Add":
+            return replace(count, is_exact=False, origin=place)
+        case _:
+            return None

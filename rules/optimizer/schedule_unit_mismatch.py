@@ -1,0 +1,226 @@
+"""A learning-rate schedule is counted in epochs and stepped with every batch, or the other way round.
+
+Its end then comes long before that of training, or never. Counted in epochs and stepped per batch, a linear schedule
+has a learning rate of 0 after a handful of batches, and a cosine goes up and down all the time. Counted in batches and
+stepped per epoch, it hardly leaves its warm-up. Either way no error appears, and the model learns little.
+
+## Bad
+
+    scheduler = get_linear_schedule_with_warmup(optimizer, 0, num_training_steps=epochs)  # <- schedule-unit-mismatch
+    model.train()
+    for epoch in range(epochs):
+        for batch in train_loader:
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+            scheduler.step()
+
+A cosine over all batches that goes one step per epoch stays at its start:
+
+    steps = len(train_loader) * epochs
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)  # <- schedule-unit-mismatch
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        scheduler.step()
+
+Lightning steps a schedule once per epoch, unless it is told otherwise:
+
+    class Classifier(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def training_step(self, batch, index):
+            x, y = batch
+            return F.cross_entropy(self.layer(x), y)
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.AdamW(self.parameters(), lr=1e-3)
+            scheduler = get_linear_schedule_with_warmup(optimizer, 10, self.trainer.estimated_stepping_batches)
+            return [optimizer], [scheduler]  # <- schedule-unit-mismatch
+
+    L.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, accelerator="cpu").fit(Classifier(), loader)
+
+## Good
+
+    scheduler = get_linear_schedule_with_warmup(optimizer, 0, num_training_steps=len(train_loader) * epochs)
+    model.train()
+    for epoch in range(epochs):
+        for batch in train_loader:
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+            scheduler.step()
+
+One cosine step per epoch, counted in epochs:
+
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        scheduler.step()
+
+Lightning is told to step with every batch:
+
+    class Classifier(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def training_step(self, batch, index):
+            x, y = batch
+            return F.cross_entropy(self.layer(x), y)
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.AdamW(self.parameters(), lr=1e-3)
+            scheduler = get_linear_schedule_with_warmup(optimizer, 10, self.trainer.estimated_stepping_batches)
+            return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
+
+    L.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, accelerator="cpu").fit(Classifier(), loader)
+
+## When it is fine
+
+Schedules that do not know where training ends may be stepped as one likes, and a step that is told the epoch goes by
+that:
+
+    steps = torch.optim.lr_scheduler.StepLR(optimizer, step_size=10)
+    restarts = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=epochs)
+    for epoch in range(epochs):
+        for index, (x, y) in enumerate(train_loader):
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            restarts.step(epoch + index / len(train_loader))
+        steps.step()
+
+A step after the last batch of an epoch is one per epoch:
+
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    for epoch in range(epochs):
+        for index, (x, y) in enumerate(train_loader):
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            if index == len(train_loader) - 1:
+                scheduler.step()
+
+Where every epoch is one batch, both are the same:
+
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    for epoch in range(epochs):
+        optimizer.zero_grad()
+        criterion(net(features), targets).backward()
+        optimizer.step()
+        scheduler.step()
+
+What a number counts cannot be seen from a name like `length`:
+
+    def train(net, optimizer, train_loader, length):
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=length)
+        for epoch in range(3):
+            for x, y in train_loader:
+                optimizer.zero_grad()
+                criterion(net(x), y).backward()
+                optimizer.step()
+                scheduler.step()
+
+    train(net, optimizer, train_loader, int(os.environ.get("LENGTH", "18")))
+
+## References
+
+Lightning#18570, Lightning#3869, Lightning#4466, Lightning#5584; ACE-Step#198; k-diffusion#50; PyTorch documentation,
+`torch.optim.lr_scheduler`; Lightning documentation, `configure_optimizers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Argument,
+    Configured,
+    Finding,
+    Fix,
+    Level,
+    Pace,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Scheduler,
+    Unit,
+    configured_schedules,
+    counts_epochs,
+    length_of,
+    literal,
+    pace_of,
+    unit_of,
+)
+
+
+class ScheduleUnitMismatch(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for scheduler in pipeline.schedulers:
+            length, pace = length_of(scheduler), pace_of(pipeline, scheduler)
+            if length is not None and pace is not None:
+                yield from self._in_loop(pipeline, scheduler, length, pace)
+        for configured in configured_schedules(pipeline):
+            yield from self._in_lightning(pipeline, configured)
+
+    def _in_loop(self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> Iterator[Finding]:
+        step = pipeline.code(pace.step.place)
+        if not pace.per_batch and unit_of(length) is Unit.BATCHES:
+            message = f"the schedule counts batches, but `{step}` runs once per epoch"
+            cure = "call it after every `optimizer.step()`, or count the schedule in epochs"
+        elif pace.per_batch and _is_number_of_epochs(pipeline, scheduler, length, pace):
+            message = f"the schedule counts epochs, but `{step}` runs with every batch"
+            cure = "count the schedule in batches, `len(loader) * epochs`, or step it once per epoch"
+        else:
+            return
+        yield self.finding(length.place, message, because=[Reason(pace.step.place, "stepped here", "step")], help=cure)
+
+    def _in_lightning(self, pipeline: Pipeline, configured: Configured) -> Iterator[Finding]:
+        length = length_of(configured.scheduler)
+        unit = Unit.UNKNOWN if length is None else unit_of(length)
+        if length is None or (unit, configured.interval) not in {(Unit.BATCHES, "epoch"), (Unit.EPOCHS, "step")}:
+            return
+        handed = configured.handed_over(pipeline)
+        pace = "once per epoch" if unit is Unit.BATCHES else "with every batch"
+        yield self.finding(
+            handed.place if handed else length.place,
+            f"the schedule counts {unit}, but Lightning steps it {pace}",
+            because=[Reason(length.place, f"counted in {unit}", "length")],
+            help='add `"interval": "step"`' if unit is Unit.BATCHES else 'leave `"interval": "step"` out',
+            facts={"code": handed.with_interval("step") if handed and unit is Unit.BATCHES else None},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        return Fix.of("step the schedule with every batch", Replace(finding.place, code), safe=True)
+
+
+def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> bool:
+    """Whether a length is the number of times that the loop around the batches runs."""
+    if pace.epochs is None or scheduler.name == "OneCycleLR":  # that one raises an error: overrun-one-cycle
+        return False
+    if scheduler.origin is None or pace.epochs.place.holds(scheduler.origin) or _has_one_batch(pace):
+        return False
+    if unit_of(length) is Unit.EPOCHS and counts_epochs(pipeline, pace.epochs):
+        return True
+    number = literal(length.value)
+    is_told_the_end = "num_training_steps" in scheduler.given
+    return is_told_the_end and isinstance(number, int) and pace.times_around == number
+
+
+def _has_one_batch(pace: Pace) -> bool:
+    loader = pace.loader
+    return loader is not None and "batch_size=len(" in loader.text.replace(" ", "")

@@ -1,0 +1,159 @@
+"""A learning-rate schedule is made and never stepped.
+
+A schedule changes the learning rate in its `step` alone. Without it the rate stays as it was when the schedule was
+made: the peak for a decay, and 0 for a warm-up, so that nothing is learned at all. No error appears.
+
+## Bad
+
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)  # <- unstepped-scheduler
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+With a warm-up the rate is 0 for ever:
+
+    scheduler = get_linear_schedule_with_warmup(optimizer, 10, len(train_loader) * epochs)  # <- unstepped-scheduler
+    model.train()
+    for epoch in range(epochs):
+        for batch in train_loader:
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+        print(epoch, scheduler.get_last_lr())
+
+## Good
+
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        scheduler.step()
+
+## When it is fine
+
+A schedule that is handed on is stepped by somebody else: by Trainer, by another schedule, by a function of the script:
+
+    warmup = torch.optim.lr_scheduler.LinearLR(optimizer, total_iters=2)
+    decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warmup, decay], milestones=[2])
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        scheduler.step()
+
+A constant schedule changes nothing when it is stepped:
+
+    from transformers import get_constant_schedule
+
+    scheduler = get_constant_schedule(optimizer)
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+Where an object keeps it, anybody may step it:
+
+    class Experiment:
+        def __init__(self, net):
+            self.net = net
+            self.optimizer = torch.optim.Adam(net.parameters())
+            self.scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9)
+
+        def epoch(self, loader):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                criterion(self.net(x), y).backward()
+                self.optimizer.step()
+
+    experiment = Experiment(net)
+    for epoch in range(epochs):
+        experiment.epoch(train_loader)
+        experiment.scheduler.step()
+
+## References
+
+PyTorch documentation, "How to adjust learning rate"; Transformers documentation, "Optimization".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Finding,
+    Level,
+    Optimizer,
+    Pipeline,
+    Reason,
+    Rule,
+    Scheduler,
+    options_of,
+    trains_by_hand,
+)
+
+LOOKS = frozenset({"get_last_lr", "get_lr", "state_dict", "load_state_dict", "last_epoch", "base_lrs"})
+"""What can be done with a schedule without stepping it."""
+
+CONSTANT = frozenset({"get_constant_schedule", "ConstantLR"})
+"""Schedules whose steps change nothing, or little."""
+
+
+class UnsteppedScheduler(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        for scheduler in pipeline.schedulers:
+            name = _only_name(pipeline, scheduler)
+            step = _step_of_its_optimizer(pipeline, scheduler)
+            if (
+                name is None
+                or step is None
+                or scheduler.origin is None
+                or _is_made_to_set_the_rate(pipeline, scheduler)
+            ):
+                continue
+            yield self.finding(
+                scheduler.origin,
+                f"`{name}` is never stepped, so the learning rate does not follow it",
+                because=[step],
+                help=f"call `{name}.step()` after the optimizer's step",
+            )
+
+
+def _is_made_to_set_the_rate(pipeline: Pipeline, scheduler: Scheduler) -> bool:
+    """Whether making it is enough: its first rate is the last one, or it is made anew again and again."""
+    is_repeated = any(scheduler.origin and loop.place.holds(scheduler.origin) for loop in pipeline.loops)
+    return is_repeated or scheduler.name in CONSTANT or "last_epoch" in scheduler.given or not scheduler.is_complete
+
+
+def _step_of_its_optimizer(pipeline: Pipeline, scheduler: Scheduler) -> Reason | None:
+    """A step that the optimizer of the schedule takes in a loop, once the schedule is there."""
+    for event in pipeline.acts(Act.STEP):
+        trained = [each for each in options_of(scheduler.optimizer) if isinstance(each, Optimizer)]
+        if event.loops and any(each in options_of(event.subject) for each in trained):
+            return Reason(event.place, "the optimizer steps alone", "step")
+    return None
+
+
+def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
+    """The name of a schedule, if nothing is done with it in the whole file but to look at it."""
+    names = {binding.name for binding in pipeline.names_of(scheduler)}
+    if len(names) != 1:
+        return None
+    (name,) = names
+    looked_at: set[int] = set()
+    for node in ast.walk(pipeline.source.tree):
+        if isinstance(node, ast.Attribute) and node.attr in LOOKS and isinstance(node.value, ast.Name):
+            looked_at.add(id(node.value))
+    uses = [node for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.Name) and node.id == name]
+    return name if all(isinstance(node.ctx, ast.Store) or id(node) in looked_at for node in uses) else None
