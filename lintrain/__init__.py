@@ -124,6 +124,18 @@ if TYPE_CHECKING:
     from lintrain.pipeline.trainers import reads as reads
     from lintrain.pipeline.trainers import says as says
     from lintrain.pipeline.trainers import takes as takes
+    from lintrain.pipeline.tuning import Format as Format
+    from lintrain.pipeline.tuning import Training as Training
+    from lintrain.pipeline.tuning import adapter_argument as adapter_argument
+    from lintrain.pipeline.tuning import changes_before as changes_before
+    from lintrain.pipeline.tuning import facts_of as facts_of
+    from lintrain.pipeline.tuning import is_left_alone as is_left_alone
+    from lintrain.pipeline.tuning import is_tuned_whole as is_tuned_whole
+    from lintrain.pipeline.tuning import may_adapt as may_adapt
+    from lintrain.pipeline.tuning import name_in_enum as name_in_enum
+    from lintrain.pipeline.tuning import quantization_of as quantization_of
+    from lintrain.pipeline.tuning import trainings as trainings
+    from lintrain.pipeline.tuning import weights_format as weights_format
     from lintrain.pipeline.values.counts import Count as Count
     from lintrain.pipeline.values.data import Collator as Collator
     from lintrain.pipeline.values.data import Column as Column
@@ -142,9 +154,11 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.model import Layer as Layer
     from lintrain.pipeline.values.model import Model as Model
     from lintrain.pipeline.values.model import ModelOutput as ModelOutput
+    from lintrain.pipeline.values.model import ModelPart as ModelPart
     from lintrain.pipeline.values.model import Module as Module
     from lintrain.pipeline.values.model import Network as Network
     from lintrain.pipeline.values.model import Optimizer as Optimizer
+    from lintrain.pipeline.values.model import Parameter as Parameter
     from lintrain.pipeline.values.model import Role as Role
     from lintrain.pipeline.values.model import Scheduler as Scheduler
     from lintrain.pipeline.values.model import Task as Task
@@ -215,11 +229,15 @@ _WORDS_OF = {
     "lintrain.pipeline.trainers": (
         "head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
     ),
+    "lintrain.pipeline.tuning": (
+        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt name_in_enum "
+        "quantization_of trainings weights_format"
+    ),
     "lintrain.pipeline.values.counts": "Count",
     "lintrain.pipeline.values.data": "Collator Column Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer",
     "lintrain.pipeline.values.loading": "Batch Loader TorchDataset",
     "lintrain.pipeline.values.model": (
-        "Config Layer Model ModelOutput Module Network Optimizer Role Scheduler Task Tensor"
+        "Config Layer Model ModelOutput ModelPart Module Network Optimizer Parameter Role Scheduler Task Tensor"
     ),
     "lintrain.pipeline.values.python": (
         "Absent Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value is_missing "

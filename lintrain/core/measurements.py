@@ -110,7 +110,8 @@ class ModelEvidence:
     """The model of a run: its class, what its forward accepts, its head and its limits (tokens).
 
     `task` is what follows `For` in the class name ("SequenceClassification", "CausalLM"); `fresh` names the parameters
-    that no checkpoint filled (with `pretrained`), or is empty where that is not known.
+    that no checkpoint filled (with `pretrained`), or is empty where that is not known; `frozen_fresh` are those of them
+    in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype.
     """
 
     name: str
@@ -128,6 +129,8 @@ class ModelEvidence:
     has_dropout_or_batch_norm: bool
     device: str
     fresh: tuple[str, ...] = ()
+    frozen_fresh: tuple[str, ...] = ()
+    formats: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def classifies(self) -> bool:

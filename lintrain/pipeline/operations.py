@@ -257,13 +257,11 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place
         handler = of_type(STORED_ATTRIBUTES, option)
         if handler:
             handler(reader, option, name, value, place)
-        elif isinstance(option, Instance):
-            option.attributes[name] = _weakly(reader, option.attributes.get(name), value)
         elif isinstance(option, Class):
             option.attributes[name] = UNKNOWN
 
 
-def _weakly(reader: Reader, before: Value | None, value: Value) -> Value:
+def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
     """What an attribute holds after a store that may have been skipped."""
     if before is None or not reader.conditions or before is value or _is_none(before):
         return value
@@ -279,7 +277,7 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Pl
     match owner, key:
         case Mapping(), Constant():
             owner.entries[key.value] = (
-                value if not reader.conditions else _weakly(reader, owner.entries.get(key.value), value)
+                value if not reader.conditions else weakly(reader, owner.entries.get(key.value), value)
             )
         case Mapping(), _:
             owner.is_complete = False

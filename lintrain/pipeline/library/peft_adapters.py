@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.library.peft_notes import note_adapter
+from lintrain.pipeline.library.torch_freezing import freeze
 from lintrain.pipeline.library.transformers_models import make_model
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import UNKNOWN, Value, options_of
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Value, options_of
+
+CLASSES = (
+    "peft.PeftModel",
+    "peft.PeftModelForSequenceClassification",
+    "peft.PeftModelForCausalLM",
+    "peft.PeftModelForTokenClassification",
+    "peft.PeftModelForSeq2SeqLM",
+    "peft.PeftModelForQuestionAnswering",
+    "peft.PeftModelForFeatureExtraction",
+)
 
 
-@function("peft.get_peft_model", "peft.PeftModel.from_pretrained", "peft.PeftModel")
-@function("peft.PeftModelForSequenceClassification", "peft.PeftModelForCausalLM")
-@function("peft.PeftModelForTokenClassification", "peft.PeftModelForSeq2SeqLM")
+@function("peft.get_peft_model", *CLASSES, *(f"{path}.from_pretrained" for path in CLASSES))
 def _adapt(call: Call) -> Value:
     """The model itself: PEFT puts its layers into the given one and freezes the others."""
     given = call.value("model", 0)
+    config = call.value("config") if call.path.endswith("from_pretrained") else call.value("peft_config", 1)
+    _put_into(call, given, config)
+    return given
+
+
+def _put_into(call: Call, given: Value, config: Value) -> None:
     for model in options_of(given):
         if isinstance(model, Model):
             model.is_adapted = True
             model.frozen.append(call.place)
+            note_adapter(call, model, config)
+
+
+@function("peft.inject_adapter_in_model")
+def _inject(call: Call) -> Value:
+    given = call.value("model", 1)
+    _put_into(call, given, call.value("peft_config", 0))
     return given
 
 
@@ -28,7 +52,8 @@ def _prepare(call: Call) -> Value:
     given = call.value("model", 0)
     for model in options_of(given):
         if isinstance(model, Model):
-            model.frozen.append(call.place)
+            freeze(call.reader, model, Constant(False), call.place)
+            call.reader.act(Act.PREPARE, call.place, model)
     return given
 
 

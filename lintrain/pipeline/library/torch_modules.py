@@ -9,6 +9,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.library.torch_freezing import note_module_attribute
 from lintrain.pipeline.modules import is_module, runs_inside_a_forward
 from lintrain.pipeline.registry import (
     Transfer,
@@ -168,6 +169,7 @@ def _inner(module: Module) -> Module:
 def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
     if isinstance(owner, Module):
         owner.attributes[name] = value
+        note_module_attribute(reader, owner, name, value, place)
 
 
 @subscript_of(Module)

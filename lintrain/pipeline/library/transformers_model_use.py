@@ -8,6 +8,9 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.library.peft_notes import note_adapter
+from lintrain.pipeline.library.torch_casting import cast
+from lintrain.pipeline.library.torch_freezing import freeze, note_module_attribute
 from lintrain.pipeline.registry import (
     attribute_of,
     called,
@@ -21,7 +24,6 @@ from lintrain.pipeline.values.model import (
     Config,
     Model,
     ModelPart,
-    Parameter,
     Parameters,
 )
 from lintrain.pipeline.values.python import (
@@ -29,8 +31,6 @@ from lintrain.pipeline.values.python import (
     Absent,
     Bound,
     Constant,
-    Sequence,
-    Unknown,
     Value,
     literal,
 )
@@ -75,7 +75,8 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) 
         return
     owner.attributes[name] = value
     if name == "trainable":
-        _freeze(owner, value, place)
+        freeze(reader, owner, value, place)
+    note_module_attribute(reader, owner, name, value, place)
     if name in HEADS:
         owner.num_labels = UNKNOWN
     if name == "config":
@@ -96,7 +97,8 @@ def _store_inside(reader: Reader, owner: Value, name: str, value: Value, place: 
         if name in HEADS:
             owner.model.num_labels = UNKNOWN
         if name == "trainable":
-            _freeze(owner.model, value, place)
+            freeze(reader, owner.model, value, place, part=owner.name)
+        note_module_attribute(reader, owner, name, value, place)
 
 
 @subscript_of(ModelPart)
@@ -113,6 +115,8 @@ def _each_part(reader: Reader, value: Value) -> Value:
 def _call_part(call: Call) -> Value:
     """A method that is not known: it may do anything to the model and to what it is given."""
     escape(call)
+    if isinstance(call.receiver, ModelPart):
+        call.reader.act(Act.TOUCH, call.place, call.receiver.model, name=Constant(call.receiver.name))
     return UNKNOWN
 
 
@@ -127,6 +131,7 @@ def _move(call: Call) -> Value:
     if isinstance(call.receiver, Model) and call.path.rpartition(".")[2] in {"to", "cuda", "cpu"}:
         first = call.positional[0].value if call.positional else call.value("device")
         call.reader.act(Act.TO_DEVICE, call.place, call.receiver, device=first)
+    cast(call)
     return call.receiver
 
 
@@ -155,40 +160,8 @@ def _set_mode_of_part(call: Call) -> Value:
 def _parameters(call: Call) -> Value:
     named = call.path.endswith("named_parameters")
     is_part = isinstance(call.receiver, ModelPart)
-    return Parameters((whole(call.receiver),), named, is_part, origin=call.place)
-
-
-@element_of(Parameters)
-def _each_parameter(reader: Reader, value: Value) -> Value:
-    if not isinstance(value, Parameters):
-        return UNKNOWN
-    parameter = Parameter(value.of)
-    return Sequence([Unknown(name="name"), parameter], "tuple") if value.is_named else parameter
-
-
-@stored_attribute_of(Parameter)
-def _freeze_parameter(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
-    if name == "grad":
-        reader.act(Act.ZERO_GRAD, place, owner)
-        reader.act(Act.GRADIENT, place, owner)
-    if isinstance(owner, Parameter) and name == "requires_grad":
-        for model in owner.of:
-            _freeze(model, value, place)
-            reader.act(Act.FREEZE, place, model)
-
-
-@method(Model, "requires_grad_")
-@method(ModelPart, "requires_grad_")
-def _require_grad(call: Call) -> Value:
-    wanted = call.value("requires_grad", 0)
-    _freeze(whole(call.receiver), Constant(True) if isinstance(wanted, Absent) else wanted, call.place)
-    call.reader.act(Act.FREEZE, call.place, call.receiver)
-    return call.receiver
-
-
-def _freeze(model: Value, wanted: Value, place: Place) -> None:
-    if isinstance(model, Model) and not (isinstance(wanted, Constant) and wanted.value is True):
-        model.frozen.append(place)
+    part = call.receiver.name if isinstance(call.receiver, ModelPart) else ""
+    return Parameters((whole(call.receiver),), named, is_part, part, origin=call.place)
 
 
 @method(Model, "zero_grad")
@@ -206,12 +179,17 @@ def _save(call: Call) -> Value:
 @method(Model, "resize_token_embeddings", "gradient_checkpointing_enable", "enable_input_require_grads")
 @method(Model, "num_parameters", "print_trainable_parameters", "gradient_checkpointing_disable")
 @method(Model, "get_input_embeddings", "get_output_embeddings", "state_dict", "named_modules", "modules")
+@method(Model, "get_nb_trainable_parameters", "get_memory_footprint")
 def _changes_nothing_here(call: Call) -> Value:
     return UNKNOWN
 
 
-@method(Model, "load_state_dict", "apply", "load_adapter", "set_adapter")
-def _load_into(call: Call) -> Value:
+@method(Model, "load_state_dict", "apply", "load_adapter", "set_adapter", "enable_adapters", "merge_and_unload")
+@method(Model, "unload", "merge_adapter", "set_input_embeddings", "set_output_embeddings", "init_weights")
+@method(Model, "enable_adapter_layers", "disable_adapters", "disable_adapter_layers", "delete_adapter")
+def _change_inside(call: Call) -> Value:
+    """Weights, adapters or parts of the model become others."""
+    call.reader.act(Act.TOUCH, call.place, call.receiver, name=Constant(call.path.rpartition(".")[2]))
     return UNKNOWN
 
 
@@ -219,4 +197,5 @@ def _load_into(call: Call) -> Value:
 def _add_adapter(call: Call) -> Value:
     if isinstance(call.receiver, Model):
         call.receiver.is_adapted = True
+        note_adapter(call, call.receiver, call.value("adapter_config", 0))
     return UNKNOWN

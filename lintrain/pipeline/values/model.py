@@ -91,19 +91,21 @@ class ModelPart(Value):
 class Parameters(Value):
     """The parameters of modules, as `model.parameters()` gives them; `is_named` where their names come with them.
 
-    `is_part` where they are not all that the modules have.
+    `is_part` where they are not all that the modules have; `part` is then the name of the part, where it has one.
     """
 
     of: tuple[Value, ...] = ()
     is_named: bool = False
     is_part: bool = False
+    part: str = ""
 
 
 @dataclass(eq=False, slots=True)
 class Parameter(Value):
-    """One parameter of a module, as a loop over all of them sees it."""
+    """One parameter of a module, or of its part of that name, as a loop over all of them sees it."""
 
     of: tuple[Value, ...] = ()
+    part: str = ""
 
 
 @dataclass(eq=False, slots=True)

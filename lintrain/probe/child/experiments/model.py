@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from lintrain.core.evidence import ModelEvidence
@@ -11,6 +13,9 @@ from lintrain.probe.child.library import library
 from lintrain.probe.child.run import Run
 
 GENERIC_NAME = re.compile(r"LABEL_\d+")
+
+ADDED = re.compile(r"\.(base_layer|original_module|modules_to_save\.\w+)\.")
+"""What PEFT puts into the names of the layers that it wraps."""
 
 
 def base_model(model: Any) -> Any:
@@ -40,7 +45,20 @@ def measure_model(run: Run) -> ModelEvidence:
         has_dropout_or_batch_norm=_has_dropout_or_batch_norm(model),
         device=str(parameters[0].device) if parameters else "cpu",
         fresh=fresh or (),
+        frozen_fresh=_frozen(fresh or (), run.trainer.model),
+        formats=_formats(parameters),
     )
+
+
+def _frozen(fresh: Iterable[str], model: Any) -> tuple[str, ...]:
+    """Those of the fresh parameters in whose layer nothing trains: neither they, nor a copy, nor an adapter."""
+    trained = [ADDED.sub(".", f".{name}") for name, weight in model.named_parameters() if weight.requires_grad]
+    return tuple(name for name in fresh if not any(f".{name.rpartition('.')[0]}." in each for each in trained))
+
+
+def _formats(parameters: Iterable[Any]) -> dict[str, int]:
+    """How many trainable tensors there are of each dtype."""
+    return dict(Counter(str(weight.dtype).removeprefix("torch.") for weight in parameters if weight.requires_grad))
 
 
 def task_of(model: Any) -> str:

@@ -1,0 +1,128 @@
+"""What rules ask of a model that is trained: what trains it, its adapters, which weights, in which number format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lintrain.core.place import Place
+from lintrain.knowledge.checkpoint_facts import checkpoint_facts
+from lintrain.knowledge.facts import CheckpointFacts
+from lintrain.pipeline.call import Argument
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.library.torch_casting import dtype_of
+from lintrain.pipeline.phases import touches
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.values.model import Model, Module, Optimizer
+from lintrain.pipeline.values.python import Constant, Library, LibraryObject, Value, is_missing, literal, text_of
+from lintrain.pipeline.values.training import TrainerRun
+
+LATEST = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A model that a Trainer or an optimizer of the script's own loop trains, with the place that says so.
+
+    `order` is that of the events before which it begins.
+    """
+
+    model: Model | Module
+    place: Place
+    order: int
+    run: TrainerRun | None = None
+    optimizer: Optimizer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The number format of a model's weights, and the place that sets it."""
+
+    name: str
+    place: Place
+    is_argument: bool
+
+
+def trainings(pipeline: Pipeline) -> Iterator[Training]:
+    """The models that are certainly meant to be trained, by whatever trains the whole of them."""
+    for run in pipeline.runs:
+        if run.model is not None and (run.train_calls or not is_missing(run.value("train_dataset"))):
+            yield Training(run.model, run.construction, _start(pipeline, run), run)
+    if not pipeline.acts(Act.BACKWARD):
+        return
+    for optimizer in pipeline.optimizers:
+        steps = [event.order for event in pipeline.acts(Act.STEP) if event.subject is optimizer]
+        model = optimizer.trains[0] if len(optimizer.trains) == 1 and not optimizer.is_part else None
+        if isinstance(model, Model | Module) and steps and optimizer.origin is not None:
+            yield Training(model, optimizer.origin, min(steps), None, optimizer)
+
+
+def _start(pipeline: Pipeline, run: TrainerRun) -> int:
+    started = [event.order for event in pipeline.acts(Act.TRAIN) if event.subject is run]
+    return min(started, default=LATEST)
+
+
+def changes_before(pipeline: Pipeline, training: Training, *acts: Act) -> list[Event]:
+    """What is done to a model, as a whole or in part, before its training begins."""
+    events = pipeline.acts(*acts)
+    return [event for event in events if event.order < training.order and touches(event, training.model)]
+
+
+def is_left_alone(pipeline: Pipeline, training: Training) -> bool:
+    """Whether no code that is not understood may have changed a model before its training."""
+    return not changes_before(pipeline, training, Act.ESCAPE, Act.TOUCH)
+
+
+def adapter_argument(run: TrainerRun | None) -> Argument | None:
+    """The `peft_config` that a trainer puts into its model by itself; None where it is given none."""
+    argument = run.arguments.get("peft_config") if run is not None else None
+    return None if argument is None or is_missing(argument.value) else argument
+
+
+def may_adapt(run: TrainerRun | None) -> bool:
+    """Whether a trainer puts an adapter into its model, or may do so."""
+    return run is not None and not run.is_plain and not is_missing(run.value("peft_config"))
+
+
+def is_tuned_whole(pipeline: Pipeline, training: Training) -> bool:
+    """Whether a model is certainly trained without any adapter."""
+    model = training.model
+    is_adapted = isinstance(model, Model) and (model.is_adapted or model.path.startswith("peft."))
+    return not is_adapted and not may_adapt(training.run) and is_left_alone(pipeline, training)
+
+
+def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
+    """The number format that the script certainly gives a model's weights; None where it does not."""
+    model = training.model
+    casts = changes_before(pipeline, training, Act.CAST)
+    if casts:
+        name = text_of(casts[-1].details["dtype"])
+        return Format(name, casts[-1].place, False) if name and not casts[-1].conditions else None
+    for argument in ("dtype", "torch_dtype") if isinstance(model, Model) else ():
+        value, place = model.arguments.get(argument), model.argument_places.get(argument)
+        name = dtype_of(value) if value is not None else None
+        if name is not None and place is not None:
+            return Format(name, place, True)
+    return None
+
+
+def facts_of(pipeline: Pipeline, model: Model) -> CheckpointFacts | None:
+    """What is known of the checkpoint that a model's weights are read from; None where that is not known."""
+    name = text_of(model.checkpoint)
+    if name is None:
+        return None
+    return checkpoint_facts(name, Path(pipeline.source.path).parent) or checkpoint_facts(name)
+
+
+def quantization_of(model: Model) -> LibraryObject | None:
+    """The configuration that a model's checkpoint is certainly quantized with on loading, None where there is none."""
+    config = model.arguments.get("quantization_config")
+    return config if isinstance(config, LibraryObject) else None
+
+
+def name_in_enum(value: Value) -> str | None:
+    """The name of an enum's member, or of the text that stands for it (`TaskType.SEQ_CLS`, `"SEQ_CLS"`)."""
+    if isinstance(value, Library):
+        return value.name
+    return text_of(value) if isinstance(value, Constant) and isinstance(literal(value), str) else None
