@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lintrain.core.place import Place
 
@@ -111,7 +111,8 @@ class ModelEvidence:
 
     `task` is what follows `For` in the class name ("SequenceClassification", "CausalLM"); `fresh` names the parameters
     that no checkpoint filled (with `pretrained`), or is empty where that is not known; `frozen_fresh` are those of them
-    in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype.
+    in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype,
+    `trained` for the outer modules those that train and all.
     """
 
     name: str
@@ -131,6 +132,11 @@ class ModelEvidence:
     fresh: tuple[str, ...] = ()
     frozen_fresh: tuple[str, ...] = ()
     formats: dict[str, int] = field(default_factory=dict[str, int])
+    trained: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+
+    def trained_in(self, part: str) -> tuple[int, int]:
+        """The tensors of a module that train, and all; by its name of at most two levels, "" for the whole model."""
+        return self.trained.get(part, (0, 0))
 
     @property
     def classifies(self) -> bool:

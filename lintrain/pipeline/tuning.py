@@ -99,7 +99,9 @@ def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
     if casts:
         name = text_of(casts[-1].details["dtype"])
         return Format(name, casts[-1].place, False) if name and not casts[-1].conditions else None
-    for argument in ("dtype", "torch_dtype") if isinstance(model, Model) else ():
+    if not isinstance(model, Model):
+        return None
+    for argument in ("dtype", "torch_dtype"):
         value, place = model.arguments.get(argument), model.argument_places.get(argument)
         name = dtype_of(value) if value is not None else None
         if name is not None and place is not None:

@@ -14,6 +14,8 @@ from lintrain.probe.child.run import Run
 
 GENERIC_NAME = re.compile(r"LABEL_\d+")
 
+LEVELS = 2
+
 ADDED = re.compile(r"\.(base_layer|original_module|modules_to_save\.\w+)\.")
 """What PEFT puts into the names of the layers that it wraps."""
 
@@ -47,6 +49,7 @@ def measure_model(run: Run) -> ModelEvidence:
         fresh=fresh or (),
         frozen_fresh=_frozen(fresh or (), run.trainer.model),
         formats=_formats(parameters),
+        trained=_trained(run.trainer.model),
     )
 
 
@@ -54,6 +57,17 @@ def _frozen(fresh: Iterable[str], model: Any) -> tuple[str, ...]:
     """Those of the fresh parameters in whose layer nothing trains: neither they, nor a copy, nor an adapter."""
     trained = [ADDED.sub(".", f".{name}") for name, weight in model.named_parameters() if weight.requires_grad]
     return tuple(name for name in fresh if not any(f".{name.rpartition('.')[0]}." in each for each in trained))
+
+
+def _trained(model: Any) -> dict[str, tuple[int, int]]:
+    """For the whole and each module of the outer two levels: its tensors that train, and all."""
+    counts: dict[str, tuple[int, int]] = {}
+    for name, weight in model.named_parameters():
+        parts = name.removeprefix("base_model.model.").split(".")[:-1]
+        for depth in range(min(len(parts), LEVELS) + 1):
+            trained, every = counts.get(".".join(parts[:depth]), (0, 0))
+            counts[".".join(parts[:depth])] = (trained + bool(weight.requires_grad), every + 1)
+    return counts
 
 
 def _formats(parameters: Iterable[Any]) -> dict[str, int]:
