@@ -81,6 +81,10 @@ if TYPE_CHECKING:
     from lintrain.pipeline.loading import feedings as feedings
     from lintrain.pipeline.loading import is_map_style as is_map_style
     from lintrain.pipeline.loading import is_stream as is_stream
+    from lintrain.pipeline.losses import callee_of as callee_of
+    from lintrain.pipeline.losses import losses_called as losses_called
+    from lintrain.pipeline.losses import operations_before as operations_before
+    from lintrain.pipeline.losses import tensors_given as tensors_given
     from lintrain.pipeline.modules import ignores_mode as ignores_mode
     from lintrain.pipeline.modules import modules_in as modules_in
     from lintrain.pipeline.modules import overlap as overlap
@@ -180,9 +184,15 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.python import number_of as number_of
     from lintrain.pipeline.values.python import options_of as options_of
     from lintrain.pipeline.values.python import text_of as text_of
+    from lintrain.pipeline.values.tensors import Derived as Derived
+    from lintrain.pipeline.values.tensors import Operation as Operation
+    from lintrain.pipeline.values.tensors import Shape as Shape
+    from lintrain.pipeline.values.tensors import root_of as root_of
     from lintrain.pipeline.values.training import KerasRun as KerasRun
+    from lintrain.pipeline.values.training import LossCall as LossCall
     from lintrain.pipeline.values.training import Metric as Metric
     from lintrain.pipeline.values.training import MetricCall as MetricCall
+    from lintrain.pipeline.values.training import ModelCall as ModelCall
     from lintrain.pipeline.values.training import Predictions as Predictions
     from lintrain.pipeline.values.training import TrainerRun as TrainerRun
     from lintrain.pipeline.values.training import TrainingArguments as TrainingArguments
@@ -218,10 +228,11 @@ _WORDS_OF = {
     "lintrain.pipeline.keras": "backbones keras_name",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
     "lintrain.pipeline.loading": "Feeding expects_error feedings is_map_style is_stream",
+    "lintrain.pipeline.losses": "callee_of losses_called operations_before tensors_given",
     "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
     "lintrain.pipeline.phases": (
-        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "
-        "is_left_after made_here may_hide text_of_event touches training_loops trains_by_hand"
+        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
+        "made_here may_hide text_of_event touches training_loops trains_by_hand"
     ),
     "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
@@ -243,7 +254,10 @@ _WORDS_OF = {
         "Absent Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value is_missing "
         "is_true literal number_of options_of text_of"
     ),
-    "lintrain.pipeline.values.training": "KerasRun Metric MetricCall Predictions TrainerRun TrainingArguments",
+    "lintrain.pipeline.values.tensors": "Derived Operation Shape root_of",
+    "lintrain.pipeline.values.training": (
+        "KerasRun LossCall Metric MetricCall ModelCall Predictions TrainerRun TrainingArguments"
+    ),
 }
 _HOME_OF = {word: module for module, words in _WORDS_OF.items() for word in words.split()}
 

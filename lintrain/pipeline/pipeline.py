@@ -13,7 +13,15 @@ from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encodi
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Class, Function, Value
-from lintrain.pipeline.values.training import KerasRun, Metric, MetricCall, TrainerRun, TrainingArguments
+from lintrain.pipeline.values.training import (
+    KerasRun,
+    LossCall,
+    Metric,
+    MetricCall,
+    ModelCall,
+    TrainerRun,
+    TrainingArguments,
+)
 
 if TYPE_CHECKING:
     from lintrain.knowledge.versions import TargetVersions
@@ -113,6 +121,8 @@ class Pipeline:
     arguments: list[TrainingArguments] = field(default_factory=list[TrainingArguments])
     metrics: list[Metric] = field(default_factory=list[Metric])
     metric_calls: list[MetricCall] = field(default_factory=list[MetricCall])
+    losses: list[LossCall] = field(default_factory=list[LossCall])
+    model_calls: list[ModelCall] = field(default_factory=list[ModelCall])
     calls: list[LibraryCall] = field(default_factory=list[LibraryCall])
     names: list[LibraryName] = field(default_factory=list[LibraryName])
     discards: list[Discard] = field(default_factory=list[Discard])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lintrain.pipeline import expressions, operations
 from lintrain.pipeline.pipeline import Binding
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
+from lintrain.pipeline.values.tensors import Derived
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -41,6 +43,8 @@ def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None
 
 def identified(value: Value, name: str) -> Value:
     """A value that can be followed: what is not understood becomes an unknown thing of its own when it gets a name."""
+    if isinstance(value, Derived) and not value.name:
+        return replace(value, name=name)
     return Unknown(name=name) if value is UNKNOWN else value
 
 

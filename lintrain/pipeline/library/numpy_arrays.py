@@ -9,6 +9,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.pipeline import Misuse
 from lintrain.pipeline.registry import element_of, function, method, operated, subscript_of
+from lintrain.pipeline.tracing import combined, normalised, subscripted, traced
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
@@ -44,7 +45,7 @@ def array_of(value: Value) -> Value:
     return value
 
 
-def in_role(role: Role, value: Value, call: Call) -> Value:
+def in_role(role: Role, value: Value, call: Call) -> Tensor:
     """An array of the same model's outputs that holds something else now."""
     model = value.model if isinstance(value, Tensor) else UNKNOWN
     return Tensor(role, model, call.text, origin=call.place)
@@ -68,9 +69,9 @@ def _mapped(call: Call, roles: dict[Role, Role], otherwise: Role | None = Role.U
         return UNKNOWN
     if not isinstance(subject, Tensor):
         is_kept = isinstance(subject, Unknown) or (otherwise is None and isinstance(subject, ColumnValues))
-        return subject if is_kept else UNKNOWN
+        return normalised(call) or subject if is_kept else UNKNOWN
     role = roles.get(subject.role, otherwise)
-    return subject if role is None else in_role(role, subject, call)
+    return traced(call, subject, subject if role is None else in_role(role, subject, call))
 
 
 def note_tuple(call: Call, argument: Value, text: str, place: Place, use: str) -> None:
@@ -193,10 +194,10 @@ def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     keys = key.items if isinstance(key, Sequence) and key.kind == "tuple" else [key]
     text = reader.source.code(place)
     if all(isinstance(each, Slice | Tensor) or _is_whole_axis(each) for each in keys):
-        return replace(value, text=text, origin=place)
+        return subscripted(replace(value, text=text, origin=place), keys)
     if value.role in SCORED:
         return Tensor(Role.SCORES, value.model, text, origin=place) if len(keys) > 1 else UNKNOWN
-    return replace(value, text=text, origin=place)
+    return subscripted(replace(value, text=text, origin=place), keys)
 
 
 def _is_whole_axis(key: Value) -> bool:
@@ -217,8 +218,9 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Pl
     if operator in COMPARISONS:
         role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
         return Tensor(role, tensors[0].model, text, origin=place)
+    after = combined(left, operator, right, text, place)
     if len(tensors) == 1 and operator in {"Add", "Sub", "Mult", "Div", "Pow"}:
-        return replace(tensors[0], text=text, origin=place)
+        return replace(after, role=tensors[0].role, model=tensors[0].model)
     if len(tensors) == 2 and tensors[0].role is tensors[1].role:
-        return replace(tensors[0], text=text, origin=place)
-    return Tensor(Role.UNKNOWN, UNKNOWN, text, origin=place)
+        return replace(after, role=tensors[0].role, model=tensors[0].model)
+    return after

@@ -10,6 +10,9 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.invocation import escape
 from lintrain.pipeline.library.torch_freezing import note_module_attribute
+from lintrain.pipeline.library.torch_layers import through
+from lintrain.pipeline.library.torch_losses import function_loss, module_loss
+from lintrain.pipeline.library.torch_tensors import activated
 from lintrain.pipeline.modules import is_module, runs_inside_a_forward
 from lintrain.pipeline.registry import (
     Transfer,
@@ -23,7 +26,8 @@ from lintrain.pipeline.registry import (
     stored_attribute_of,
     subscript_of,
 )
-from lintrain.pipeline.values.model import Model, Module, Parameters, Role, Tensor
+from lintrain.pipeline.tracing import ACTIVATIONS, MOVES
+from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -75,7 +79,9 @@ def _layer(path: str) -> Transfer | None:
     if package == "torch.nn" and name[:1].isupper() and name not in {"Parameter", "ParameterList", "ParameterDict"}:
         return _make_module
     if package == "torch.nn.functional":
-        return _loss if name in LOSSES else _computed
+        return function_loss if name in LOSSES else activated if name in ACTIVATIONS | MOVES else _computed
+    if package == "torch" and name in ACTIVATIONS:
+        return activated
     return _harmless if package in {"torch.nn.init", "torch.nn.utils"} else None
 
 
@@ -128,14 +134,10 @@ def _call_module(call: Call) -> Value:
     if not isinstance(module, Module):
         return UNKNOWN
     if module.path.startswith("torch.nn.") and module.name.endswith("Loss"):
-        return Tensor(Role.LOSS, text=call.text, origin=call.place)
+        return module_loss(call, module)
     if not runs_inside_a_forward(call.reader):
         call.reader.act(Act.FORWARD, call.place, module)
-    return Tensor(model=module, text=call.text, origin=call.place)
-
-
-def _loss(call: Call) -> Value:
-    return Tensor(Role.LOSS, text=call.text, origin=call.place)
+    return through(call, module, call.value("input", 0))
 
 
 def _computed(call: Call) -> Value:

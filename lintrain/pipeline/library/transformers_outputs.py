@@ -8,13 +8,20 @@ from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.library.transformers_model_use import HEADS
 from lintrain.pipeline.modules import runs_inside_a_forward
 from lintrain.pipeline.registry import attribute_of, called, method, subscript_of, unpacked
-from lintrain.pipeline.values.model import Model, ModelOutput, Role, Tensor
+from lintrain.pipeline.shapes import integer
+from lintrain.pipeline.values.model import Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
+from lintrain.pipeline.values.tensors import Operation, Shape
+from lintrain.pipeline.values.training import ModelCall
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
+
+PER_TOKEN = frozenset({Task.CAUSAL_LM, Task.MASKED_LM, Task.SEQ2SEQ_LM, Task.TOKEN_CLASSIFICATION})
+"""Heads whose logits have the shape [rows, tokens, classes]."""
 
 
 @called(Model)
@@ -27,7 +34,12 @@ def _forward(call: Call) -> Value:
         values["0"] = call.positional[0].value
     if not runs_inside_a_forward(call.reader):
         call.reader.act(Act.FORWARD, call.place, call.receiver, **values)
-    return ModelOutput(call.receiver, given, origin=call.place)
+    output = ModelOutput(call.receiver, given, origin=call.place)
+    if isinstance(call.receiver, Model) and not call.is_open and call.receiver.framework == "torch":
+        named = {str(index): argument for index, argument in enumerate(call.positional)} | call.keywords
+        off = call.reader.without_grad > 0
+        call.reader.record.model_calls.append(ModelCall(call.receiver, call.place, named, output, off))
+    return output
 
 
 @attribute_of(ModelOutput)
@@ -37,7 +49,27 @@ def _output(reader: Reader, value: Value, name: str, place: Place) -> Value | No
     role = {"loss": Role.LOSS, "logits": Role.LOGITS, "last_hidden_state": Role.HIDDEN}.get(name)
     if role is None:
         return operations.child(reader, value, name)
-    return Tensor(role, value.model, reader.source.code(place), origin=place)
+    if role is Role.HIDDEN:
+        return Tensor(role, value.model, reader.source.code(place), origin=place)
+    text = reader.source.code(place)
+    shape = Shape((), False) if role is Role.LOSS else _logits_shape(value.model)
+    made = Operation(role.value, place, text) if _has_its_own_head(value.model) else None
+    return Tensor(role, value.model, text, made, shape, "float", origin=place)
+
+
+def _has_its_own_head(model: Value) -> bool:
+    return isinstance(model, Model) and not set(model.attributes) & HEADS and model.path.startswith("transformers.")
+
+
+def _logits_shape(model: Value) -> Shape:
+    """A row of scores for every token, or for every text."""
+    if not isinstance(model, Model) or not _has_its_own_head(model):
+        return Shape()
+    if model.task in PER_TOKEN:
+        return Shape((None, None, None), False)
+    if model.task is Task.SEQUENCE_CLASSIFICATION:
+        return Shape((None, integer(model.num_labels)), False)
+    return Shape()
 
 
 @subscript_of(ModelOutput)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
+from lintrain.pipeline.values.tensors import Operation, Shape
 
 
 class Task(StrEnum):
@@ -190,11 +191,19 @@ class Role(StrEnum):
 
 @dataclass(eq=False, slots=True)
 class Tensor(Value):
-    """An array or tensor: what it holds, and the model that it came out of (UNKNOWN where none)."""
+    """An array or tensor: what it holds, and the model that it came out of (UNKNOWN where none).
+
+    `made` is the operation that its numbers come from, None where that is not known; `cut` the one that took it off
+    autograd's graph. `kind` is the kind of its numbers (`float`, `int`), empty where it is not known.
+    """
 
     role: Role = Role.UNKNOWN
     model: Value = UNKNOWN
     text: str = ""
+    made: Operation | None = None
+    shape: Shape = field(default_factory=Shape)
+    kind: str = ""
+    cut: Operation | None = None
 
 
 @dataclass(eq=False, slots=True)

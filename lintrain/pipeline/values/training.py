@@ -51,6 +51,36 @@ class MetricCall:
     references: Argument | None
 
 
+@dataclass(frozen=True, slots=True)
+class LossCall:
+    """One use of a loss of torch, by the name that its function has (`cross_entropy`), with what it was given.
+
+    `options` are its settings, given to the function or to the module (`ignore_index`, `reduction`).
+    """
+
+    name: str
+    place: Place
+    prediction: Argument | None
+    target: Argument | None
+    options: dict[str, Value]
+    text: str = ""
+    without_grad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One call of a library's model: what it was given by name, positional arguments under their numbers.
+
+    `output` is what the call gave.
+    """
+
+    model: Model
+    place: Place
+    arguments: dict[str, Argument]
+    output: Value
+    without_grad: bool = False
+
+
 @dataclass(eq=False, slots=True)
 class Predictions(Value):
     """What a Trainer's evaluation gives: the EvalPrediction that `compute_metrics` gets, the result of `predict`.

@@ -1,0 +1,72 @@
+"""Tensors in the hands of code: activations, and the views, slices and moves of what is not understood."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.core.place import Place
+from lintrain.pipeline import operations
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.registry import CALLED, method, subscript_of
+from lintrain.pipeline.tracing import ACTIVATIONS, normalised, traced
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Unknown, Value
+from lintrain.pipeline.values.tensors import Derived
+
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
+
+def activated(call: Call) -> Value:
+    """A function of `torch.nn.functional` on a tensor: `F.relu(x)`, `F.dropout(x)`."""
+    given = call.value("input", 0)
+    if isinstance(given, Tensor):
+        return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.place))
+    return normalised(call) or Tensor(text=call.text, origin=call.place)
+
+
+@method(Tensor, *sorted(ACTIVATIONS - {"softmax", "sigmoid", "log_softmax", "exp"}), "requires_grad_", "bfloat16")
+def _activate(call: Call) -> Value:
+    given = call.receiver
+    if not isinstance(given, Tensor):
+        return UNKNOWN
+    return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.place))
+
+
+@method(Unknown, "softmax", "log_softmax", "sigmoid")
+def _normalise(call: Call) -> Value:
+    return normalised(call) or UNKNOWN
+
+
+@method(Unknown, "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "contiguous", "clone")
+@method(Unknown, "long")
+def _reshape(call: Call) -> Value:
+    """The same numbers in another shape: they can be followed back."""
+    return _derived(call.receiver, call.path.rpartition(".")[2], call)
+
+
+@method(Unknown, "to", "cuda")
+def _move(call: Call) -> Value:
+    """Of a tensor or of a model: what else it may be is told as before."""
+    moved = call.receiver
+    name = call.path.rpartition(".")[2]
+    call.receiver = operations.child(call.reader, moved, name)
+    CALLED[Unknown](call)
+    return _derived(moved, name, call)
+
+
+def _derived(of: Value, by: str, call: Call) -> Value:
+    text = call.text.rpartition("(")[2].removesuffix(")")
+    return UNKNOWN if of is UNKNOWN else Derived(of=of, by=by, text=text, origin=call.place)
+
+
+@subscript_of(Unknown)
+def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`x["labels"]` is the same thing each time; `x[:, 1:]` is a slice of it."""
+    if isinstance(key, Constant):
+        return operations.child(reader, value, f"[{key.value!r}]")
+    keys = key.items if isinstance(key, Sequence) else [key]
+    if value is UNKNOWN or not any(isinstance(each, Slice) for each in keys):
+        return UNKNOWN
+    text = reader.source.code(place)
+    return Derived(of=value, by="slice", text=text.rpartition("[")[2].removesuffix("]"), origin=place)

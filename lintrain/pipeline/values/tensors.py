@@ -1,0 +1,66 @@
+"""What the reader follows of a tensor on its way from the model to the loss: its shape and the operations behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lintrain.core.place import Place
+from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a tensor's axes, None for one that is not known; `is_open` where other axes may stand before them.
+
+    A shape that is open and has no sizes is one of which nothing is known.
+    """
+
+    sizes: tuple[int | None, ...] = ()
+    is_open: bool = True
+
+    @property
+    def rank(self) -> int | None:
+        """The number of axes, None where it is not known."""
+        return None if self.is_open else len(self.sizes)
+
+    @property
+    def last(self) -> int | None:
+        """The size of the last axis, None where it is not known."""
+        return self.sizes[-1] if self.sizes else None
+
+    def __str__(self) -> str:
+        """The shape as documentation writes it: `(N, 1)`, `(…, 1)` where other axes may stand before."""
+        names = ["*" if size is None else str(size) for size in self.sizes]
+        if names and not self.is_open and self.sizes[0] is None:
+            names[0] = "N"
+        names = ["…", *names] if self.is_open else names
+        return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation behind a tensor: its name (`softmax`), its place, its code and that of what it was given."""
+
+    name: str
+    place: Place | None = None
+    text: str = ""
+    given: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Derived(Unknown):
+    """What an operation made of an unknown value: it equals nothing, and can be followed back to `of`.
+
+    `by` names the operation (`slice`, `view`), `text` holds the code in its brackets.
+    """
+
+    of: Value = UNKNOWN
+    by: str = ""
+    text: str = ""
+
+
+def root_of(value: Value) -> Value:
+    """The unknown value that views, copies and moves were made of; slices are values of their own."""
+    while isinstance(value, Derived) and value.by != "slice":
+        value = value.of
+    return value

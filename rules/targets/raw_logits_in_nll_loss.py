@@ -1,0 +1,116 @@
+"""`NLLLoss` gets numbers that are no log-probabilities.
+
+It only picks the number of the right class and turns its sign: the logarithm of softmax is expected to have been taken.
+Given logits, the loss falls without bound as the network makes all of them larger, and it learns to grow numbers
+instead of to tell classes apart. No error appears.
+
+## Bad
+
+    criterion = nn.NLLLoss()
+    classifier = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(classifier(x), y)  # <- raw-logits-in-nll-loss
+        loss.backward()
+        optimizer.step()
+
+Softmax without the logarithm:
+
+    classifier = nn.Linear(8, 3)
+    for x, y in loader:
+        F.nll_loss(F.softmax(classifier(x), dim=1), y).backward()  # <- raw-logits-in-nll-loss
+
+## Good
+
+    criterion = nn.CrossEntropyLoss()
+    classifier = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(classifier(x), y)
+        loss.backward()
+        optimizer.step()
+
+With the logarithm of softmax:
+
+    classifier = nn.Linear(8, 3)
+    for x, y in loader:
+        F.nll_loss(F.log_softmax(classifier(x), dim=1), y).backward()
+
+## When it is fine
+
+The network ends in log-softmax, or the logarithm is taken by hand:
+
+    classifier = nn.Sequential(nn.Linear(8, 3), nn.LogSoftmax(dim=1))
+    for x, y in loader:
+        F.nll_loss(classifier(x), y).backward()
+        F.nll_loss(torch.log(F.softmax(classifier(x), dim=1) + 1e-9), y).backward()
+
+What the network gives is not known:
+
+    from my_models import build
+
+    classifier = build("classifier")
+    for x, y in loader:
+        F.nll_loss(classifier(x), y).backward()
+
+Other likelihoods take other inputs:
+
+    regressor = nn.Linear(8, 1)
+    for x, y in loader:
+        F.gaussian_nll_loss(regressor(x), y[:, None].float(), torch.ones(len(x), 1)).backward()
+
+## References
+
+PyTorch documentation, `torch.nn.NLLLoss`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Finding,
+    Level,
+    LossCall,
+    Operation,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    callee_of,
+    losses_called,
+    operations_before,
+)
+
+GIVEN = {
+    "linear": "logits",
+    "logits": "logits",
+    "conv1d": "logits",
+    "conv2d": "logits",
+    "relu": "what a ReLU gives",
+    "softmax": "probabilities",
+}
+"""Operations whose outputs are certainly no log-probabilities, in words."""
+
+
+class RawLogitsInNllLoss(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for loss in losses_called(pipeline, "nll_loss"):
+            made = operations_before(loss, *GIVEN)
+            if made:
+                found.setdefault(loss.place, self._report(made[0], loss))
+        yield from found.values()
+
+    def _report(self, made: Operation, loss: LossCall) -> Finding:
+        given = GIVEN[made.name]
+        return self.finding(
+            loss.place,
+            f"`{callee_of(loss)}` gets {given}, and takes log-probabilities",
+            because=[Reason(made.place, f"gives {given}", "origin")] if made.place else [],
+            help="use `cross_entropy` on the logits, or apply `log_softmax` first",
+        )

@@ -1,0 +1,138 @@
+"""The sigmoid and the binary cross-entropy do not fit: it is applied twice, or not at all.
+
+`BCEWithLogitsLoss` applies the sigmoid itself. After a second one the loss cannot fall below 0.31 for a positive and
+0.69 for a negative target: the network learns slowly and never becomes sure, and no error appears. The other way
+round, `BCELoss` wants probabilities; given logits it stops as soon as one of them is below 0 or above 1.
+
+## Bad
+
+    classifier = nn.Linear(8, 1)
+    for x, y in loader:
+        probabilities = torch.sigmoid(classifier(x))  # <- sigmoid-before-bce-with-logits
+        loss = F.binary_cross_entropy_with_logits(probabilities, (y == 0).float().unsqueeze(1))
+        loss.backward()
+
+A loss that takes probabilities gets logits:
+
+    classifier = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+    criterion = nn.BCELoss()
+    for x, y in loader:
+        loss = criterion(classifier(x), (y == 0).float().unsqueeze(1))  # <- sigmoid-before-bce-with-logits
+        loss.backward()
+
+    # raises RuntimeError: all elements of input should be between 0 and 1
+
+## Good
+
+    classifier = nn.Linear(8, 1)
+    for x, y in loader:
+        probabilities = classifier(x)
+        loss = F.binary_cross_entropy_with_logits(probabilities, (y == 0).float().unsqueeze(1))
+        loss.backward()
+
+## When it is fine
+
+The sigmoid is for the metric, and the loss gets the logits:
+
+    classifier = nn.Linear(8, 1)
+    for x, y in loader:
+        logits = classifier(x)
+        F.binary_cross_entropy_with_logits(logits, (y == 0).float().unsqueeze(1)).backward()
+        predicted = torch.sigmoid(logits) > 0.5
+
+The sigmoid is a gate inside the network:
+
+    class Gated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate = nn.Linear(8, 8)
+            self.output = nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.output(x * torch.sigmoid(self.gate(x)))
+
+    classifier = Gated()
+    criterion = nn.BCEWithLogitsLoss()
+    for x, y in loader:
+        criterion(classifier(x), (y == 0).float().unsqueeze(1)).backward()
+
+A flag chooses between the two losses, and the sigmoid goes with one of them:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--with-logits", action="store_true")
+    with_logits = parser.parse_args().with_logits
+    classifier = nn.Linear(8, 1)
+    criterion = nn.BCEWithLogitsLoss() if with_logits else nn.BCELoss()
+    for x, y in loader:
+        output = classifier(x) if with_logits else torch.sigmoid(classifier(x))
+        criterion(output, (y == 0).float().unsqueeze(1)).backward()
+
+## References
+
+PyTorch documentation, `torch.nn.BCEWithLogitsLoss` and `torch.nn.BCELoss`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Finding,
+    Fix,
+    Level,
+    LossCall,
+    Operation,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    callee_of,
+    losses_called,
+    operations_before,
+)
+
+RAW = ("linear", "logits", "conv1d", "conv2d")
+"""Operations that give numbers of any sign and size."""
+
+
+class SigmoidBeforeBceWithLogits(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for loss in losses_called(pipeline, "binary_cross_entropy_with_logits"):
+            for sigmoid in operations_before(loss, "sigmoid"):
+                if sigmoid.place is not None:
+                    found.setdefault(sigmoid.place, self._twice(sigmoid, sigmoid.place, loss))
+        for loss in losses_called(pipeline, "binary_cross_entropy"):
+            made = operations_before(loss, *RAW)
+            if made:
+                found.setdefault(loss.place, self._never(made[0], loss))
+        yield from found.values()
+
+    def _twice(self, sigmoid: Operation, place: Place, loss: LossCall) -> Finding:
+        return self.finding(
+            place,
+            f"a sigmoid stands here, and `{callee_of(loss)}` applies its own",
+            because=[Reason(loss.place, "this loss takes logits and applies the sigmoid itself", "loss")],
+            help="leave the sigmoid out; a threshold of 0.5 on probabilities is one of 0 on logits",
+            facts={"logits": sigmoid.given if sigmoid.text else None},
+        )
+
+    def _never(self, made: Operation, loss: LossCall) -> Finding:
+        origin = [Reason(made.place, "these numbers are logits, of any sign and size", "origin")] if made.place else []
+        return self.finding(
+            loss.place,
+            f"`{callee_of(loss)}` takes probabilities, and gets logits without a sigmoid",
+            because=origin,
+            help="use `BCEWithLogitsLoss`, which applies the sigmoid itself",
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        logits = finding.facts.get("logits")
+        if not isinstance(logits, str) or not logits:
+            return None
+        return Fix.of("take the logits as they are", Replace(finding.place, logits), safe=False)
