@@ -71,6 +71,14 @@ if TYPE_CHECKING:
     from lintrain.pipeline.given import text_columns as text_columns
     from lintrain.pipeline.given import tokenized_copies as tokenized_copies
     from lintrain.pipeline.given import tokenizer_name as tokenizer_name
+    from lintrain.pipeline.iterations import always_in_order as always_in_order
+    from lintrain.pipeline.iterations import contradict as contradict
+    from lintrain.pipeline.iterations import going_back as going_back
+    from lintrain.pipeline.iterations import hides_gradients as hides_gradients
+    from lintrain.pipeline.iterations import is_of as is_of
+    from lintrain.pipeline.iterations import is_switched_off as is_switched_off
+    from lintrain.pipeline.iterations import launchers_of as launchers_of
+    from lintrain.pipeline.iterations import swap_of as swap_of
     from lintrain.pipeline.keras import backbones as backbones
     from lintrain.pipeline.keras import keras_name as keras_name
     from lintrain.pipeline.lightning import Configured as Configured
@@ -155,6 +163,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.loading import Loader as Loader
     from lintrain.pipeline.values.loading import TorchDataset as TorchDataset
     from lintrain.pipeline.values.model import Config as Config
+    from lintrain.pipeline.values.model import Launcher as Launcher
     from lintrain.pipeline.values.model import Layer as Layer
     from lintrain.pipeline.values.model import Model as Model
     from lintrain.pipeline.values.model import ModelOutput as ModelOutput
@@ -164,6 +173,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.model import Optimizer as Optimizer
     from lintrain.pipeline.values.model import Parameter as Parameter
     from lintrain.pipeline.values.model import Role as Role
+    from lintrain.pipeline.values.model import Scaler as Scaler
     from lintrain.pipeline.values.model import Scheduler as Scheduler
     from lintrain.pipeline.values.model import Task as Task
     from lintrain.pipeline.values.model import Tensor as Tensor
@@ -225,6 +235,9 @@ _WORDS_OF = {
         "has_tokenized_copy is_default_collator is_read_as_text is_text origin_of text_columns tokenized_copies "
         "tokenizer_name"
     ),
+    "lintrain.pipeline.iterations": (
+        "always_in_order contradict going_back hides_gradients is_of is_switched_off launchers_of swap_of"
+    ),
     "lintrain.pipeline.keras": "backbones keras_name",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
     "lintrain.pipeline.loading": "Feeding expects_error feedings is_map_style is_stream",
@@ -248,7 +261,8 @@ _WORDS_OF = {
     "lintrain.pipeline.values.data": "Collator Column Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer",
     "lintrain.pipeline.values.loading": "Batch Loader TorchDataset",
     "lintrain.pipeline.values.model": (
-        "Config Layer Model ModelOutput ModelPart Module Network Optimizer Parameter Role Scheduler Task Tensor"
+        "Config Launcher Layer Model ModelOutput ModelPart Module Network Optimizer Parameter Role Scaler Scheduler "
+        "Task Tensor"
     ),
     "lintrain.pipeline.values.python": (
         "Absent Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value is_missing "

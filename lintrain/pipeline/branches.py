@@ -40,7 +40,24 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
     code = reader.once(ast.unparse, node.test)
     guarded = reader.once(_asks_for_versions, node.test)
     branches = [(node.body, code), (node.orelse, f"not ({code})")]
-    return execute_branches(reader, branches, scope, place, is_guarded=guarded)
+    period = _period(reader, node.test, scope)
+    return execute_branches(reader, branches, scope, place, is_guarded=guarded, period=period)
+
+
+def _period(reader: Reader, test: ast.expr, scope: Scope) -> tuple[Value, str]:
+    """The `k` of a test like `(i + 1) % k == 0`, and its code."""
+    divisor = reader.once(_divisor, test)
+    return (expressions.evaluate(reader, divisor, scope), ast.unparse(divisor)) if divisor else (UNKNOWN, "")
+
+
+def _divisor(test: ast.expr) -> ast.Name | ast.Attribute | ast.Constant | None:
+    for node in ast.walk(test):
+        match node:
+            case ast.BinOp(op=ast.Mod(), right=ast.Name() | ast.Attribute() | ast.Constant() as divisor):
+                return divisor
+            case _:
+                pass
+    return None
 
 
 def _asks_for_versions(test: ast.expr) -> bool:
@@ -56,6 +73,7 @@ def execute_branches(
     place: Place,
     *,
     is_guarded: bool = False,
+    period: tuple[Value, str] = (UNKNOWN, ""),
 ) -> Flow:
     """Run each branch from the same start; go on with what those leave behind that do go on."""
     before = dict(scope.names)
@@ -64,7 +82,7 @@ def execute_branches(
     for body, code in branches:
         scope.names = dict(before)
         reader.guards += is_guarded
-        with reader.condition(place, code):
+        with reader.condition(place, code, period):
             flow = statements.execute_block(reader, body, scope)
         reader.guards -= is_guarded
         flows.append(flow)

@@ -45,28 +45,43 @@ class Act(StrEnum):
     """A quantized model is made ready for adapters: frozen, its other layers in float32, its inputs with gradients."""
     TOUCH = "touch"
     """A method of a model that is not understood is called."""
+    ACCUMULATE = "accumulate"
+    """Accelerate or Fabric is asked to hold gradients back, or whether it does: `accumulate`, `no_sync`."""
+    GATHER = "gather"
+    """A launcher collects values of all processes."""
+    RETAIN = "retain"
+    """A value is added to a sum or put into a list that was there before this iteration."""
     LEAVE = "leave"
     """`break`, `return` or `raise` inside a loop."""
 
 
 @dataclass(eq=False, slots=True)
 class Loop:
-    """A `for` or `while` that the script runs; `over` is what it iterates, `each` its element."""
+    """A `for` or `while` that the script runs; `over` is what it iterates, `each` its element.
+
+    `made_anew` are the names that its body binds by other means than adding to them.
+    """
 
     place: Place
     over: Value = UNKNOWN
     each: Value = UNKNOWN
     header: str = ""
     body: Place | None = None
+    made_anew: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False, slots=True)
 class Condition:
-    """An `if`, `except` or `while` that may be skipped; `depth` counts the loops around it."""
+    """An `if`, `except` or `while` that may be skipped; `depth` counts the loops around it.
+
+    `period` is the `k` of a test like `(i + 1) % k == 0`, and `period_text` its code.
+    """
 
     place: Place
     depth: int
     code: str = ""
+    period: Value = UNKNOWN
+    period_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

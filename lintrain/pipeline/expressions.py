@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lintrain.pipeline import comprehensions, functions, invocation, operations
-from lintrain.pipeline.pipeline import Discard
+from lintrain.pipeline.pipeline import Arithmetic, Discard
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import (
@@ -19,6 +19,7 @@ from lintrain.pipeline.values.python import (
     Literal,
     Mapping,
     Slice,
+    Unknown,
     Value,
     join,
     options_of,
@@ -123,7 +124,22 @@ def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
 def _binary(reader: Reader, node: ast.BinOp, scope: Scope) -> Value:
     left = evaluate(reader, node.left, scope)
     right = evaluate(reader, node.right, scope)
-    return operations.binary(reader, left, type(node.op).__name__, right, reader.source.place(node))
+    return computed(reader, node, left, right, (node.left, node.right))
+
+
+def computed(
+    reader: Reader, node: ast.BinOp | ast.AugAssign, left: Value, right: Value, operands: tuple[ast.expr, ast.expr]
+) -> Value:
+    """What an arithmetic operator gives, with a note of how it was computed where it is no plain literal."""
+    place = reader.source.place(node)
+    result = operations.binary(reader, left, type(node.op).__name__, right, place)
+    if isinstance(result, Constant | SequenceValue) or result is left or result is right:
+        return result
+    result = Unknown() if result is UNKNOWN else result
+    first, second = (reader.source.code(reader.source.place(operand)) for operand in operands)
+    made = Arithmetic(result, type(node.op).__name__, left, right, first, second, place)
+    reader.record.arithmetic[id(result)] = made
+    return result
 
 
 def _unary(reader: Reader, node: ast.UnaryOp, scope: Scope) -> Value:

@@ -15,7 +15,7 @@ from lintrain.pipeline.registry import CALLED, INSTANCES_CALLED, function_at, li
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer
+from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer, Scaler
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Bound,
@@ -38,7 +38,7 @@ from lintrain.pipeline.values.python import (
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Frame, Reader
 
-FOLLOWED = Model | ModelPart | Module | Optimizer | Tokenizer | Loader | Instance
+FOLLOWED = Model | ModelPart | Module | Optimizer | Scaler | Tokenizer | Loader | Instance
 """Values whose fate matters: handing one to code that is not understood is an event."""
 
 

@@ -10,6 +10,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline import expressions, operations, statements
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.flow import Flow
+from lintrain.pipeline.retention import made_anew
 from lintrain.pipeline.scope import Scope, joined
 from lintrain.pipeline.targets import assign, assigned_names
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
@@ -23,7 +24,7 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
     over = expressions.evaluate(reader, node.iter, scope)
     each = operations.element(reader, over)
     header = reader.source.code(reader.source.place(node.iter))
-    loop = Loop(reader.source.place(node), over, each, header, _body_place(reader, node.body))
+    loop = Loop(reader.source.place(node), over, each, header, _body_place(reader, node.body), made_anew(node.body))
     _forget_changing(node.body, scope)
     before = dict(scope.names)
     assign(reader, node.target, each, scope)
@@ -37,7 +38,9 @@ def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
     if operations.truth(test) is False:
         return statements.execute_block(reader, node.orelse, scope)
     header = reader.source.code(reader.source.place(node.test))
-    loop = Loop(reader.source.place(node), UNKNOWN, UNKNOWN, header, _body_place(reader, node.body))
+    loop = Loop(
+        reader.source.place(node), UNKNOWN, UNKNOWN, header, _body_place(reader, node.body), made_anew(node.body)
+    )
     return _execute_loop(reader, loop, node.body, node.orelse, scope, dict(scope.names))
 
 

@@ -46,7 +46,8 @@ def attribute(reader: Reader, value: Value, name: str, place: Place) -> Value:
     """What `value.name` is: a method comes bound to the value."""
     match value:
         case Either():
-            return join([attribute(reader, option, name, place) for option in value.options])
+            options = [option for option in value.options if not _is_none(option)] or value.options
+            return join([attribute(reader, option, name, place) for option in options])
         case Library():
             return _library_attribute(reader, value, name, place)
         case Instance() | Super() | Class():

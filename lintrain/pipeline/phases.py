@@ -118,9 +118,9 @@ def is_certain_step(event: Event) -> bool:
     return isinstance(event.subject, Unknown) and isinstance(named, Constant) and named.value is True
 
 
-def text_of_event(event: Event) -> str:
+def text_of_event(event: Event, detail: str = "text") -> str:
     """The code of what the event was done to (`optimizer` in `optimizer.step()`), empty where it is not known."""
-    text = event.details.get("text")
+    text = event.details.get(detail)
     return text.value if isinstance(text, Constant) and isinstance(text.value, str) else ""
 
 

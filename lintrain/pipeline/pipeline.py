@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,8 @@ from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.model import Model, Optimizer, Scheduler
-from lintrain.pipeline.values.python import Class, Function, Value
+from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
+from lintrain.pipeline.values.python import Class, Either, Function, Value
 from lintrain.pipeline.values.training import (
     KerasRun,
     LossCall,
@@ -98,6 +98,19 @@ class Returned:
     value: Value
 
 
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How a value was computed: the operator as `ast` names it (`Div`), both operands with their code, and where."""
+
+    result: Value
+    operator: str
+    left: Value
+    right: Value
+    left_text: str
+    right_text: str
+    place: Place
+
+
 @dataclass(eq=False, slots=True)
 class Pipeline:
     """Everything that one script builds and does, in the order in which it is read.
@@ -117,6 +130,7 @@ class Pipeline:
     collators: list[Collator] = field(default_factory=list[Collator])
     models: list[Model] = field(default_factory=list[Model])
     optimizers: list[Optimizer] = field(default_factory=list[Optimizer])
+    launchers: list[Launcher] = field(default_factory=list[Launcher])
     schedulers: list[Scheduler] = field(default_factory=list[Scheduler])
     arguments: list[TrainingArguments] = field(default_factory=list[TrainingArguments])
     metrics: list[Metric] = field(default_factory=list[Metric])
@@ -129,6 +143,8 @@ class Pipeline:
     misuses: list[Misuse] = field(default_factory=list[Misuse])
     bindings: list[Binding] = field(default_factory=list[Binding])
     returned: list[Returned] = field(default_factory=list[Returned])
+    arithmetic: dict[int, Arithmetic] = field(default_factory=dict[int, Arithmetic])
+    """By the identity of the result."""
     loops: list[Loop] = field(default_factory=list[Loop])
     events: list[Event] = field(default_factory=list[Event])
     is_exhausted: bool = False
@@ -159,6 +175,16 @@ class Pipeline:
     def acts(self, *acts: Act) -> list[Event]:
         """The events of these kinds, in order."""
         return [event for event in self.events if event.act in acts]
+
+    def computed_from(self, value: Value) -> Iterator[Value]:
+        """A value, and the values that arithmetic made it of."""
+        pending = [value]
+        while pending:
+            part = pending.pop()
+            yield part
+            made = self.arithmetic.get(id(part))
+            pending.extend([made.left, made.right] if made else [])
+            pending.extend(part.options if isinstance(part, Either) else ())
 
     def names_of(self, value: Value) -> list[Binding]:
         """The names that a value was given, in order."""

@@ -145,9 +145,9 @@ class Reader:
         self.frames.pop()
 
     @contextmanager
-    def condition(self, place: Place, code: str = "") -> Generator[None]:
+    def condition(self, place: Place, code: str = "", period: tuple[Value, str] = (UNKNOWN, "")) -> Generator[None]:
         """Code that may be skipped."""
-        self.conditions.append(Condition(place, len(self.loops), code))
+        self.conditions.append(Condition(place, len(self.loops), code, *period))
         try:
             yield
         finally:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lintrain.pipeline import branches, expressions, functions, imports, loops, operations, patterns
+from lintrain.pipeline import branches, expressions, functions, imports, loops, operations, patterns, retention
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.scope import Scope
@@ -81,6 +81,7 @@ def _expression(reader: Reader, node: ast.Expr, scope: Scope) -> Flow:
 
 
 def _assign(reader: Reader, node: ast.Assign, scope: Scope) -> Flow:
+    retention.note_own_sum(reader, node, scope)
     value = expressions.evaluate(reader, node.value, scope)
     for target in node.targets:
         assign(reader, target, value, scope)
@@ -97,7 +98,9 @@ def _augmented_assign(reader: Reader, node: ast.AugAssign, scope: Scope) -> Flow
     reading = ast.copy_location(_as_load(node.target), node.target)
     before = expressions.evaluate(reader, reading, scope)
     added = expressions.evaluate(reader, node.value, scope)
-    result = operations.binary(reader, before, type(node.op).__name__, added, reader.source.place(node))
+    if isinstance(node.op, ast.Add):
+        retention.note_sum(reader, node.target, node.value, added, scope)
+    result = expressions.computed(reader, node, before, added, (node.target, node.value))
     is_counter = bool(reader.loops) and isinstance(result, Constant) and isinstance(result.value, int | float)
     assign(reader, node.target, UNKNOWN if is_counter else result, scope)
     return Flow.ON

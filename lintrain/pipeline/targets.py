@@ -45,6 +45,8 @@ def identified(value: Value, name: str) -> Value:
     """A value that can be followed: what is not understood becomes an unknown thing of its own when it gets a name."""
     if isinstance(value, Derived) and not value.name:
         return replace(value, name=name)
+    if isinstance(value, Unknown) and not value.name and value is not UNKNOWN:
+        value.name = name
     return Unknown(name=name) if value is UNKNOWN else value
 
 

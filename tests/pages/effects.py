@@ -9,12 +9,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.pages.gradients import GradientWatch
+
 EFFECT_OF = {
+    "clip-after-step": "clipped what no step used",
+    "clip-before-backward": "clipped what no step used",
+    "clip-before-unscale": "clipped scaled gradients",
     "eval-mode-in-training": "trained in eval mode",
+    "missing-backward": "stepped on no gradients",
     "missing-no-grad": "recorded for nothing",
     "missing-step": "never changed",
     "missing-zero-grad": "added to old gradients",
+    "retained-graph": "kept old graphs",
     "train-mode-in-eval": "evaluated in train mode",
+    "wrong-step-order": "stepped on no gradients",
 }
 
 
@@ -35,6 +43,7 @@ class Watch:
         self.depth = 0
         self.first_values: dict[Any, Any] = {}  # parameters to their first values
         self.was_backward = False
+        self.gradients = GradientWatch(self.counts)
 
     def start(self) -> None:
         """Hook into torch."""
@@ -53,10 +62,12 @@ class Watch:
 
         def watched_backward(tensor: Any, *args: Any, **kwargs: Any) -> None:
             self.goes_backward()
+            self.gradients.goes_backward(tensor)
             backward(tensor, *args, **kwargs)
 
         setattr(torch.optim.Optimizer, "__init__", init)  # noqa: B010 - mypy knows both as functions of other types
         setattr(torch.Tensor, "backward", watched_backward)  # noqa: B010 - as above
+        self.gradients.start()
 
     def entered(self, module: Any) -> None:
         """A module is called; the outermost one is a whole model."""

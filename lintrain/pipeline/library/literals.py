@@ -8,6 +8,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import attribute_of, method
+from lintrain.pipeline.retention import note_append
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, Mapping, Sequence, Value
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ MOST_ITEMS = 64
 
 @method(Sequence, "append")
 def _append(call: Call) -> Value:
+    note_append(call.reader, call.node, call.value("object", 0), call.reader.frame.scope)
     return _extend(call, [call.value("object", 0)])
 
 

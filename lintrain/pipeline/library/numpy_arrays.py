@@ -147,17 +147,25 @@ def _normalise(call: Call) -> Value:
 
 @function("numpy.array", "numpy.asarray", "numpy.squeeze", "numpy.reshape", "numpy.ravel", "numpy.copy")
 @function("numpy.concatenate", "numpy.vstack", "numpy.nan_to_num", "numpy.clip", "numpy.transpose")
-@function("torch.tensor", "torch.from_numpy", "torch.as_tensor", "torch.Tensor", "torch.squeeze", "torch.flatten")
+@function("torch.from_numpy", "torch.as_tensor", "torch.Tensor", "torch.squeeze", "torch.flatten")
 @function("torch.cat", "torch.concat", "torch.vstack", "torch.clamp", "torch.FloatTensor")
 def _keep(call: Call) -> Value:
     """The same numbers in another shape or place."""
     return _mapped(call, {}, None)
 
 
-@method(Tensor, "numpy", "cpu", "detach", "tolist", "squeeze", "unsqueeze", "reshape", "view", "flatten", "ravel")
+@method(Tensor, "cpu", "squeeze", "unsqueeze", "reshape", "view", "flatten", "ravel")
 @method(Tensor, "copy", "clone", "contiguous", "float", "double", "half", "cuda", "to", "transpose", "permute")
 def _keep_by_method(call: Call) -> Value:
     return _mapped(call, {}, None)
+
+
+@method(Tensor, "detach", "numpy", "tolist")
+@function("torch.tensor")
+def _take_off(call: Call) -> Value:
+    """The same numbers, in a tensor of its own that autograd does not know."""
+    kept = _mapped(call, {}, None)
+    return replace(kept) if isinstance(kept, Tensor) else kept
 
 
 @method(Tensor, "astype", "type")

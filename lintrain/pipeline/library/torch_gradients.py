@@ -52,7 +52,7 @@ def _gradient(call: Call) -> Value:
 
 @function("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
 def _clip(call: Call) -> Value:
-    call.reader.act(Act.CLIP, call.place, call.value("parameters", 0))
+    call.reader.act(Act.CLIP, call.place, call.value("parameters", 0), text=Constant(call.text))
     return UNKNOWN
 
 

@@ -7,6 +7,7 @@ import re
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.library.torch_amp import is_scaler, scaled_step
 from lintrain.pipeline.library.torch_gradients import MODEL_NAME
 from lintrain.pipeline.modules import runs_inside_a_forward
 from lintrain.pipeline.registry import called, method
@@ -24,7 +25,9 @@ def _step(call: Call) -> Value:
     for argument in call.positional:
         if isinstance(argument.value, Function):
             call.reader.call(argument.value, [], place=call.place)
-    if SCHEDULE.search(name):
+    if is_scaler(call.receiver, name) and len(call.positional) == 1:
+        scaled_step(call)
+    elif SCHEDULE.search(name):
         call.reader.act(Act.SCHEDULER_STEP, call.place, call.receiver)
     elif not OTHER_STEPS.search(name):
         is_optimizer = Constant(OPTIMIZER.search(name) is not None)

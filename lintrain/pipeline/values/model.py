@@ -160,10 +160,21 @@ class Network(Value):
 
 @dataclass(eq=False, slots=True)
 class Launcher(Value):
-    """What runs a plain loop on devices: an Accelerator or a Fabric."""
+    """What runs a plain loop on devices: an Accelerator or a Fabric; `prepared` is what it was given to wrap.
+
+    `is_open` where its call may have been given arguments that are not known.
+    """
 
     path: str
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    argument_places: dict[str, Place] = field(default_factory=dict[str, Place])
+    is_open: bool = False
+    prepared: list[Value] = field(default_factory=list[Value])
+
+    @property
+    def is_accelerator(self) -> bool:
+        """Whether it is the Accelerator of accelerate."""
+        return self.path.startswith("accelerate.")
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,116 @@
+"""The order of effects on gradients, from one iteration of a training loop to the next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.modules import modules_in, overlap
+from lintrain.pipeline.phases import TrainingLoop, may_hide
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
+from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
+
+ON_GRADIENTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.CLIP})
+
+NEGATED = ((" is not None", " is None"), (" != ", " == "), (" not in ", " in "))
+
+
+def hides_gradients(pipeline: Pipeline, training: TrainingLoop) -> bool:
+    """Whether a loop handles gradients in a way that is not understood: by unknown code, or by hand."""
+    followed = [step.subject for step in training.steps]
+    return training.has(Act.GRADIENT) or any(
+        may_hide(pipeline, event, optimizer) for event in training.inside for optimizer in followed
+    )
+
+
+def always_in_order(training: TrainingLoop) -> tuple[Event, ...]:
+    """The backward calls, steps and clearings of a loop in order, if every iteration has all of them; else nothing."""
+    acts = {Act.BACKWARD, Act.STEP, Act.ZERO_GRAD}
+    found = tuple(event for event in training.inside if event.act in acts)
+    return found if all(_surroundings(event) == _surroundings(found[0]) for event in found) else ()
+
+
+def _surroundings(event: Event) -> tuple[object, ...]:
+    return (*event.loops, None, *event.conditions)
+
+
+def going_back(order: Sequence[Event], start: Event) -> Iterator[Event]:
+    """What came before an event: earlier in the iteration, nearest first, then in the iteration before it."""
+    before = [event for event in order if event.order < start.order]
+    after = [event for event in order if event.order > start.order]
+    yield from reversed(before)
+    yield from reversed(after)
+
+
+def is_of(event: Event, optimizer: Value) -> bool | None:
+    """Whether a step, clearing or clipping concerns what an optimizer trains; None where that is not certain."""
+    if event.subject is optimizer:
+        return True
+    if not isinstance(optimizer, Optimizer) or not optimizer.trains:
+        return None
+    return _covers(event.subject, optimizer.trains)
+
+
+def _covers(subject: Value, trained: Sequence[Value]) -> bool | None:
+    """Whether the modules of a value are (True), or share nothing with (False), those that an optimizer trains."""
+    match subject:
+        case Optimizer():
+            modules: Sequence[Value] = subject.trains
+        case Parameters():
+            modules = subject.of
+        case Instance() | Model() | Module():
+            modules = (subject,)
+        case _:
+            modules = ()
+    if not modules or any(isinstance(module, Unknown) for module in (*modules, *trained)):
+        return None
+    inside = {id(part) for module in modules for part in modules_in(module)}
+    if all(id(module) in inside for module in trained):
+        return True
+    return None if any(overlap(module, other) for module in modules for other in trained) else False
+
+
+def contradict(one: Event, other: Event) -> bool:
+    """Whether two events are never in the same iteration: their conditions exclude one another."""
+    return any(
+        (mine.place == yours.place and mine.code != yours.code and bool(mine.code and yours.code))
+        or _plain(mine.code) == _plain(f"not ({yours.code})")
+        for mine in one.conditions
+        for yours in other.conditions
+    )
+
+
+def _plain(code: str) -> tuple[str, bool]:
+    """A test without its negation, and whether it is negated."""
+    code, is_negated = code.strip(), False
+    while match := re.fullmatch(r"not \((.*)\)|not (\w[\w.]*)", code):
+        code, is_negated = match[1] or match[2], not is_negated
+    for negative, positive in NEGATED:
+        if negative in code:
+            return code.replace(negative, positive, 1), not is_negated
+    return code, is_negated
+
+
+def swap_of(pipeline: Pipeline, first: Event, second: Event) -> tuple[str, str] | None:
+    """The code of two one-line statements that stand directly below one another; None where something is between."""
+    one, other = first.place, second.place
+    if one.path != other.path or one.end_line + 1 != other.line or one.column != other.column:
+        return None
+    lines = pipeline.source.lines
+    codes = [pipeline.code(place) for place in (one, other)]
+    whole = [lines[place.line - 1].partition("#")[0].strip() for place in (one, other)]
+    is_whole = one.line == one.end_line and other.line == other.end_line and whole == codes
+    return (codes[0], codes[1]) if is_whole else None
+
+
+def is_switched_off(scaler: Value) -> bool:
+    """Whether a gradient scaler is certainly, or by default, not enabled."""
+    enabled = scaler.arguments.get("enabled") if isinstance(scaler, Scaler) else None
+    return isinstance(enabled, Constant) and not enabled.value
+
+
+def launchers_of(value: Value, launchers: Sequence[Launcher]) -> list[Launcher]:
+    """The launchers that a value was prepared by."""
+    return [launcher for launcher in launchers if any(each is value for each in launcher.prepared)]

@@ -1,0 +1,119 @@
+"""What outlives an iteration: values that a loop adds to a sum, or puts into a list, which was there before it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lintrain.pipeline import expressions
+from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline.values.python import Constant, Instance, Value
+
+if TYPE_CHECKING:
+    from lintrain.core.place import Place
+    from lintrain.pipeline.reader import Reader
+    from lintrain.pipeline.scope import Scope
+
+TAKES_OFF = frozenset(
+    {
+        "array",
+        "asarray",
+        "detach",
+        "float",
+        "gather",
+        "gather_for_metrics",
+        "item",
+        "numpy",
+        "reduce",
+        "tensor",
+        "tolist",
+    }
+)
+"""Calls whose result has no graph, or has none with several processes."""
+
+
+def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, scope: Scope) -> None:
+    """Note `target += added`, where the target was there before the iteration."""
+    if reader.loops and outlives(reader, target, scope) and not _takes_off(added):
+        _note(reader, reader.source.place(added), value, ast.unparse(target))
+
+
+def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
+    """Note `total = total + added`."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
+            if name == same and reader.loops:
+                note_sum(reader, target, added, expressions.evaluate(reader, added, scope), scope)
+        case _:
+            pass
+
+
+def note_append(reader: Reader, node: ast.Call | None, value: Value, scope: Scope) -> None:
+    """Note `target.append(added)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=target), args=[added]):
+            note_sum(reader, target, added, value, scope)
+        case _:
+            pass
+
+
+def _note(reader: Reader, place: Place, value: Value, target: str) -> None:
+    reader.act(Act.RETAIN, place, value, target=Constant(target))
+
+
+def _takes_off(added: ast.expr) -> bool:
+    calls = [node.func for node in ast.walk(added) if isinstance(node, ast.Call)]
+    names = {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
+    return bool(names & TAKES_OFF)
+
+
+def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
+    """Whether a target that is added to keeps what it gets from one iteration of the innermost loop to the next."""
+    loop = reader.loops[-1]
+    text = ast.unparse(target)
+    place = reader.source.place(target)
+    if not loop.place.holds(place):
+        return _is_kept_by_object(reader, target, loop, scope)
+    root = text.partition(".")[0].partition("[")[0]
+    return root not in loop.made_anew and not _is_emptied(reader.source.code(loop.place), text)
+
+
+def _is_emptied(code: str, target: str) -> bool:
+    """Whether a loop's code takes something out of the target, or makes it anew."""
+    name = re.escape(target)
+    return re.search(rf"{name}\s*=[^=]|{name}\.(clear|pop|popleft|reset|zero_|fill_)\(|del {name}", code) is not None
+
+
+def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scope) -> bool:
+    """Whether a method that the loop calls keeps it, in an object that the loop neither makes nor resets."""
+    if not isinstance(target, ast.Attribute):
+        return False
+    owner = expressions.evaluate(reader, target.value, scope)
+    if not isinstance(owner, Instance) or owner.origin is None or loop.place.holds(owner.origin):
+        return False
+    return re.search(r"reset|clear|zero_\(|init", reader.source.code(loop.place)) is None
+
+
+def made_anew(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names that statements bind by other means than adding to what they hold."""
+    return frozenset(_bound(body))
+
+
+def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        match node:
+            case ast.AugAssign(target=ast.Name()):
+                continue
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=same))) if name == same:
+                continue
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                yield name
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                continue
+            case _:
+                pass
+        pending.extend(ast.iter_child_nodes(node))

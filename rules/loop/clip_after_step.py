@@ -1,0 +1,142 @@
+"""Gradients are clipped after the optimizer has used them.
+
+The step takes the gradients as they are, and clipping then shortens what the next `zero_grad` throws away. Training
+runs as if there were no clipping: one bad batch can still throw the weights far off.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)  # <- clip-after-step
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+
+## When it is fine
+
+A loop may be written so that the step belongs to the next iteration:
+
+    criterion(net(features), targets).backward()
+    for x, y in loader:
+        optimizer.step()
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+
+The step before it may be that of another optimizer:
+
+    head = nn.Linear(3, 3)
+    head_optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        head_optimizer.zero_grad()
+        criterion(head(net(x)), y).backward()
+        head_optimizer.step()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+
+A second call may only look at the norm:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        norm = torch.nn.utils.clip_grad_norm_(net.parameters(), float("inf"))
+
+## References
+
+PyTorch documentation, `torch.nn.utils.clip_grad_norm_`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    TrainingLoop,
+    always_with,
+    hides_gradients,
+    is_certain_step,
+    is_of,
+    swap_of,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class ClipAfterStep(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            for clip in (event for event in training.inside if event.act is Act.CLIP):
+                step = _used_before(training, clip)
+                if step is not None and not hides_gradients(pipeline, training):
+                    found.setdefault(clip.place, self._report(pipeline, clip, step))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding:
+        optimizer = text_of_event(step)
+        swapped = swap_of(pipeline, step, clip)
+        return self.finding(
+            clip.place,
+            f"gradients are clipped when `{optimizer}` has already stepped on them",
+            because=[Reason(step.place, "steps on gradients of any size", "step")],
+            help=f"clip between `backward` and `{optimizer}.step()`",
+            facts={"step": swapped[0], "clip": swapped[1]} if swapped else {},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        step, clip = finding.facts.get("step"), finding.facts.get("clip")
+        if not isinstance(step, str) or not isinstance(clip, str):
+            return None
+        above = finding.related("step")[0].place
+        return Fix.of("clip before the step", Replace(above, clip), Replace(finding.place, step), safe=True)
+
+
+def _used_before(training: TrainingLoop, clip: Event) -> Event | None:
+    """The step that uses the gradients before they are clipped, if none comes between the clipping and new ones."""
+    if any(event.act is Act.CLIP and event is not clip for event in training.inside):
+        return None
+    following = [event for event in training.inside if event.order > clip.order]
+    before = [event for event in training.inside if event.order < clip.order]
+    step = next((event for event in reversed(before) if event.act in {Act.STEP, Act.BACKWARD}), None)
+    if step is None or step.act is Act.BACKWARD or step.loops != clip.loops or not always_with(step, clip):
+        return None
+    if not is_certain_step(step) or not _concerns(training, clip, step):
+        return None
+    if not any(event.act is Act.BACKWARD and always_with(event, step) for event in before):
+        return None
+    later = next(
+        (event for event in [*following, *before] if event.act in {Act.STEP, Act.BACKWARD, Act.ZERO_GRAD}), step
+    )
+    return None if later.act is Act.STEP else step
+
+
+def _concerns(training: TrainingLoop, clip: Event, step: Event) -> bool:
+    """Whether what is clipped is what the step has used: certain where the loop has one optimizer."""
+    if len({id(each.subject) for each in training.steps}) == 1:
+        return is_of(clip, step.subject) is not False
+    return is_of(clip, step.subject) is True

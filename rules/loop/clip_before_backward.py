@@ -1,0 +1,107 @@
+"""Gradients are clipped before `backward` computes them.
+
+Clipping works on what the parameters hold at that moment: nothing, or the gradients of the batch before. Those of this
+batch go into the step at full length, so that one bad batch can still throw the weights far off.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)  # <- clip-before-backward
+        loss.backward()
+        optimizer.step()
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+
+## When it is fine
+
+With accumulation the clipping may stand first, where a window is finished:
+
+    for index, (x, y) in enumerate(loader):
+        if index and index % 4 == 0:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        (criterion(net(x), y) / 4).backward()
+
+## References
+
+PyTorch documentation, `torch.nn.utils.clip_grad_norm_`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    TrainingLoop,
+    always_in_order,
+    hides_gradients,
+    is_certain_step,
+    is_of,
+    swap_of,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class ClipBeforeBackward(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            for clip in (event for event in training.inside if event.act is Act.CLIP):
+                if _comes_too_early(training, clip) and not hides_gradients(pipeline, training):
+                    found.setdefault(clip.place, self._report(pipeline, clip, training))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, clip: Event, training: TrainingLoop) -> Finding:
+        swapped = swap_of(pipeline, clip, training.backward)
+        return self.finding(
+            clip.place,
+            f"gradients are clipped before `backward`: `{text_of_event(training.steps[0])}` steps on unclipped ones",
+            because=[Reason(training.backward.place, "this batch's gradients are computed here", "backward")],
+            help="clip between `backward` and the step",
+            facts={"clip": swapped[0], "backward": swapped[1]} if swapped else {},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        clip, backward = finding.facts.get("clip"), finding.facts.get("backward")
+        if not isinstance(clip, str) or not isinstance(backward, str):
+            return None
+        below = finding.related("backward")[0].place
+        return Fix.of("clip after `backward`", Replace(finding.place, backward), Replace(below, clip), safe=True)
+
+
+def _comes_too_early(training: TrainingLoop, clip: Event) -> bool:
+    """Whether the loop's only clipping comes first of all, in each iteration, and backward and step follow it."""
+    order = always_in_order(training)
+    backwards = [event for event in order if event.act is Act.BACKWARD]
+    clips = [event for event in training.inside if event.act is Act.CLIP]
+    if len(clips) > 1 or len(training.steps) != 1 or not backwards or clip.loops != backwards[0].loops:
+        return False
+    step = training.steps[0]
+    follows = clip.order < backwards[0].order and backwards[-1].order < step.order
+    return follows and is_certain_step(step) and is_of(clip, step.subject) is not False

@@ -1,0 +1,165 @@
+"""A loss is summed or collected together with its graph.
+
+What backward leaves of a graph lives as long as any tensor that came out of it. A sum or a list of losses that outlives
+the iteration holds the graphs of all batches so far: memory grows with every step, and a long run ends out of memory.
+
+## Bad
+
+    total = 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss  # <- retained-graph
+    print(total / len(loader))
+
+A list keeps them as well:
+
+    losses = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        losses.append(loss)  # <- retained-graph
+        loss.backward()
+        optimizer.step()
+
+## Good
+
+    total = 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    print(total / len(loader))
+
+A number would do as well: `total += loss.item()`. For the list:
+
+    losses = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        losses.append(loss.detach())
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+Several losses may be summed for one backward pass:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        total = 0
+        for part, labels in zip(x.split(8), y.split(8)):
+            total = total + criterion(net(part), labels)
+        total.backward()
+        optimizer.step()
+
+A number has no graph, nor has what is added with autograd off:
+
+    running, total = 0.0, 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        running += loss.item()
+        with torch.no_grad():
+            total += loss
+
+A list that each iteration empties keeps one graph at most:
+
+    for x, y in loader:
+        losses = []
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        losses.append(loss)
+        loss.backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, FAQ, "My model reports cuda runtime error(2): out of memory".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Role,
+    Rule,
+    Tensor,
+    Value,
+    text_of_event,
+    trains_by_hand,
+)
+
+
+class RetainedGraph(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for kept in pipeline.acts(Act.RETAIN):
+            backward = _backward_through(pipeline, kept)
+            if backward is not None:
+                found.setdefault(kept.place, self._report(pipeline, kept, backward))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, kept: Event, backward: Event) -> Finding:
+        added, target = pipeline.code(kept.place), text_of_event(kept, "target")
+        return self.finding(
+            kept.place,
+            f"`{target}` keeps the graph of every batch: `{added}` is added together with it",
+            because=[Reason(backward.place, "backward goes through it here", "backward")],
+            help=f"add `{_detached(added)}`",
+            facts={"added": added},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        detached = _detached(str(finding.facts["added"]))
+        return Fix.of(f"keep `{detached}`", Replace(finding.place, detached), safe=True)
+
+
+def _detached(code: str) -> str:
+    is_simple = code.replace(".", "").replace("_", "").isalnum()
+    return f"{code}.detach()" if is_simple else f"({code}).detach()"
+
+
+def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
+    """The backward call that frees the kept value's graph in the same iteration, where the weights are changed too."""
+    loop = kept.loops[-1]
+    if kept.without_grad or not any(event.act is Act.STEP and event.loops[-1:] == (loop,) for event in pipeline.events):
+        return None
+    holds = {id(part) for part in pipeline.computed_from(kept.subject)}
+    for backward in pipeline.acts(Act.BACKWARD):
+        is_kept = "retain_graph" in pipeline.code(backward.place) or backward.loops[-1:] != (loop,)
+        loss = backward.details.get("loss", backward.subject)
+        if not is_kept and any(id(part) in holds for part in _with_graph(pipeline, loss)):
+            return backward
+    return None
+
+
+def _with_graph(pipeline: Pipeline, loss: Value) -> Iterator[Value]:
+    """A loss that backward is called on, and the values in it that certainly have a graph too."""
+    yield loss
+    made = pipeline.arithmetic.get(id(loss))
+    if made is None:
+        return
+    losses = [part for part in (made.left, made.right) if isinstance(part, Tensor) and part.role is Role.LOSS]
+    for part in losses or ([made.left] if made.operator == "Div" else []):
+        yield from _with_graph(pipeline, part)

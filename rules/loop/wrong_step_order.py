@@ -1,0 +1,166 @@
+"""The optimizer steps on gradients that were just cleared.
+
+`zero_grad` between `backward` and `step` throws away what backward computed. Every step then goes along no gradient at
+all: the loss prints, the epochs pass, and no weight learns anything.
+
+## Bad
+
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.zero_grad()  # <- wrong-step-order
+        optimizer.step()
+
+A step before `backward` comes to the same:
+
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        optimizer.zero_grad()
+        optimizer.step()  # <- wrong-step-order
+        loss.backward()
+
+## Good
+
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+It is the same cure for both:
+
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+As long as the clearing comes between a step and the next backward pass, a loop may begin with any of them:
+
+    criterion(net(features), targets).backward()
+    for x, y in loader:
+        optimizer.step()
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+
+## When it is fine
+
+The clearing may be that of another optimizer:
+
+    critic = nn.Linear(8, 3)
+    critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+    for x, y in loader:
+        criterion(net(x), y).backward()
+        critic_optimizer.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
+        criterion(critic(x), y).backward()
+        critic_optimizer.step()
+
+A closure computes the gradients inside `step`:
+
+    bfgs = torch.optim.LBFGS(net.parameters())
+
+    def closure():
+        bfgs.zero_grad()
+        loss = criterion(net(features), targets)
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        bfgs.step(closure)
+
+## References
+
+PyTorch tutorial, "Optimizing Model Parameters".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    Level,
+    Optimizer,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    TrainingLoop,
+    always_in_order,
+    going_back,
+    hides_gradients,
+    is_certain_step,
+    is_of,
+    swap_of,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class WrongStepOrder(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            if hides_gradients(pipeline, training):
+                continue
+            for step in training.steps:
+                cleared = _cleared_before(training, step)
+                if cleared is not None:
+                    report = self._report(pipeline, training, step, cleared)
+                    found.setdefault(report.place, report)
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, training: TrainingLoop, step: Event, cleared: Event) -> Finding:
+        optimizer, backward = text_of_event(step), training.backward
+        steps_first = step.order < backward.order
+        first, second = (step, backward) if steps_first else (backward, cleared)
+        swapped = swap_of(pipeline, first, second)
+        what = "comes before `backward`, and sees" if steps_first else "sees"
+        return self.finding(
+            step.place if steps_first else cleared.place,
+            f"`{optimizer}.step()` {what} cleared gradients only",
+            because=[
+                Reason(backward.place, "gradients are computed here", "backward"),
+                Reason(
+                    (cleared if steps_first else step).place, "cleared here" if steps_first else "steps here", "other"
+                ),
+            ],
+            help="clear before `backward`, and step after it",
+            facts={"first": swapped[0], "second": swapped[1]} if swapped else {},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        first, second = finding.facts.get("first"), finding.facts.get("second")
+        if not isinstance(first, str) or not isinstance(second, str):
+            return None
+        backward = finding.related("backward")[0].place
+        upper, lower = sorted((finding.place, backward))
+        swap = (Replace(upper, second), Replace(lower, first))
+        return Fix.of("put `backward` after the clearing and before the step", *swap, safe=True)
+
+
+def _cleared_before(training: TrainingLoop, step: Event) -> Event | None:
+    """What clears the gradients of an optimizer after each backward pass and before its step."""
+    order = always_in_order(training)
+    if not order or not is_certain_step(step) or "scaler" in step.details or not isinstance(step.subject, Optimizer):
+        return None
+    for event in going_back(order, step):
+        if event.act is Act.BACKWARD:
+            return None
+        concerned = is_of(event, step.subject)
+        if concerned is None or (concerned and event.act is Act.STEP):
+            return None
+        if concerned:
+            return event
+    return None

@@ -1,0 +1,142 @@
+"""Gradients are clipped while they are still multiplied by the loss scale.
+
+A gradient scaler multiplies the loss, and with it every gradient, by a number like 65536. A norm clipped to 1 is then
+far below 1 once the scaler has divided it again: each step is thousands of times too short, and the loss hardly moves.
+
+## Bad
+
+    scaler = torch.amp.GradScaler(device)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)  # <- clip-before-unscale
+        scaler.step(optimizer)
+        scaler.update()
+
+## Good
+
+    scaler = torch.amp.GradScaler(device)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+## When it is fine
+
+A scaler that is switched off leaves gradients as they are:
+
+    scaler = torch.amp.GradScaler(device, enabled=False)
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(criterion(net(x), y)).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+Without a scaler the loop may take another way:
+
+    scaler = torch.amp.GradScaler(device) if device == "cuda" else None
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        if scaler is not None:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+
+The launcher's own clipping divides first:
+
+    accelerator = Accelerator()
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        accelerator.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+
+## References
+
+PyTorch documentation, "Automatic Mixed Precision examples", section "Gradient clipping".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    InsertBefore,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Scaler,
+    TrainingLoop,
+    contradict,
+    hides_gradients,
+    is_of,
+    is_switched_off,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class ClipBeforeUnscale(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or pipeline.acts(Act.UNSCALE):
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            for clip in (
+                event for event in training.inside if event.act is Act.CLIP and "launcher" not in event.details
+            ):
+                step = _scaled_step_after(pipeline, training, clip)
+                if step is not None and not hides_gradients(pipeline, training):
+                    found.setdefault(clip.place, self._report(clip, step))
+        yield from found.values()
+
+    def _report(self, clip: Event, step: Event) -> Finding:
+        scaler, optimizer = text_of_event(step, "scaler_text"), text_of_event(step)
+        return self.finding(
+            clip.place,
+            f"gradients are clipped while `{scaler}` still has them multiplied by its scale",
+            because=[Reason(step.place, "divided by the scale only here", "step")],
+            help=f"call `{scaler}.unscale_({optimizer})` before clipping",
+            facts={"statement": f"{scaler}.unscale_({optimizer})"},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statement = str(finding.facts["statement"])
+        return Fix.of(f"insert `{statement}` before clipping", InsertBefore(finding.place, statement), safe=True)
+
+
+def _scaled_step_after(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> Event | None:
+    """The scaler's step that follows a clipping with nothing of its kind between them."""
+    escaped = any(isinstance(event.subject, Scaler) for event in pipeline.acts(Act.ESCAPE))
+    acts = {Act.STEP, Act.BACKWARD}
+    around = [event for event in training.inside if event.act in acts and not contradict(event, clip)]
+    before = [event for event in around if event.order < clip.order]
+    after = [event for event in around if event.order > clip.order]
+    if escaped or not before or not after or before[-1].act is not Act.BACKWARD or after[0].act is not Act.STEP:
+        return None
+    scaler = after[0].details.get("scaler")
+    if scaler is None or is_switched_off(scaler) or is_of(clip, after[0].subject) is False:
+        return None
+    is_scaled = ".scale(" in pipeline.code(before[-1].place) or isinstance(scaler, Scaler)
+    return after[0] if is_scaled else None

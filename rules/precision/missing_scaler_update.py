@@ -1,0 +1,109 @@
+"""A gradient scaler steps and is never updated.
+
+`update` chooses the next scale and makes the scaler ready for the next step. Without it the second iteration stops with
+an error.
+
+## Bad
+
+    scaler = torch.amp.GradScaler(device)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)  # <- missing-scaler-update
+    # raises RuntimeError: step() has already been called since the last update().
+
+## Good
+
+    scaler = torch.amp.GradScaler(device)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+## When it is fine
+
+A scaler that is switched off only passes the step on:
+
+    scaler = torch.amp.GradScaler(device, enabled=False)
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(criterion(net(x), y)).backward()
+        scaler.step(optimizer)
+
+Other code may do it:
+
+    from engine import finish
+
+    scaler = torch.amp.GradScaler(device)
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(criterion(net(x), y)).backward()
+        scaler.step(optimizer)
+        finish(scaler)
+
+## References
+
+PyTorch documentation, `torch.amp.GradScaler.update`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    InsertAfter,
+    Level,
+    Pipeline,
+    Place,
+    Rule,
+    Scaler,
+    is_left_after,
+    is_switched_off,
+    may_hide,
+    text_of_event,
+    trains_by_hand,
+)
+
+
+class MissingScalerUpdate(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or pipeline.acts(Act.SCALER_UPDATE):
+            return
+        found: dict[Place, Finding] = {}
+        for step in pipeline.acts(Act.STEP):
+            if _fails_next_time(pipeline, step):
+                found.setdefault(step.place, self._report(step))
+        yield from found.values()
+
+    def _report(self, step: Event) -> Finding:
+        scaler = text_of_event(step, "scaler_text")
+        return self.finding(
+            step.place,
+            f"`{scaler}` is never updated, and refuses its second step",
+            help=f"call `{scaler}.update()` after the step",
+            facts={"statement": f"{scaler}.update()"},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statement = str(finding.facts["statement"])
+        return Fix.of(f"insert `{statement}` after the step", InsertAfter(finding.place, statement), safe=True)
+
+
+def _fails_next_time(pipeline: Pipeline, step: Event) -> bool:
+    """Whether an enabled scaler of this script steps in each iteration, and nobody else gets it."""
+    scaler = step.details.get("scaler")
+    if not isinstance(scaler, Scaler) or is_switched_off(scaler) or not step.loops:
+        return False
+    escapes = pipeline.acts(Act.ESCAPE)
+    hidden = any(event.subject is scaler or may_hide(pipeline, event, step.subject) for event in escapes)
+    made_inside = scaler.origin is not None and step.loops[-1].place.holds(scaler.origin)
+    return not hidden and not made_inside and not is_left_after(pipeline, step, step.loops[-1])
