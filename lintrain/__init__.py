@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from lintrain.pipeline.accumulation import smooths_labels as smooths_labels
     from lintrain.pipeline.accumulation import verdict_on_accumulation as verdict_on_accumulation
     from lintrain.pipeline.call import Argument as Argument
+    from lintrain.pipeline.collation import Collation as Collation
+    from lintrain.pipeline.collation import collations as collations
+    from lintrain.pipeline.collation import masks_words as masks_words
+    from lintrain.pipeline.collation import tokenizer_of as tokenizer_of
     from lintrain.pipeline.events import Act as Act
     from lintrain.pipeline.events import Event as Event
     from lintrain.pipeline.events import Loop as Loop
@@ -117,6 +121,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import LibraryName as LibraryName
     from lintrain.pipeline.pipeline import Misuse as Misuse
     from lintrain.pipeline.pipeline import Pipeline as Pipeline
+    from lintrain.pipeline.pipeline import TokenTest as TokenTest
     from lintrain.pipeline.raggedness import ragged_at as ragged_at
     from lintrain.pipeline.raggedness import ragged_copy_at as ragged_copy_at
     from lintrain.pipeline.schedules import Pace as Pace
@@ -127,6 +132,12 @@ if TYPE_CHECKING:
     from lintrain.pipeline.schedules import pace_of as pace_of
     from lintrain.pipeline.schedules import steps_of as steps_of
     from lintrain.pipeline.schedules import unit_of as unit_of
+    from lintrain.pipeline.tokens import certain_facts as certain_facts
+    from lintrain.pipeline.tokens import is_handed_over as is_handed_over
+    from lintrain.pipeline.tokens import lacks_pad as lacks_pad
+    from lintrain.pipeline.tokens import padding_by_eos as padding_by_eos
+    from lintrain.pipeline.tokens import parts_of as parts_of
+    from lintrain.pipeline.tokens import put_into_data as put_into_data
     from lintrain.pipeline.trainers import head_of as head_of
     from lintrain.pipeline.trainers import nodes_of as nodes_of
     from lintrain.pipeline.trainers import own_class as own_class
@@ -198,6 +209,10 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.tensors import Operation as Operation
     from lintrain.pipeline.values.tensors import Shape as Shape
     from lintrain.pipeline.values.tensors import root_of as root_of
+    from lintrain.pipeline.values.tokens import SpecialToken as SpecialToken
+    from lintrain.pipeline.values.tokens import Templated as Templated
+    from lintrain.pipeline.values.tokens import Text as Text
+    from lintrain.pipeline.values.tokens import TokenSetting as TokenSetting
     from lintrain.pipeline.values.training import KerasRun as KerasRun
     from lintrain.pipeline.values.training import LossCall as LossCall
     from lintrain.pipeline.values.training import Metric as Metric
@@ -229,6 +244,7 @@ _WORDS_OF = {
         "smooths_labels verdict_on_accumulation"
     ),
     "lintrain.pipeline.call": "Argument",
+    "lintrain.pipeline.collation": "Collation collations masks_words tokenizer_of",
     "lintrain.pipeline.events": "Act Event Loop",
     "lintrain.pipeline.given": (
         "Given LABEL_COLUMNS MODEL_INPUTS OWN_LOADING PLAIN_TRAINERS collates_plainly given_datasets has_own_model "
@@ -247,9 +263,10 @@ _WORDS_OF = {
         "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
         "made_here may_hide text_of_event touches training_loops trains_by_hand"
     ),
-    "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline",
+    "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
+    "lintrain.pipeline.tokens": "certain_facts is_handed_over lacks_pad padding_by_eos parts_of put_into_data",
     "lintrain.pipeline.trainers": (
         "head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
     ),
@@ -269,6 +286,7 @@ _WORDS_OF = {
         "is_true literal number_of options_of text_of"
     ),
     "lintrain.pipeline.values.tensors": "Derived Operation Shape root_of",
+    "lintrain.pipeline.values.tokens": "SpecialToken Templated Text TokenSetting",
     "lintrain.pipeline.values.training": (
         "KerasRun LossCall Metric MetricCall ModelCall Predictions TrainerRun TrainingArguments"
     ),

@@ -22,6 +22,9 @@ from lintrain.core.measurements import Stage as Stage
 from lintrain.core.measurements import StepEvidence as StepEvidence
 from lintrain.core.measurements import TensorEvidence as TensorEvidence
 from lintrain.core.place import Place
+from lintrain.core.token_measurements import EdgeEvidence as EdgeEvidence
+from lintrain.core.token_measurements import LabelEvidence as LabelEvidence
+from lintrain.core.token_measurements import TokenizerEvidence as TokenizerEvidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Evidence:
     stages: tuple[Stage, ...] = ()
     splits: tuple[SplitEvidence, ...] = ()
     model: ModelEvidence | None = None
+    tokenizer: TokenizerEvidence | None = None
     batches: tuple[BatchEvidence, ...] = ()
     forward: ForwardEvidence | None = None
     backward: BackwardEvidence | None = None

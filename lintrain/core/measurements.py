@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lintrain.core.place import Place
+from lintrain.core.token_measurements import EdgeEvidence, LabelEvidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ class ModelEvidence:
     `task` is what follows `For` in the class name ("SequenceClassification", "CausalLM"); `fresh` names the parameters
     that no checkpoint filled (with `pretrained`), or is empty where that is not known; `frozen_fresh` are those of them
     in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype,
-    `trained` for the outer modules those that train and all.
+    `trained` for the outer modules those that train and all. `embedding_rows` are the ids that its input embedding
+    has, `pad_id` is its configuration's; `checkpoint` is what it was loaded from.
     """
 
     name: str
@@ -133,6 +135,9 @@ class ModelEvidence:
     frozen_fresh: tuple[str, ...] = ()
     formats: dict[str, int] = field(default_factory=dict[str, int])
     trained: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    embedding_rows: int | None = None
+    pad_id: int | None = None
+    checkpoint: str = ""
 
     def trained_in(self, part: str) -> tuple[int, int]:
         """The tensors of a module that train, and all; by its name of at most two levels, "" for the whole model."""
@@ -177,6 +182,8 @@ class BatchEvidence:
     mask_empty_rows: int = 0
     mask_on_padding: int = 0
     pad_is_eos: bool = False
+    labels: LabelEvidence | None = None
+    edges: EdgeEvidence | None = None
 
     def tensor(self, name: str) -> TensorEvidence | None:
         """One tensor by its name, or None where the batch has none such."""

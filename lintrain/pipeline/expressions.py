@@ -194,16 +194,15 @@ def _if_expression(reader: Reader, node: ast.IfExp, scope: Scope) -> Value:
 
 
 def _formatted(reader: Reader, node: ast.JoinedStr, scope: Scope) -> Value:
-    text: list[str] = []
-    is_default = False
-    for part in node.values:
-        value = evaluate(reader, part.value if isinstance(part, ast.FormattedValue) else part, scope)
-        plain = isinstance(part, ast.Constant) or (isinstance(part, ast.FormattedValue) and part.format_spec is None)
-        if not isinstance(value, Constant) or not plain:
-            return UNKNOWN
-        is_default = is_default or value.is_default
-        text.append(str(value.value))
-    return Constant("".join(text), is_default)
+    """The text itself where all its parts are known."""
+    parts = [
+        evaluate(reader, part.value if isinstance(part, ast.FormattedValue) else part, scope) for part in node.values
+    ]
+    plain = all(not isinstance(part, ast.FormattedValue) or part.format_spec is None for part in node.values)
+    constants = [part for part in parts if isinstance(part, Constant)]
+    if not plain or len(constants) < len(parts):
+        return operations.text_of_parts(reader, parts, reader.source.place(node))
+    return Constant("".join(str(part.value) for part in constants), any(part.is_default for part in constants))
 
 
 def _named(reader: Reader, node: ast.NamedExpr, scope: Scope) -> Value:

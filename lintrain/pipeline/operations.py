@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
@@ -37,6 +38,7 @@ from lintrain.pipeline.values.python import (
     Value,
     join,
 )
+from lintrain.pipeline.values.tokens import Text
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -232,6 +234,13 @@ def truth(value: Value) -> bool | None:
             return None
         case _:
             return arithmetic.counts_as_true(value)
+
+
+def text_of_parts(reader: Reader, parts: Iterable[Value], place: Place) -> Text:
+    """The text that code puts together out of these parts."""
+    made = Text(parts=tuple(parts), origin=place)
+    reader.record.texts.append(made)
+    return made
 
 
 def entered(reader: Reader, manager: Value) -> Value:

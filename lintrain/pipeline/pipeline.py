@@ -13,6 +13,7 @@ from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encodi
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Class, Either, Function, Value
+from lintrain.pipeline.values.tokens import SpecialToken, Text
 from lintrain.pipeline.values.training import (
     KerasRun,
     LossCall,
@@ -81,6 +82,14 @@ class Misuse:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenTest:
+    """A comparison with a special token: `labels == tokenizer.pad_token_id`."""
+
+    token: SpecialToken
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Binding:
     """A name that was given a value."""
 
@@ -145,6 +154,8 @@ class Pipeline:
     returned: list[Returned] = field(default_factory=list[Returned])
     arithmetic: dict[int, Arithmetic] = field(default_factory=dict[int, Arithmetic])
     """By the identity of the result."""
+    texts: list[Text] = field(default_factory=list[Text])
+    token_tests: list[TokenTest] = field(default_factory=list[TokenTest])
     loops: list[Loop] = field(default_factory=list[Loop])
     events: list[Event] = field(default_factory=list[Event])
     is_exhausted: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.values.data import Collator
-from lintrain.pipeline.values.python import Absent, Constant, Value
+from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Value
 
 PADDING_COLLATORS = (
     "transformers.DataCollatorWithPadding",
@@ -38,7 +38,7 @@ def _is_on(padding: Value) -> bool | None:
 @function(*LANGUAGE_MODELS)
 def _language_modeling(call: Call) -> Value:
     """Pads, and makes the labels of its tokens."""
-    return _made(call, pads=True, makes_labels=True)
+    return _made(call, pads=True, makes_labels=True, parameters=("tokenizer", "mlm"))
 
 
 @function(FLATTENING)
@@ -52,9 +52,13 @@ def _default(call: Call) -> Value:
     return _made(call, pads=False, makes_labels=False)
 
 
-def _made(call: Call, *, pads: bool | None, makes_labels: bool) -> Collator:
-    arguments = call.values("tokenizer")
+def _made(
+    call: Call, *, pads: bool | None, makes_labels: bool, parameters: tuple[str, ...] = ("tokenizer",)
+) -> Collator:
+    arguments = call.values(*parameters)
     tokenizer = arguments.get("tokenizer", arguments.get("processing_class", Absent()))
+    if call.is_open:
+        arguments.setdefault("**", UNKNOWN)
     made = Collator(call.path, arguments, tokenizer, pads, makes_labels=makes_labels, origin=call.place)
     call.reader.record.collators.append(made)
     return made

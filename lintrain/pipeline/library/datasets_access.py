@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
+from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_columns import masks_some
 from lintrain.pipeline.registry import (
@@ -29,6 +30,7 @@ from lintrain.pipeline.values.data import (
     Rows,
 )
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, text_of
+from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -147,6 +149,9 @@ def _set_some(reader: Reader, owner: Value, key: Value, value: Value, place: Pla
 @method(ColumnValues, "append", "extend", "insert", "masked_fill_", "pop", "remove")
 def _edit_by_method(call: Call) -> Value:
     if isinstance(call.receiver, ColumnValues):
+        for argument in call.positional:
+            if isinstance(argument.value, SpecialToken):
+                operations.text_of_parts(call.reader, (call.receiver, argument.value), call.place)
         _edit(call.receiver, any(masks_some(argument.value) for argument in call.positional))
     return Constant(None)
 
@@ -180,9 +185,19 @@ def _edit(values: ColumnValues, masks: bool) -> None:
 @operated(ColumnValues)
 def _with_text(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
     """Text put together with text is text; token rows put together are of unknown length."""
-    values = left if isinstance(left, ColumnValues) else right
+    values, other = (left, right) if isinstance(left, ColumnValues) else (right, left)
     if operator != "Add" or not isinstance(values, ColumnValues):
         return None
-    if values.column.kind is Kind.TEXT:
-        return values
+    if values.column.kind is Kind.TEXT or (values.column.kind is Kind.UNKNOWN and _is_text(other)):
+        written = operations.text_of_parts(reader, (left, right), place)
+        column = replace(values.column, kind=Kind.TEXT, written=written)
+        return ColumnValues(column, values.dataset, origin=values.origin)
+    if isinstance(other, Sequence) and any(isinstance(item, SpecialToken) for item in other.items):
+        operations.text_of_parts(reader, (values, *other.items), place)
     return ColumnValues(replace(values.column, padding=Padding.UNKNOWN, truncated=None), values.dataset)
+
+
+def _is_text(value: Value) -> bool:
+    """Whether what is put together with a column says that it holds text."""
+    is_token = isinstance(value, SpecialToken) and not value.name.endswith("_id")
+    return is_token or isinstance(value, Text | Templated) or text_of(value) is not None

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lintrain.pipeline.values.data import Column, ColumnValues, Feature, Kind, Padding
 from lintrain.pipeline.values.python import Constant, Either, Library, Sequence, Value, join
+from lintrain.pipeline.values.tokens import Templated, Text
 
 IGNORED = -100
 """The label that torch's and transformers' losses leave out."""
@@ -59,6 +60,8 @@ def _described(value: Value) -> Column:
             return replace(column, copied_from=column.copied_from or column.name)
         case Feature(column=column):
             return column
+        case Text() | Templated():
+            return Column("", Kind.TEXT, written=value)
         case Constant(value=plain):
             return Column("", _kind_of_literal(plain))
         case Sequence(items=items) if items:

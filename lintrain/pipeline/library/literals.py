@@ -94,7 +94,11 @@ def _constant_attribute(reader: Reader, value: Value, name: str, place: Place) -
 @method(Constant, "lower", "upper", "strip", "replace", "split", "format")
 def _string_method(call: Call) -> Value:
     receiver = call.receiver
-    if not isinstance(receiver, Constant) or not isinstance(receiver.value, str) or call.positional or call.keywords:
+    given = [*call.positional, *call.keywords.values()]
+    if isinstance(receiver, Constant) and given and call.path.endswith(".format"):
+        parts = (receiver, *(argument.value for argument in given))
+        return operations.text_of_parts(call.reader, parts, call.place)
+    if not isinstance(receiver, Constant) or not isinstance(receiver.value, str) or given:
         return UNKNOWN
     match call.path.rpartition(".")[2]:
         case "lower":

@@ -11,6 +11,7 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import Transfer, attribute_of, family, method, method_of, stored_attribute_of
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.python import UNKNOWN, Mapping, Value, join
+from lintrain.pipeline.values.tokens import SPECIAL_TOKENS, SpecialToken, TokenSetting
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -30,8 +31,13 @@ def make_tokenizer(call: Call) -> Value:
         call.path.removesuffix(".from_pretrained"),
         call.value("pretrained_model_name_or_path", 0) if is_loaded else UNKNOWN,
         call.values("pretrained_model_name_or_path") if is_loaded else call.values(),
+        is_complete=not call.is_open and "**" not in call.keywords,
+        depth=len(call.reader.conditions),
         origin=call.place,
     )
+    for name, argument in call.keywords.items():
+        if name in SPECIAL_TOKENS:
+            made.settings.append(TokenSetting(name, argument.value, argument.keyword or argument.place))
     call.reader.record.tokenizers.append(made)
     return made
 
@@ -39,9 +45,12 @@ def make_tokenizer(call: Call) -> Value:
 @stored_attribute_of(Tokenizer)
 def _set(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
     """`tokenizer.pad_token = ...`; one that may be skipped leaves it open."""
-    if isinstance(owner, Tokenizer):
-        before = owner.attributes.get(name, UNKNOWN)
-        owner.attributes[name] = value if not reader.conditions else join([before, value])
+    if not isinstance(owner, Tokenizer):
+        return
+    before = owner.attributes.get(name, UNKNOWN)
+    owner.attributes[name] = value if not reader.conditions else join([before, value])
+    if name in SPECIAL_TOKENS:
+        owner.settings.append(TokenSetting(name, value, place, tuple(reader.conditions[owner.depth :])))
 
 
 @attribute_of(Tokenizer)
@@ -52,6 +61,8 @@ def _get(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
     if name == "tokenizer" and value.is_processor:
         own = Tokenizer("transformers.AutoTokenizer", value.checkpoint, value.arguments, origin=value.origin)
         return value.attributes.setdefault(name, own)
+    if name in SPECIAL_TOKENS:
+        return SpecialToken(name=name, owner=value, origin=place)
     known = value.attributes.get(name, value.arguments.get(name))
     return known or operations.child(reader, value, name)
 
@@ -62,7 +73,8 @@ def _add_special_tokens(call: Call) -> Value:
     tokenizer, given = call.receiver, call.value("special_tokens_dict", 0)
     if isinstance(tokenizer, Tokenizer):
         tokenizer.added.append(call.place)
-        for name, value in given.entries.items() if isinstance(given, Mapping) else ():
+        entries = given.entries if isinstance(given, Mapping) else {"pad_token": UNKNOWN}
+        for name, value in entries.items():
             _set(call.reader, tokenizer, str(name), value, call.place)
     return UNKNOWN
 

@@ -16,6 +16,7 @@ from lintrain.pipeline.values.python import (
     is_true,
     number_of,
 )
+from lintrain.pipeline.values.tokens import Templated, Text
 
 INPUTS = ("text", "text_pair", "text_target", "text_pair_target")
 
@@ -124,7 +125,7 @@ def _note_column(call: Call, value: Value) -> None:
         ):
             if column.kind in {Kind.TEXT, Kind.UNKNOWN}:
                 dataset.read_as_text.setdefault(column.name, call.place)
-        case Sequence(items=items):
+        case Sequence(items=items) | Text(parts=items):
             for item in items[:4]:
                 _note_column(call, item)
         case Either(options=options):
@@ -165,7 +166,8 @@ def _apply_chat_template(call: Call) -> Value:
     """Token ids; text with `tokenize=False`; by the version or `return_dict`, a dictionary of columns."""
     tokenize, wanted = call.value("tokenize"), call.value("return_dict")
     if isinstance(tokenize, Constant) and tokenize.value is False and not tokenize.is_default:
-        return ColumnValues(Column("", Kind.TEXT), origin=call.place)
+        written = Templated(owner=call.receiver, adds_prompt=call.value("add_generation_prompt"), origin=call.place)
+        return ColumnValues(Column("", Kind.TEXT, written=written), origin=call.place)
     padding = padding_of(call)
     truncated = truncation_of(call, padding)
     ids = Column("input_ids", Kind.TOKENS, padding=padding, truncated=truncated, source="apply_chat_template")

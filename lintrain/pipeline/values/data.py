@@ -9,6 +9,7 @@ from enum import StrEnum
 from lintrain.core.finding import Reason
 from lintrain.core.place import Place
 from lintrain.pipeline.values.python import UNKNOWN, Literal, Value
+from lintrain.pipeline.values.tokens import TokenSetting
 
 
 class Kind(StrEnum):
@@ -39,7 +40,8 @@ class Padding(StrEnum):
 class Column:
     """One column: what it holds, its class names in order, how its token rows are padded, and who says so.
 
-    `copied_from` names the column whose values it repeats; `is_masked` says that some of them were set to -100.
+    `copied_from` names the column whose values it repeats; `is_masked` says that some of them were set to -100;
+    `written` is the text that code put together for it.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Column:
     source: str = ""
     copied_from: str = ""
     is_masked: bool = False
+    written: Value | None = None
 
     def named(self, name: str) -> Column:
         """The same column under another name."""
@@ -214,7 +217,8 @@ class Feature(Value):
 class Tokenizer(Value):
     """A tokenizer or processor by its checkpoint; `attributes` holds what the script set on it (`pad_token`).
 
-    `added` lists the places where tokens are added to its vocabulary.
+    `added` lists the places where tokens are added to its vocabulary, `settings` the special tokens it was given,
+    `depth` counts the conditions around the place where it was made.
     """
 
     path: str
@@ -222,6 +226,10 @@ class Tokenizer(Value):
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
     added: list[Place] = field(default_factory=list[Place])
+    settings: list[TokenSetting] = field(default_factory=list[TokenSetting])
+    is_complete: bool = True
+    """Whether `arguments` are all that its call was given."""
+    depth: int = 0
 
     @property
     def is_processor(self) -> bool:

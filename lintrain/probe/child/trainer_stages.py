@@ -15,6 +15,7 @@ from lintrain.probe.child.experiments.gradients import measure_gradients
 from lintrain.probe.child.experiments.model import measure_model
 from lintrain.probe.child.experiments.overfit import overfit_one_batch
 from lintrain.probe.child.experiments.step import take_two_steps
+from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.later_calls import later_trainings
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
@@ -59,7 +60,7 @@ def _facts(run: Run) -> dict[str, Any]:
 
 
 def _measure_dataset(run: Run, given: list[Given]) -> None:
-    run.measured(model=measure_model(run))
+    run.measured(model=measure_model(run), tokenizer=measure_tokenizer(run))
     measure_splits(run, given)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from lintrain.core.evidence import BatchEvidence, TensorEvidence
 from lintrain.probe.child.experiments.subset import number_of_rows, subset
+from lintrain.probe.child.experiments.supervision import count_edges, count_labels
 from lintrain.probe.child.experiments.tokenizer import find_tokenizer
 from lintrain.probe.child.experiments.tokens import TokenCounts, count_tokens, lost_pieces
 from lintrain.probe.child.kinds import is_mapping, is_row
@@ -72,6 +73,8 @@ def describe(run: Run, argument: str, batches: list[Any]) -> BatchEvidence:
         mask_empty_rows=tokens.mask_empty_rows,
         mask_on_padding=tokens.mask_on_padding,
         pad_is_eos=tokens.pad_is_eos,
+        labels=count_labels(tokenizer, [entries(batch) for batch in batches]),
+        edges=count_edges(tokenizer, [entries(batch) for batch in batches]),
     )
 
 

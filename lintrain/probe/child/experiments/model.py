@@ -50,6 +50,9 @@ def measure_model(run: Run) -> ModelEvidence:
         frozen_fresh=_frozen(fresh or (), run.trainer.model),
         formats=_formats(parameters),
         trained=_trained(run.trainer.model),
+        embedding_rows=_embedding_rows(model),
+        pad_id=_whole(getattr(config, "pad_token_id", None)),
+        checkpoint=str(getattr(config, "_name_or_path", "") or ""),
     )
 
 
@@ -73,6 +76,19 @@ def _trained(model: Any) -> dict[str, tuple[int, int]]:
 def _formats(parameters: Iterable[Any]) -> dict[str, int]:
     """How many trainable tensors there are of each dtype."""
     return dict(Counter(str(weight.dtype).removeprefix("torch.") for weight in parameters if weight.requires_grad))
+
+
+def _embedding_rows(model: Any) -> int | None:
+    """The ids that the input embedding has a row for; None for models that read no ids."""
+    try:
+        table = model.get_input_embeddings()
+    except (AttributeError, NotImplementedError):
+        return None
+    return _whole(getattr(table, "num_embeddings", None))
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def task_of(model: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from lintrain.core.evidence import TokenizerEvidence
 from lintrain.probe.child.frames import is_users
 from lintrain.probe.child.library import loaded
 from lintrain.probe.child.run import Run
@@ -39,3 +40,22 @@ def _of_the_script(kind: Any) -> Any | None:
                     found[id(value)] = value
         frame = frame.f_back
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def measure_tokenizer(run: Run) -> TokenizerEvidence | None:
+    """The special ids of the run's tokenizer; None where it has none, or several could be meant."""
+    tokenizer = find_tokenizer(run)
+    if tokenizer is None:
+        return None
+    ids: list[int] = tokenizer("a")["input_ids"]
+    return TokenizerEvidence(
+        type(tokenizer).__name__,
+        str(tokenizer.name_or_path),
+        len(tokenizer),
+        pad_id=tokenizer.pad_token_id,
+        eos_id=tokenizer.eos_token_id,
+        bos_id=tokenizer.bos_token_id,
+        mask_id=tokenizer.mask_token_id,
+        adds_bos=len(ids) > 1 and ids[0] == tokenizer.bos_token_id,
+        adds_eos=len(ids) > 1 and ids[-1] == tokenizer.eos_token_id,
+    )

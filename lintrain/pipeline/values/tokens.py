@@ -1,0 +1,50 @@
+"""Special tokens, the text that code puts together with them, and what a script sets on a tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lintrain.core.place import Place
+from lintrain.pipeline.events import Condition
+from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
+
+KINDS = ("pad", "eos", "bos", "unk", "mask", "sep", "cls")
+SPECIAL_TOKENS = frozenset(f"{kind}_token{ending}" for kind in KINDS for ending in ("", "_id"))
+"""A tokenizer's attributes that hold its special tokens, as text and as ids."""
+
+
+@dataclass(eq=False, slots=True)
+class SpecialToken(Unknown):
+    """A special token of a tokenizer; `name` is the attribute there (`eos_token`, `pad_token_id`)."""
+
+    owner: Value = UNKNOWN
+
+    @property
+    def kind(self) -> str:
+        """Which special token it is: `eos`, `pad`, …"""
+        return self.name.partition("_")[0]
+
+
+@dataclass(eq=False, slots=True)
+class Text(Unknown):
+    """Text that code puts together out of these parts, in order: literals, columns, special tokens."""
+
+    parts: tuple[Value, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Templated(Unknown):
+    """What a tokenizer's chat template makes of messages, as text; `adds_prompt` is `add_generation_prompt`."""
+
+    owner: Value = UNKNOWN
+    adds_prompt: Value = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSetting:
+    """A special token that the script gives a tokenizer: where, and under which conditions since that was made."""
+
+    name: str
+    value: Value
+    place: Place
+    conditions: tuple[Condition, ...] = ()

@@ -1,0 +1,156 @@
+"""The collator makes the labels of another kind of language model.
+
+`DataCollatorForLanguageModeling` masks words unless it is told `mlm=False`. A causal model then learns to fill in
+masks, or the run ends because its tokenizer has no mask token. The other way round, a masked model copies what it can
+see: the loss falls to nothing and nothing is learned.
+
+## Bad
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer)  # <- mlm-on-causal-model
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+    # raises ValueError: This tokenizer does not have a mask token
+
+## Bad
+
+    model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
+    lines = text.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)  # <- mlm-on-causal-model
+    trainer = Trainer(model, args, train_dataset=lines["train"], data_collator=collator)
+
+## Good
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+
+## Good
+
+    model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
+    lines = text.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=True)
+    trainer = Trainer(model, args, train_dataset=lines["train"], data_collator=collator)
+
+## When it is fine
+
+What a subclass of Trainer does with the labels is its own affair:
+
+    class Denoising(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            return (outputs.loss, outputs) if return_outputs else outputs.loss
+
+    model = AutoModelForCausalLM.from_pretrained("roberta-base", is_decoder=True)
+    words = AutoTokenizer.from_pretrained("roberta-base")
+    lines = text.map(lambda batch: words(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    trainer = Denoising(model, args, train_dataset=lines["train"], data_collator=DataCollatorForLanguageModeling(words))
+
+## References
+
+Transformers documentation, `DataCollatorForLanguageModeling.mlm`; trl#445.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Collation,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    RenameArgument,
+    Rule,
+    Task,
+    Verdict,
+    collations,
+    confirmed,
+    is_missing,
+    masks_words,
+    refuted,
+    unsettled,
+)
+
+NO_MASK = "does not have a mask token"
+OF_BOTH_KINDS = ("XLM", "XLNet", "UMT5", "T5", "Prophet")
+"""Models whose class says neither what their labels are, nor in which direction they read."""
+
+MOST_MASKED = 0.5
+
+
+class MlmOnCausalModel(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[Place] = set()
+        for collation in collations(pipeline):
+            collator, masks = collation.collator, _masks(collation)
+            if collator is None or collator.origin is None or masks is None or collator.origin in reported:
+                continue
+            task, wanted = _task(collation), _wanted(collation)
+            if wanted is None or wanted is masks:
+                continue
+            reported.add(collator.origin)
+            made = collation.model.origin if collation.model else None
+            yield self.finding(
+                collator.origin,
+                f"this collator {'masks words' if masks else 'masks nothing'}, and the model is a {task}",
+                because=[Reason(made, f"a {task}", "model")] if made else [],
+                help=f"pass `mlm={wanted}`",
+                facts={
+                    "wanted": wanted,
+                    "is_given": "mlm" in collator.arguments,
+                    "is_named": "mlm=" in pipeline.code(collator.origin).replace(" ", ""),
+                },
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(NO_MASK):
+            return confirmed(f"the tokenizer {NO_MASK}, which masking words needs")
+        batch = evidence.batch()
+        if batch is None or batch.labels is None or evidence.model is None:
+            return unsettled(evidence.not_reached("batch") if batch is None else "the batch holds no labels of tokens")
+        labels = batch.labels
+        share = labels.supervised / max(labels.attended, 1)
+        text = f"{labels.supervised} of {labels.attended} tokens have a label, {labels.masked_inputs} of them masked"
+        is_masking = share < MOST_MASKED and labels.masked_inputs > 0
+        if is_masking is (evidence.model.task == "MaskedLM"):
+            return refuted(text, supervised=labels.supervised, attended=labels.attended)
+        return confirmed(text, supervised=labels.supervised, attended=labels.attended)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        wanted = finding.facts.get("wanted") is True
+        edit: AddArgument | RenameArgument = AddArgument(finding.place, "mlm", str(wanted))
+        if finding.facts.get("is_given"):
+            if not finding.facts.get("is_named"):
+                return None
+            edit = RenameArgument(finding.place, "mlm", "mlm", str(wanted))
+        return Fix.of(f"pass `mlm={wanted}`", edit, safe=not wanted)
+
+
+def _masks(collation: Collation) -> bool | None:
+    run = collation.run
+    if collation.collator is None or (run is not None and run.overrides & {"compute_loss", "training_step"}):
+        return None
+    if run is not None and not is_missing(run.value("compute_loss_func")):
+        return None
+    return masks_words(collation.collator)
+
+
+def _task(collation: Collation) -> str:
+    return collation.model.task.value if collation.model else ""
+
+
+def _wanted(collation: Collation) -> bool | None:
+    """Whether the model's labels are those of masked words; None where its class does not say."""
+    model = collation.model
+    if model is None or model.name.startswith(OF_BOTH_KINDS):
+        return None
+    return {Task.CAUSAL_LM: False, Task.MASKED_LM: True}.get(model.task)
