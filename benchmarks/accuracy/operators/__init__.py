@@ -1,0 +1,1 @@
+"""What injects each mistake, a file for each part of a training run."""
