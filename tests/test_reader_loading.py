@@ -10,6 +10,7 @@ from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.loading import feedings, is_map_style, is_stream
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.reader import read_pipeline
+from lintrain.pipeline.rows import sharing
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.python import Value
@@ -27,6 +28,7 @@ class Stream(IterableDataset):
         yield 1
 tensors = TensorDataset(torch.zeros(8), torch.zeros(8))
 imdb = load_dataset("imdb")
+films = load_dataset("rotten_tomatoes")
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
@@ -97,3 +99,58 @@ def test_the_loader_of_a_training_loop_is_found(over: str) -> None:
     found = list(feedings(pipeline))
     assert [feeding.loader for feeding in found] == pipeline.loaders
     assert found[0].is_repeated
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = films['train'].select(range(100))", (0, 100, 8530)),
+        ("x = films['train'].select(range(5, 10))", (5, 10, 8530)),
+        ("x = films['train'].take(100)", (0, 100, 8530)),
+        ("x = films['train'].map(f).skip(100)", (100, None, 8530)),
+        ("x = films['train'].select(range(0, 100, 2))", (None, None, None)),
+        ("x = films['train'].select(chosen)", (None, None, None)),
+        ("x = load_dataset('rotten_tomatoes', split='train[:10%]')", (0, 10, 100)),
+        ("x = load_dataset('rotten_tomatoes', split='train[-1000:]')", (7530, None, 8530)),
+        ("x = load_dataset('no/where', split='train[100:200]')", (100, 200, None)),
+    ],
+)
+def test_the_rows_that_a_cut_keeps(code: str, expected: tuple[int | None, ...]) -> None:
+    made = value_of(code)
+    assert isinstance(made, Dataset)
+    assert made.cut is not None
+    assert (made.cut.first, made.cut.stop, made.cut.of) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "how"),
+    [
+        ("imdb['train']", "imdb['train']", "same"),
+        ("imdb['train'].map(f)", "imdb['train'].shuffle(seed=1)", "same"),
+        ("imdb['train']", "imdb['train'].select(chosen)", "part"),
+        ("imdb['train'].train_test_split(0.1)['train']", "imdb['train']", "overlap"),
+        ("imdb['train'].select(range(100))", "imdb['train'].select(range(50, 150))", "overlap"),
+        ("imdb['train'].select(range(100))", "imdb['train'].select(range(100, 150))", None),
+        ("imdb['train'].shuffle().select(range(100))", "imdb['train'].shuffle().select(range(50))", None),
+        ("imdb['train'].shuffle(seed=1).select(range(9))", "imdb['train'].shuffle(seed=1).select(range(5))", "overlap"),
+        ("imdb['train'].filter(f)", "imdb['train'].filter(g)", None),
+        ("imdb['train'].skip(10)", "imdb['train'].take(10)", None),
+        ("imdb['train']", "imdb['test']", None),
+        ("load_dataset('a/b', split='train')", "load_dataset('a/b', split='train')", "same"),
+        ("load_dataset('a/b', split='train')", "load_dataset('a/b', split='train[:10%]')", "part"),
+        ("load_dataset('a/b', split='train[10%:]')", "load_dataset('a/b', split='train[:10%]')", None),
+        (
+            "load_dataset('csv', data_files='a', split='train')",
+            "load_dataset('csv', data_files='b', split='train')",
+            None,
+        ),
+        ("torchvision.datasets.MNIST('d', train=True)", "torchvision.datasets.MNIST('d', train=True)", "same"),
+        ("torchvision.datasets.MNIST('d', train=True)", "torchvision.datasets.MNIST('d', train=False)", None),
+    ],
+)
+def test_rows_that_two_data_sets_share(one: str, other: str, how: str | None) -> None:
+    code = f"x = {one}\ny = {other}"
+    pipeline = read(code)
+    named = {binding.name: binding.value for binding in pipeline.bindings}
+    shared = sharing(named["x"], named["y"])
+    assert (shared.how if shared else None) == how

@@ -17,6 +17,7 @@ from lintrain.core.measurements import ModelEvidence as ModelEvidence
 from lintrain.core.measurements import OptimizerGroup as OptimizerGroup
 from lintrain.core.measurements import OverfitEvidence as OverfitEvidence
 from lintrain.core.measurements import Sample as Sample
+from lintrain.core.measurements import SharedRows as SharedRows
 from lintrain.core.measurements import SplitEvidence as SplitEvidence
 from lintrain.core.measurements import Stage as Stage
 from lintrain.core.measurements import StepEvidence as StepEvidence
@@ -45,6 +46,7 @@ class Evidence:
     versions: dict[str, str]
     stages: tuple[Stage, ...] = ()
     splits: tuple[SplitEvidence, ...] = ()
+    shared_rows: SharedRows | None = None
     model: ModelEvidence | None = None
     tokenizer: TokenizerEvidence | None = None
     batches: tuple[BatchEvidence, ...] = ()

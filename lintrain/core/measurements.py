@@ -101,6 +101,14 @@ class SplitEvidence:
         return self.column(self.label_column) if self.label_column else None
 
 
+@dataclass(frozen=True, slots=True)
+class SharedRows:
+    """How many evaluation rows, of those that were looked at, are among the training rows."""
+
+    shared: int
+    looked_at: int
+
+
 CLASSIFICATION_TASKS = frozenset(
     {"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"}
 )

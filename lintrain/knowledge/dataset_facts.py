@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,10 @@ def dataset_facts(path: str, config: str | None = None, folder: Path | None = No
     local = (folder or Path()) / path
     if is_folder(local):
         return _saved(local, path)
-    return _cached(path, config) or _shipped(path, config)
+    cached, shipped = _cached(path, config), _shipped(path, config)
+    if cached is None or shipped is None:
+        return cached or shipped
+    return replace(cached, sorted_by=shipped.sorted_by, unlabelled=shipped.unlabelled)
 
 
 def _saved(folder: Path, shown_as: str) -> DatasetFacts | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,14 @@ from lintrain.pipeline.values.python import Either, Instance, Sequence, Value
 
 STREAM = "torch.utils.data.IterableDataset"
 MAP_STYLE = "torch.utils.data.Dataset"
+
+
+SAYS_OVERFITTING = re.compile(r"overfit(?!t)|overfit_|sanity|memori[sz]e", re.IGNORECASE)
+SAYS_TRIAL = re.compile(
+    r"debug|smoke|dry.?run|\btoy\b|dummy|quick (test|check)|on purpose|intentional|train(ing)?[ _-]acc",
+    re.IGNORECASE,
+)
+"""Words of runs that are meant to learn a few rows by heart, or to show that the code works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,13 @@ def is_map_style(value: Value) -> bool:
             return all(is_map_style(option) for option in options)
         case _:
             return False
+
+
+def is_deliberate(pipeline: Pipeline, place: Place) -> bool:
+    """Whether the script says that it tries something out: anywhere of overfitting, or near a place of a trial."""
+    lines = pipeline.source.text.splitlines()
+    near = "\n".join(lines[max(0, place.line - 4) : place.end_line])
+    return SAYS_OVERFITTING.search(pipeline.source.text) is not None or SAYS_TRIAL.search(near) is not None
 
 
 def expects_error(pipeline: Pipeline, place: Place) -> bool:

@@ -198,21 +198,21 @@ def evaluates(pipeline: Pipeline, event: Event) -> bool:
     """Whether an event stands in a loop that evaluates, or in a function that does so and trains nothing."""
     if evaluation_loop(pipeline, event) is not None:
         return True
-    words = _words(event.function)
+    words = words_of(event.function)
     if not words & EVALUATION_WORDS or words & (TRAINING_WORDS | SPECIAL_WORDS):
         return False
     inside = (other for other in pipeline.acts(*TRAINING_ACTS) if other.function == event.function)
-    return not any(inside) and not any(_words(loop.header) & TRAINING_WORDS for loop in event.loops)
+    return not any(inside) and not any(words_of(loop.header) & TRAINING_WORDS for loop in event.loops)
 
 
 def _speaks_of_evaluation(loop: Loop, event: Event) -> bool:
-    header, function = _words(loop.header), _words(event.function)
+    header, function = words_of(loop.header), words_of(event.function)
     if header & TRAINING_WORDS or header & SPECIAL_WORDS or function & SPECIAL_WORDS:
         return False
     return bool(header & EVALUATION_WORDS or (function & EVALUATION_WORDS and not function & TRAINING_WORDS))
 
 
-def _words(name: str) -> set[str]:
+def words_of(name: str) -> set[str]:
     """The words of an identifier or of code, in lower case: `valLoader` and `val_loader` have `val` and `loader`."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
     return set(re.findall(r"[a-z]+", spaced.lower()))

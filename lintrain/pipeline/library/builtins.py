@@ -20,6 +20,7 @@ from lintrain.pipeline.values.python import (
     Literal,
     Mapping,
     Partial,
+    Range,
     Sequence,
     Super,
     Unknown,
@@ -61,14 +62,22 @@ def _len(call: Call) -> Value:
 
 @function("builtins.range")
 def _range(call: Call) -> Value:
-    bounds = [literal(argument.value) for argument in call.positional]
+    given = [argument.value for argument in call.positional]
+    bounds = [literal(value) for value in given]
     numbers = [bound for bound in bounds if isinstance(bound, int)]
-    if len(numbers) != len(bounds) or not 1 <= len(numbers) <= 3 or 0 in numbers[2:]:
-        return Sequence([UNKNOWN], "range", False, origin=call.place)
-    known = range(*numbers)
-    if len(known) > MOST_NUMBERS:
-        return Sequence([UNKNOWN], "range", False, origin=call.place)
-    return Sequence([Constant(number) for number in known], "range", origin=call.place)
+    made = Range([UNKNOWN], "range", False, origin=call.place)
+    match given:
+        case [stop]:
+            made.stop = stop
+        case [start, stop]:
+            made.start, made.stop = start, stop
+        case [start, stop, step]:
+            made.start, made.stop, made.step = start, stop, step
+        case _:
+            return made
+    if len(numbers) == len(bounds) and 0 not in numbers[2:] and len(known := range(*numbers)) <= MOST_NUMBERS:
+        made.items, made.is_complete = [Constant(number) for number in known], True
+    return made
 
 
 @function("builtins.enumerate")

@@ -20,6 +20,7 @@ def derived(call: Call, parent: Dataset, operation: str) -> Dataset:
         hidden=dict(parent.hidden),
         is_unchanged=False,
         rows=None,
+        cut=None,
         depth=len(call.reader.conditions),
         origin=call.place,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.library.datasets_cuts import cut_by_text
 from lintrain.pipeline.library.datasets_deriving import started
 from lintrain.pipeline.library.datasets_facts import columns_of, facts_of
 from lintrain.pipeline.registry import function
@@ -159,6 +160,7 @@ def _narrow(made: Dataset, text: str, loaded: Loaded) -> None:
     _name_split(made, part["name"], loaded)
     first = FIRST_ROWS.match(part["slice"] or "")
     if part["slice"] is not None:
+        made.cut = cut_by_text(part["slice"], made.rows)
         made.rows = int(first[1]) if first else None
 
 

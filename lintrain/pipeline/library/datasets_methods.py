@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_columns import column_of, types_of
+from lintrain.pipeline.library.datasets_cuts import cut_of
 from lintrain.pipeline.library.datasets_deriving import derived, dictionary, names_in, recolumned
 from lintrain.pipeline.registry import method
-from lintrain.pipeline.values.data import Column, ColumnNames, Dataset, Features, Kind, Rows
+from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -15,7 +16,6 @@ from lintrain.pipeline.values.python import (
     Value,
     is_missing,
     is_true,
-    literal,
     text_of,
 )
 
@@ -34,7 +34,8 @@ def _same_columns(call: Call) -> Value:
     if not isinstance(dataset, Dataset):
         return UNKNOWN
     made = derived(call, dataset, operation(call))
-    made.rows = _rows_left(call, dataset)
+    made.cut = cut_of(call, dataset)
+    made.rows = _rows_left(call, dataset, made.cut)
     made.is_streaming = made.is_streaming or operation(call) == "to_iterable_dataset"
     return made
 
@@ -53,18 +54,17 @@ def _flatten(call: Call) -> Value:
     return recolumned(made, plain, is_complete=dataset.is_complete and len(plain) == len(dataset.columns))
 
 
-def _rows_left(call: Call, dataset: Dataset) -> int | None:
+def _rows_left(call: Call, dataset: Dataset, cut: Cut | None) -> int | None:
     match operation(call):
         case "shuffle" | "sort" | "flatten_indices":
             return dataset.rows
-        case "take":
-            count = literal(call.value("n", 0))
-        case "select":
+        case "select" | "take":
             indices = call.value("indices", 0)
-            count = len(indices.items) if isinstance(indices, Sequence) and indices.is_complete else None
+            if isinstance(indices, Sequence) and indices.is_complete:
+                return len(indices.items)
+            return cut.rows if cut else None
         case _:
             return None
-    return count if isinstance(count, int) else None
 
 
 @method(Dataset, "rename_column")

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from lintrain.core.finding import Reason
 from lintrain.core.place import Place
+from lintrain.pipeline.values.cuts import Cut as Cut
 from lintrain.pipeline.values.python import UNKNOWN, Literal, Value
 from lintrain.pipeline.values.tokens import TokenSetting
 
@@ -79,7 +80,8 @@ class Dataset(Value):
     is shared by the data sets with the same columns. `is_unchanged` where its last operation left rows and columns
     alone, None where that is not known. `sorted_by` names the column that it was sorted by when it was loaded,
     `is_unlabelled` says that its labels are all -1.
-    `depth` counts the conditions around the place where it was made.
+    `cut` tells which rows its last step kept, where it took some that lie side by side. `depth` counts the conditions
+    around the place where it was made.
     """
 
     columns: dict[str, Column] | None = None
@@ -100,6 +102,7 @@ class Dataset(Value):
     is_unchanged: bool | None = False
     sorted_by: str | None = None
     is_unlabelled: bool = False
+    cut: Cut | None = None
     depth: int = 0
 
     @property

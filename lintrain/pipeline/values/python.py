@@ -67,6 +67,15 @@ class Sequence(Value):
 
 
 @dataclass(eq=False, slots=True)
+class Range(Sequence):
+    """A `range`: its bounds as the call has them."""
+
+    start: Value = ABSENT
+    stop: Value = UNKNOWN
+    step: Value = ABSENT
+
+
+@dataclass(eq=False, slots=True)
 class Mapping(Value):
     """A dictionary by its literal keys; `is_complete` where no other keys can be in it."""
 

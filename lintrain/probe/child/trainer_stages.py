@@ -14,6 +14,7 @@ from lintrain.probe.child.experiments.forward import measure_forward
 from lintrain.probe.child.experiments.gradients import measure_gradients
 from lintrain.probe.child.experiments.model import measure_model
 from lintrain.probe.child.experiments.overfit import overfit_one_batch
+from lintrain.probe.child.experiments.overlap import shared_rows
 from lintrain.probe.child.experiments.step import take_two_steps
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.later_calls import later_trainings
@@ -62,6 +63,7 @@ def _facts(run: Run) -> dict[str, Any]:
 def _measure_dataset(run: Run, given: list[Given]) -> None:
     run.measured(model=measure_model(run), tokenizer=measure_tokenizer(run))
     measure_splits(run, given)
+    run.measured(shared_rows=shared_rows(given))
 
 
 def _has_own_loader(run: Run) -> bool:

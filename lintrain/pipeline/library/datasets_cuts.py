@@ -1,0 +1,68 @@
+"""Which rows a step keeps of a data set, where they lie side by side."""
+
+from __future__ import annotations
+
+import re
+
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.rows import IN_ORDER
+from lintrain.pipeline.values.data import Cut, Dataset
+from lintrain.pipeline.values.python import Constant, Range, Value, is_missing, number_of
+
+BOUNDS = re.compile(r"(?P<first>-?\d+)?(?P<first_percent>%)?:(?P<stop>-?\d+)?(?P<stop_percent>%)?$")
+
+
+def cut_of(call: Call, dataset: Dataset) -> Cut | None:
+    """The rows that `select(range(…))`, `take(n)` or `skip(n)` keeps; None for other operations."""
+    match call.path.rpartition(".")[2]:
+        case "select":
+            indices = call.value("indices", 0)
+            return _of_range(indices, dataset) if isinstance(indices, Range) else Cut()
+        case "take":
+            return _between(Constant(0), call.value("n", 0), dataset)
+        case "skip":
+            start = call.value("n", 0)
+            first = number_of(start)
+            return Cut(int(first), None, _rows_of(dataset), False, _is_default(start)) if first is not None else Cut()
+        case _:
+            return None
+
+
+def _of_range(indices: Range, dataset: Dataset) -> Cut:
+    if not is_missing(indices.step) and number_of(indices.step) != 1:
+        return Cut()
+    return _between(Constant(0) if is_missing(indices.start) else indices.start, indices.stop, dataset)
+
+
+def _between(start: Value, stop: Value, dataset: Dataset) -> Cut:
+    first, last = number_of(start), number_of(stop)
+    if first is None or last is None:
+        return Cut()
+    return Cut(int(first), int(last), _rows_of(dataset), False, _is_default(start) or _is_default(stop))
+
+
+def _rows_of(dataset: Dataset) -> int | None:
+    """How many rows a data set has, steps that keep all rows left out; `map` with a function of its own may not."""
+    for made in dataset.lineage:
+        if made.rows is not None or made.steps[-1].operation not in IN_ORDER:
+            return made.rows
+    return None
+
+
+def _is_default(value: Value) -> bool:
+    return isinstance(value, Constant) and value.is_default
+
+
+def cut_by_text(text: str, rows: int | None) -> Cut:
+    """The rows that `split="train[10%:20%]"` keeps, from what stands in the brackets."""
+    found = BOUNDS.match(text)
+    if found is None:
+        return Cut()
+    is_percent = bool(found["first_percent"] or found["stop_percent"])
+    first, stop = (int(found[name]) if found[name] else None for name in ("first", "stop"))
+    whole = 100 if is_percent else rows
+    if (first or 0) < 0 or (stop or 0) < 0:
+        if whole is None:
+            return Cut()
+        first, stop = (max(0, whole + bound) if bound is not None and bound < 0 else bound for bound in (first, stop))
+    return Cut(first or 0, stop, whole, is_percent)

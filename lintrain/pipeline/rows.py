@@ -1,0 +1,153 @@
+"""Which rows a data set has of its source, and whether two data sets share rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import TorchDataset
+from lintrain.pipeline.values.python import Instance, Value
+
+SHUFFLING = frozenset({"shuffle", "train_test_split", "random_split"})
+"""Operations after which rows stand in a random order."""
+
+IN_ORDER = frozenset(
+    {
+        "load_dataset",
+        "load_from_disk",
+        "from_dict",
+        "from_list",
+        "from_csv",
+        "from_json",
+        "from_parquet",
+        "from_text",
+        "map",
+        "rename_column",
+        "rename_columns",
+        "remove_columns",
+        "select_columns",
+        "add_column",
+        "cast",
+        "cast_column",
+        "class_encode_column",
+        "with_format",
+        "with_transform",
+        "flatten",
+        "flatten_indices",
+        "to_iterable_dataset",
+    }
+)
+"""Operations that keep all rows in their order."""
+
+CUTTING = frozenset({"select", "take", "skip", "filter", "shard", "train_test_split", "random_split", "Subset"})
+"""Operations that keep some rows only."""
+
+REORDERING = frozenset({"shuffle", "sort"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Rows that two data sets have in common: `how` is "same", "part" (of the first's rows in the second), "overlap".
+
+    `source` is the data set that both come from, where it is one object.
+    """
+
+    how: str
+    source: Dataset | None = None
+
+
+def is_in_order(dataset: Dataset) -> bool:
+    """Whether its rows certainly stand in the order of their source."""
+    kept = IN_ORDER | {"select", "take", "skip", "filter"}
+    return all(step.operation in kept for step in dataset.steps) and dataset.split is not None
+
+
+def is_shuffled(dataset: Dataset) -> bool:
+    """Whether some step certainly put its rows into a random order."""
+    return bool(SHUFFLING & set(dataset.operations))
+
+
+def sharing(train: Value, evaluation: Value) -> Sharing | None:
+    """What two data sets certainly share of their rows, or None where that is nothing or not known."""
+    if isinstance(train, Dataset) and isinstance(evaluation, Dataset):
+        return _of_datasets(train, evaluation)
+    if train is evaluation and isinstance(train, TorchDataset | Instance):
+        return Sharing("same")
+    if isinstance(train, TorchDataset) and isinstance(evaluation, TorchDataset):
+        return Sharing("same") if _are_made_alike(train, evaluation) else None
+    return None
+
+
+def _are_made_alike(one: TorchDataset, other: TorchDataset) -> bool:
+    """Whether two data sets of torchvision read the same files: the same class and the same `train` or `split`."""
+    if one.path != other.path or not one.path.startswith("torchvision.") or not (one.is_complete and other.is_complete):
+        return False
+    telling = {"0", "1", "root", "train", "split", "image_set", "year", "annFile", "classes", "fold"}
+    given = [{name: each.text for name, each in made.arguments.items() if name in telling} for made in (one, other)]
+    return given[0] == given[1] and bool(given[0])
+
+
+def _of_datasets(train: Dataset, evaluation: Dataset) -> Sharing | None:
+    if train is evaluation:
+        return Sharing("same", train)
+    ancestors = train.lineage
+    common = next((each for each in evaluation.lineage if any(each is other for other in ancestors)), None)
+    if common is None and not _are_loaded_alike(ancestors[-1], evaluation.lineage[-1]):
+        return None
+    paths = [_steps_since(common, dataset) for dataset in (train, evaluation)]
+    if not all(_is_understood(path) for path in paths):
+        return None
+    cuts = [[made for made in path if _is_cut(made)] for path in paths]
+    match cuts:
+        case [[], []]:
+            return Sharing("same", common)
+        case [[], _]:
+            return Sharing("part", common)
+        case [_, []]:
+            return Sharing("overlap", common)
+        case _:
+            return Sharing("overlap", common) if _do_overlap(paths, cuts) else None
+
+
+def _are_loaded_alike(one: Dataset, other: Dataset) -> bool:
+    """Whether two calls load the same split of the same data set from the hub."""
+    plain = all(made.operations == ("load_dataset",) and not made.is_default for made in (one, other))
+    known = one.hub_name is not None and one.split is not None and "data_files" not in one.steps[0].text
+    alike = (one.hub_name, one.config, one.split) == (other.hub_name, other.config, other.split)
+    return plain and known and alike and "data_files" not in other.steps[0].text
+
+
+def _steps_since(common: Dataset | None, dataset: Dataset) -> list[Dataset]:
+    """The data sets from a common one, which is left out, to this one, in the order in which they were made."""
+    path: list[Dataset] = []
+    for made in dataset.lineage:
+        if made is common:
+            break
+        path.append(made)
+    return path[::-1]
+
+
+def _is_understood(path: list[Dataset]) -> bool:
+    known = IN_ORDER | CUTTING | REORDERING | {"repeat"}
+    return all(made.steps[-1].operation in known for made in path)
+
+
+def _is_cut(made: Dataset) -> bool:
+    return made.cut is not None or made.steps[-1].operation in CUTTING
+
+
+def _do_overlap(paths: list[list[Dataset]], cuts: list[list[Dataset]]) -> bool:
+    """Whether two ranges of rows that are cut out of the same order overlap."""
+    if any(len(each) != 1 for each in cuts):
+        return False
+    one, other = cuts[0][0], cuts[1][0]
+    reorders = [_reordered_before(cut[0], path) for cut, path in zip(cuts, paths, strict=True)]
+    if reorders[0] != reorders[1] or any("shuffle" in text and "seed" not in text for text in reorders[0]):
+        return False
+    return one.cut is not None and other.cut is not None and one.cut.overlaps(other.cut) is True
+
+
+def _reordered_before(cut: Dataset, path: list[Dataset]) -> list[str]:
+    """The code of the steps before a cut that changed the order of rows."""
+    steps = [made.steps[-1] for made in path[: path.index(cut)]]
+    return [step.text for step in steps if step.operation in REORDERING]

@@ -1,0 +1,201 @@
+"""The first rows of a data set that is sorted by class.
+
+Some data sets have all rows of one class before those of the next. Their first rows are of one class, or of few: the
+model learns to give always the same answer, the loss goes to nothing and the accuracy to 1, and no error says why.
+
+## Bad
+
+    reviews = load_dataset("imdb", split="train")
+    few = reviews.select(range(100))  # <- sorted-subset
+    few = few.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
+
+So it is with a slice of the split:
+
+    few = load_dataset("imdb", split="train[:100]")  # <- sorted-subset
+    few = few.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
+
+Shuffling what is left does not bring the other class back:
+
+    imdb = load_dataset("imdb")
+    imdb = imdb.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
+    few = imdb["train"].take(120).shuffle(seed=42)  # <- sorted-subset
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
+
+## Good
+
+    reviews = load_dataset("imdb", split="train")
+    few = reviews.shuffle(seed=42).select(range(100))
+    few = few.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
+
+and
+
+    few = load_dataset("imdb", split="train[:10%]+train[-10%:]")
+    few = few.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
+
+and
+
+    imdb = load_dataset("imdb")
+    imdb = imdb.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
+    few = imdb["train"].shuffle(seed=42).take(120).shuffle(seed=42)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
+
+## When it is fine
+
+Rows of data sets that are not sorted:
+
+    few = tokenized["train"].select(range(100))
+    trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
+
+A language model does not look at the classes:
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    films = load_dataset("imdb", split="train[:50]")
+    films = films.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True)
+    films = films.remove_columns(["text", "label"])
+    lm_collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=films, data_collator=lm_collator)
+
+A trial of the code, where a flag asks for it:
+
+    debug = bool(os.environ.get("DEBUG"))
+    films = load_dataset("imdb", split="train").map(lambda batch: tokenizer(batch["text"], truncation=True))
+    if debug:
+        films = films.select(range(20))
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=films, processing_class=tokenizer)
+
+## References
+
+Card of `stanfordnlp/imdb`; datasets documentation, "Process": shuffle and select.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Cut,
+    Dataset,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Task,
+    Value,
+    Verdict,
+    confirmed,
+    is_deliberate,
+    is_in_order,
+    options_of,
+    refuted,
+    unsettled,
+)
+
+CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION})
+
+
+class SortedSubset(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not _only_classifies(pipeline):
+            return
+        used = list(_used(pipeline))
+        for dataset in pipeline.datasets:
+            if isinstance(dataset, Dataset) and _lacks_a_class(dataset) and dataset.depth == _depth_above(dataset):
+                is_used = any(dataset is ancestor for made in used for ancestor in made.lineage)
+                if is_used and not is_deliberate(pipeline, dataset.steps[-1].place):
+                    yield self._report(dataset)
+
+    def _report(self, dataset: Dataset) -> Finding:
+        step, cut = dataset.steps[-1], dataset.cut or Cut()
+        unit = "%" if cut.is_percent else f" of {cut.of} rows"
+        rows = f"the first {cut.stop}{unit}" if not cut.first else f"rows {cut.first} to {cut.stop or 'the end'}{unit}"
+        name = f"`{dataset.hub_name}`" if dataset.hub_name else "a data set"
+        first = dataset.steps[0]
+        because = [Reason(first.place, "made here, sorted by class", "origin", first.text)] if first != step else []
+        return self.finding(
+            step.place,
+            f"this takes {rows} of {name}, which is sorted by `{dataset.sorted_by}`",
+            because=because,
+            why="all rows of a class stand together, so that at least one class is left out",
+            help="shuffle before cutting: `.shuffle(seed=42)`",
+            facts={"code": _shuffled(step.text) if step.operation in {"select", "take"} else None},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        for split in evidence.splits:
+            labels = split.labels
+            if labels is None or not labels.counts:
+                continue
+            counted, names = len(labels.counts), max(2, len(labels.names))
+            text = f"{counted} of {names} classes among the {split.rows} rows of {split.argument}"
+            if counted < names:
+                return confirmed(text, classes=counted)
+            return refuted(text, classes=counted)
+        return unsettled(evidence.not_reached("dataset"))
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        return Fix.of("shuffle before cutting", Replace(finding.place, code), safe=True)
+
+
+def _only_classifies(pipeline: Pipeline) -> bool:
+    """Whether the script has models, and all of them tell classes of whole rows."""
+    tasks = {model.task for model in pipeline.models}
+    return bool(tasks) and tasks <= CLASSIFIERS
+
+
+def _used(pipeline: Pipeline) -> Iterator[Dataset]:
+    """The data sets that runs and loaders read."""
+    given: list[Value] = [run.value(name) for run in pipeline.runs for name in ("train_dataset", "eval_dataset")]
+    given += [loader.dataset for loader in pipeline.loaders]
+    for value in given:
+        yield from (option for option in options_of(value) if isinstance(option, Dataset))
+
+
+def _lacks_a_class(dataset: Dataset) -> bool:
+    """Whether a range of rows is so short that it cannot hold all classes of a data set that is sorted by them."""
+    column = (dataset.columns or {}).get(dataset.sorted_by or "")
+    share = dataset.cut.share() if dataset.cut and not dataset.cut.is_default else None
+    if share is None or column is None or not column.num_classes or not is_in_order(dataset) or dataset.is_default:
+        return False
+    if any(each.cut is not None for each in dataset.lineage[1:]):
+        return False
+    first, stop = share
+    return stop <= 1 - 1 / column.num_classes or first >= 1 / column.num_classes
+
+
+def _depth_above(dataset: Dataset) -> int:
+    """The conditions around what a cut was made of: a cut under one more is made only sometimes."""
+    parent = dataset.parent
+    return parent.depth if isinstance(parent, Dataset) else dataset.depth
+
+
+def _shuffled(code: str) -> str | None:
+    """The code of a cut with a shuffle before it."""
+    try:
+        call = ast.parse(code, mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    above = ast.get_source_segment(code, call.func.value)
+    return f"{above}.shuffle(seed=42){code[len(above) :]}" if above and code.startswith(above) else None

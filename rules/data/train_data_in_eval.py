@@ -1,0 +1,219 @@
+"""The evaluation reads rows that the model trains on.
+
+A score on rows that the model has seen tells how well it remembers, not how well it will do. It goes on rising while
+the model overfits, so that early stopping and the best checkpoint pick the most overfitted model. No error says so.
+
+## Bad
+
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["train"],  # <- train-data-in-eval
+        processing_class=tokenizer,
+    )
+
+A part of the training rows is no other data, and ranges may overlap:
+
+    train = tokenized["train"].shuffle(seed=42)
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=train.select(range(200)),
+        eval_dataset=train.select(range(100, 300)),  # <- train-data-in-eval
+        processing_class=tokenizer,
+    )
+
+So it is with loaders of one's own:
+
+    rows = columns["train"]
+    train_loader = DataLoader(rows, batch_size=16, shuffle=True, collate_fn=collator)
+    val_loader = DataLoader(rows, batch_size=16, collate_fn=collator)  # <- train-data-in-eval
+    for _ in range(2):
+        model.train()
+        for batch in train_loader:
+            model(**batch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        model.eval()
+        with torch.no_grad():
+            for batch in val_loader:
+                model(**batch)
+
+## Good
+
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        processing_class=tokenizer,
+    )
+
+Other ranges of the same order have no row in common:
+
+    train = tokenized["train"].shuffle(seed=42)
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=train.select(range(200)),
+        eval_dataset=train.select(range(200, 300)),
+        processing_class=tokenizer,
+    )
+
+## When it is fine
+
+Two splits of one data set share nothing:
+
+    splits = tokenized["train"].train_test_split(test_size=0.2, seed=42)
+    trainer = Trainer(
+        model, args, train_dataset=splits["train"], eval_dataset=splits["test"], processing_class=tokenizer
+    )
+
+The score on training rows may be wanted beside the other one, or be what the run is for:
+
+    both = {"train": tokenized["train"], "validation": tokenized["validation_matched"]}
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], eval_dataset=both, processing_class=tokenizer)
+
+    # overfit a few rows: the loss must come down to nothing
+    few = tokenized["train"].select(range(8))
+    trainer = Trainer(model, args, train_dataset=few, eval_dataset=few, processing_class=tokenizer)
+
+## References
+
+transformers#25313; scikit-learn documentation, "Common pitfalls": data leakage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Argument,
+    Dataset,
+    Evidence,
+    Finding,
+    KerasRun,
+    Level,
+    Loader,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Sequence,
+    Sharing,
+    TrainerRun,
+    Value,
+    Verdict,
+    confirmed,
+    is_deliberate,
+    options_of,
+    refuted,
+    sharing,
+    unsettled,
+    words_of,
+)
+
+TRAINING = frozenset({"train", "training", "trn", "tr"})
+EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
+
+SHARED, REPEATED = 0.3, 0.15
+"""Shares of evaluation rows: from the first on they are the same rows, up to the second they only look like them."""
+
+HOW = {
+    "same": "{} holds the rows that the model trains on",
+    "part": "{} is a part of the rows that the model trains on",
+    "overlap": "{} holds rows that the model trains on",
+}
+
+
+class TrainDataInEval(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            yield from self._of_trainer(pipeline, run)
+        for keras in pipeline.keras_runs:
+            yield from self._of_keras(pipeline, keras)
+        yield from self._of_loaders(pipeline)
+
+    def _of_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
+        train, evaluation = run.arguments.get("train_dataset"), run.arguments.get("eval_dataset")
+        if train is None or evaluation is None or {"train_dataset", "eval_dataset"} & set(run.attributes):
+            return
+        if _is_named_as_training(pipeline, evaluation):
+            return
+        shared = _certainly_shared(train.value, evaluation.value)
+        if shared is not None:
+            yield from self._report(pipeline, evaluation.place, evaluation.text, shared, train.value)
+
+    def _of_keras(self, pipeline: Pipeline, run: KerasRun) -> Iterator[Finding]:
+        for _, arguments in run.fits:
+            inputs, held_out = arguments.get("x"), arguments.get("validation_data")
+            if inputs is None or held_out is None:
+                continue
+            first = held_out.text.strip("([ ").partition(",")[0].strip(") ")
+            is_tuple = isinstance(held_out.value, Sequence) or held_out.text.startswith("(")
+            same = first if is_tuple else held_out.text
+            if same == inputs.text and same.isidentifier():
+                yield from self._report(pipeline, held_out.place, held_out.text, Sharing("same"), inputs.value)
+
+    def _of_loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
+        named = [(loader, _words_for(pipeline, loader)) for loader in pipeline.loaders]
+        training = [loader for loader, words in named if words & TRAINING and not words & EVALUATION]
+        evaluating = [loader for loader, words in named if words & EVALUATION and not words & TRAINING]
+        for loader in evaluating:
+            for other in training:
+                shared = _certainly_shared(other.dataset, loader.dataset)
+                if shared and loader.dataset_place and _reads_all(loader) and _reads_all(other):
+                    text = pipeline.code(loader.dataset_place)
+                    yield from self._report(pipeline, loader.dataset_place, text, shared, other.dataset)
+                    break
+
+    def _report(self, pipeline: Pipeline, place: Place, text: str, shared: Sharing, train: Value) -> Iterator[Finding]:
+        if is_deliberate(pipeline, place):
+            return
+        shown = f"`{text}`" if 0 < len(text) <= 40 and "\n" not in text else "the evaluation data"
+        source = shared.source or train
+        origin = source.steps[-1] if isinstance(source, Dataset) and source.steps else None
+        reasons = [Reason(origin.place, "both come from here", "origin", origin.text)] if origin else []
+        yield self.finding(
+            place,
+            HOW[shared.how].format(shown),
+            because=reasons,
+            help="evaluate on another split, or set rows aside with `train_test_split` before training",
+            subject="eval_dataset",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        shared = evidence.shared_rows
+        if shared is None:
+            return unsettled(evidence.not_reached("dataset"))
+        text = f"{shared.shared} of {shared.looked_at} evaluation rows that were looked at are among the training rows"
+        share = shared.shared / max(1, shared.looked_at)
+        if share >= SHARED:
+            return confirmed(text, shared=shared.shared, looked_at=shared.looked_at)
+        if share <= REPEATED:
+            return refuted(text, shared=shared.shared, looked_at=shared.looked_at)
+        return unsettled(f"{text}: they may be rows that the data set has twice")
+
+
+def _certainly_shared(train: Value, evaluation: Value) -> Sharing | None:
+    """What the two share in every branch of the script."""
+    found = [sharing(one, other) for one in options_of(train) for other in options_of(evaluation)]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_named_as_training(pipeline: Pipeline, evaluation: Argument) -> bool:
+    """Whether a name says that training rows are evaluated on purpose: `train_eval`, `eval_on_train`."""
+    names = [evaluation.text, *(binding.name for binding in pipeline.names_of(evaluation.value))]
+    return any(words_of(name) & TRAINING and words_of(name) & EVALUATION for name in names if name.isidentifier())
+
+
+def _words_for(pipeline: Pipeline, loader: Loader) -> set[str]:
+    return {word for binding in pipeline.names_of(loader) for word in words_of(binding.name)}
+
+
+def _reads_all(loader: Loader) -> bool:
+    """Whether nothing else chooses the rows of a loader."""
+    return not any(name in loader.arguments for name in ("sampler", "batch_sampler", "**")) and loader.is_complete
