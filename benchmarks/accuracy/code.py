@@ -146,7 +146,7 @@ class Code:
 
     def drop_argument(self, call: ast.Call, name: str) -> Edit:
         """Take out an argument that is given by name; raises ValueError where it is not."""
-        given = [*call.args, *sorted(call.keywords, key=lambda keyword: self.span(keyword))]
+        given: list[Located] = [*call.args, *sorted(call.keywords, key=lambda keyword: self.span(keyword))]
         index = next(
             (i for i, one in enumerate(given) if isinstance(one, ast.keyword) and one.arg == name),
             None,
@@ -160,7 +160,7 @@ class Code:
 
     def add_argument(self, call: ast.Call, text: str) -> Edit:
         """Give a call one more argument at its end, as `name=value`."""
-        given = [*call.args, *call.keywords]
+        given: list[Located] = [*call.args, *call.keywords]
         if not given:
             end = self.span(call)[1] - 1
             return Edit(end, end, text)
