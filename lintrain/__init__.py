@@ -163,6 +163,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.tuning import may_adapt as may_adapt
     from lintrain.pipeline.tuning import name_in_enum as name_in_enum
     from lintrain.pipeline.tuning import quantization_of as quantization_of
+    from lintrain.pipeline.tuning import scales_gradients as scales_gradients
     from lintrain.pipeline.tuning import trainings as trainings
     from lintrain.pipeline.tuning import weights_format as weights_format
     from lintrain.pipeline.values.counts import Count as Count
@@ -279,8 +280,8 @@ _WORDS_OF = {
         "head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
     ),
     "lintrain.pipeline.tuning": (
-        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt "
-        "name_in_enum quantization_of trainings weights_format"
+        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt name_in_enum "
+        "quantization_of scales_gradients trainings weights_format"
     ),
     "lintrain.pipeline.values.counts": "Count",
     "lintrain.pipeline.values.cuts": "Cut",

@@ -262,6 +262,7 @@ class StepEvidence:
     unchanged: tuple[str, ...] = ()
     outside_optimizer: tuple[str, ...] = ()
     skipped: bool = False
+    changed_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,18 @@ from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.library.torch_casting import dtype_of
 from lintrain.pipeline.phases import touches
 from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.values.model import Model, Module, Optimizer
-from lintrain.pipeline.values.python import Constant, Library, LibraryObject, Value, is_missing, literal, text_of
+from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Scaler
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    Constant,
+    Library,
+    LibraryObject,
+    Value,
+    is_missing,
+    is_true,
+    literal,
+    text_of,
+)
 from lintrain.pipeline.values.training import TrainerRun
 
 LATEST = 1 << 30
@@ -128,3 +138,20 @@ def name_in_enum(value: Value) -> str | None:
     if isinstance(value, Library):
         return value.name
     return text_of(value) if isinstance(value, Constant) and isinstance(literal(value), str) else None
+
+
+def scales_gradients(pipeline: Pipeline, training: Training) -> Place | None:
+    """The place of what certainly scales the gradients of a training for float16; None where nothing does."""
+    if training.run is not None:
+        settings = training.run.settings
+        is_on = settings is not None and is_true(settings.value("fp16"))
+        return settings.places.get("fp16") if settings is not None and is_on else None
+    for step in pipeline.acts(Act.STEP):
+        scaler = step.details.get("scaler")
+        if step.subject is training.optimizer and isinstance(scaler, Scaler):
+            return None if "enabled" in scaler.arguments else scaler.origin
+    launchers = [event.subject for event in pipeline.acts(Act.BACKWARD) if isinstance(event.subject, Launcher)]
+    for launcher in launchers:
+        if literal(launcher.arguments.get("mixed_precision", ABSENT)) == "fp16":
+            return launcher.origin
+    return None

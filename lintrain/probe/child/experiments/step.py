@@ -27,7 +27,7 @@ def take_two_steps(run: Run) -> None:
         run.progress("step", number, STEPS)
         had_gradient |= one_step(run, run.batches[number % len(run.batches)])
         skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))
-    changed = _changed(run, before)
+    changed, share = _changed(run, before), _changed_share(run, before)
     restore(run, before)
     run.measured(
         step=StepEvidence(
@@ -38,6 +38,7 @@ def take_two_steps(run: Run) -> None:
             unchanged=tuple(sorted(had_gradient - changed)),
             outside_optimizer=_outside(run),
             skipped=skipped == STEPS,
+            changed_share=share,
         )
     )
 
@@ -145,6 +146,17 @@ def _pulls(weight: Any) -> bool:
 
 def _changed(run: Run, before: dict[str, Any]) -> set[str]:
     return {name for name, weight in trainable(run).items() if not weight.detach().equal(before[name])}
+
+
+def _changed_share(run: Run, before: dict[str, Any]) -> float | None:
+    """Of the single weights that had a gradient in the last step: the share that is not what it was."""
+    felt = moved = 0
+    for name, weight in trainable(run).items():
+        if weight.grad is not None:
+            had_gradient = weight.grad != 0
+            felt += int(had_gradient.sum())
+            moved += int((had_gradient & (weight.detach() != before[name])).sum())
+    return moved / felt if felt else None
 
 
 def _outside(run: Run) -> tuple[str, ...]:

@@ -1,0 +1,140 @@
+"""Weights in float16 are trained with a gradient scaler.
+
+A scaler multiplies the loss so that small gradients survive float16, and divides the gradients again before the step.
+It does so only for weights in float32: gradients in float16 could have overflown already. The run therefore ends at its
+first step: `Attempting to unscale FP16 gradients`. Mixed precision wants the weights themselves in float32. (With
+accelerate 1.15 the CPU has no scaler, so that a Trainer's run ends so on a GPU only.)
+
+## Bad
+
+    args = TrainingArguments("out", fp16=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased",
+        num_labels=3,
+        dtype=torch.float16,  # <- fp16-weights-with-scaler
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+The same in a loop of one's own:
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    model.half()  # <- fp16-weights-with-scaler
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    scaler = torch.amp.GradScaler("cpu")
+    for batch in train_loader:
+        optimizer.zero_grad()
+        loss = model(**batch).loss
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    # raises ValueError: Attempting to unscale FP16 gradients.
+
+## Good
+
+    args = TrainingArguments("out", fp16=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased",
+        num_labels=3,
+        dtype=torch.float32,
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+The weights of adapters are kept in float32:
+
+    args = TrainingArguments("out", fp16=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, dtype=torch.float16
+    )
+    model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"]))
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+Whether there is a scaler is for the user to say:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fp16", action="store_true")
+    args = TrainingArguments("out", fp16=parser.parse_args([]).fp16)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, dtype=torch.float16
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+A model that is only used may have any format:
+
+    args = TrainingArguments("out", fp16=True)
+    teacher = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", dtype=torch.float16)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+transformers#23165; PyTorch documentation, "Automatic Mixed Precision examples".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Model,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Verdict,
+    confirmed,
+    is_tuned_whole,
+    quantization_of,
+    refuted,
+    scales_gradients,
+    trainings,
+    unsettled,
+    weights_format,
+)
+
+TEXT = "Attempting to unscale FP16 gradients"
+
+
+class Fp16WeightsWithScaler(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for training in trainings(pipeline):
+            model, kept = training.model, weights_format(pipeline, training)
+            if not isinstance(model, Model) or kept is None or kept.name != "float16":
+                continue
+            scaler = scales_gradients(pipeline, training)
+            if scaler is None or quantization_of(model) is not None or not is_tuned_whole(pipeline, training):
+                continue
+            yield self.finding(
+                kept.place,
+                "float16 weights are trained with a gradient scaler, which refuses them",
+                because=[Reason(scaler, "the scaler comes from here")],
+                help="load with `dtype=torch.float32`; mixed precision casts by itself",
+                subject="dtype",
+                facts={"code": pipeline.code(kept.place) if kept.is_argument else None},
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(TEXT):
+            return confirmed(f"`{TEXT}`")
+        if evidence.model is None:
+            return unsettled(evidence.not_reached("batch"))
+        count, every = evidence.model.formats.get("float16", 0), sum(evidence.model.formats.values())
+        told = f"{count} of {every} tensors that train are in float16"
+        if count and evidence.arguments.get("fp16") is True:
+            return confirmed(f"{told}, and `fp16=True` scales their gradients on a GPU", float16=count)
+        return refuted(told, float16=count)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
+        return Fix.of(f"write `{wanted}`", Replace(finding.place, wanted), safe=False)

@@ -1,0 +1,248 @@
+"""All weights are trained in a half precision that is too coarse for their steps.
+
+A bfloat16 number has eight significant bits: a step of 1e-5 on a weight of 0.02 is rounded back to where it was. At the
+low rates of fine-tuning most weights never move, the loss goes down a little, and no error appears. In float16 the
+`eps` of Adam is rounded to zero, and weights without a gradient turn to NaN in the second step. Mixed precision
+(`bf16=True`, autocast) keeps the weights themselves in float32.
+
+## Bad
+
+    args = TrainingArguments("out", learning_rate=1e-5, bf16=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased",
+        num_labels=3,
+        dtype=torch.bfloat16,  # <- half-precision-weights
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+Float16 in a loop of one's own:
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    model.half()  # <- half-precision-weights
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+    assert loss.isfinite()
+    # raises AssertionError
+
+## Good
+
+    args = TrainingArguments("out", learning_rate=1e-5, bf16=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased",
+        num_labels=3,
+        dtype=torch.float32,
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+Adapters are kept in float32, whatever the model is in:
+
+    args = TrainingArguments("out", learning_rate=1e-5)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, dtype=torch.bfloat16
+    )
+    model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"]))
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+At a higher rate the steps are large enough for most weights:
+
+    args = TrainingArguments("out", learning_rate=1e-4)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, dtype=torch.bfloat16
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+The rate, or the number format, may be another one:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rate", type=float, default=1e-5)
+    args = TrainingArguments("out", learning_rate=parser.parse_args([]).rate)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, dtype=torch.bfloat16
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+A model that is only used may have any format:
+
+    reference = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", dtype=torch.bfloat16)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+Zamirai et al., "Revisiting BFloat16 Training", 2020; PyTorch documentation, "Automatic Mixed Precision package".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lintrain import (
+    Absent,
+    Act,
+    Constant,
+    Evidence,
+    Finding,
+    Fix,
+    Format,
+    Level,
+    Model,
+    Optimizer,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    TrainerRun,
+    Training,
+    Verdict,
+    confirmed,
+    facts_of,
+    is_missing,
+    is_since,
+    is_true,
+    is_tuned_whole,
+    literal,
+    quantization_of,
+    refuted,
+    text_of,
+    trainings,
+    unsettled,
+    weights_format,
+)
+
+COARSE = 2e-5
+"""The highest rate at which fewer than a third of bfloat16 weights move: 3.5 % of them at 1e-6, 17 % at 1e-5, 31 % at
+2e-5 and 56 % at 5e-5, measured with AdamW of torch 2.13 on a small BERT."""
+
+ADAM = frozenset({"Adam", "AdamW"})
+DISTRIBUTED = ("deepspeed", "fsdp", "fsdp_config")
+FEW, MOST = 0.5, 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The learning rate that certainly holds for all of a model, and the place that sets it."""
+
+    value: float
+    place: Place
+
+
+class HalfPrecisionWeights(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for training in trainings(pipeline):
+            model = training.model
+            if not isinstance(model, Model) or not is_tuned_whole(pipeline, training):
+                continue
+            kept = weights_format(pipeline, training) or _saved_format(pipeline, model)
+            if kept is None or quantization_of(model) is not None:
+                continue
+            rate = _rate(training)
+            if kept.name == "bfloat16" and rate is not None and rate.value <= COARSE:
+                yield self._rounds(pipeline, kept, rate)
+            elif kept.name == "float16" and _underflows(pipeline, training):
+                yield self._breaks(kept, training.optimizer)
+
+    def _rounds(self, pipeline: Pipeline, kept: Format, rate: Rate) -> Finding:
+        return self.finding(
+            kept.place,
+            f"bfloat16 weights are trained at {rate.value:g}: most steps round to nothing",
+            because=[Reason(rate.place, "the steps are this small", "origin")],
+            help="load with `dtype=torch.float32` and train with `bf16=True`",
+            subject="dtype",
+            facts={"code": pipeline.code(kept.place) if kept.is_argument else None},
+        )
+
+    def _breaks(self, kept: Format, optimizer: Optimizer | None) -> Finding:
+        origin, name = (optimizer.origin, optimizer.name) if optimizer else (None, "Adam")
+        return self.finding(
+            kept.place,
+            f"`{name}` turns float16 weights to NaN in its second step",
+            because=[Reason(origin, "its `eps` of 1e-8 is 0 in float16", "origin")] if origin else [],
+            help="keep the weights in float32 and run the forward pass under `torch.autocast`",
+            subject="dtype",
+            level=Level.ERROR,
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.step is None or evidence.model is None:
+            return unsettled(evidence.not_reached("step"))
+        share, formats = evidence.step.changed_share, evidence.model.formats
+        if share is None:
+            return unsettled(f"{evidence.step.changed_tensors} tensors changed, and no share of weights was counted")
+        told = f"{share:.0%} of the weights with a gradient moved in two steps ({', '.join(formats)})"
+        if share < FEW and {"bfloat16", "float16"} & formats.keys():
+            return confirmed(told, share=share)
+        return refuted(told, share=share) if share > MOST else unsettled(told)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
+        return Fix.of(f"write `{wanted}`", Replace(finding.place, wanted), safe=False)
+
+
+def _saved_format(pipeline: Pipeline, model: Model) -> Format | None:
+    """The format that a checkpoint was saved in, which transformers keeps since its version 5."""
+    names = {"dtype", "torch_dtype", "config"}
+    if not model.is_pretrained or not model.is_complete or names & model.arguments.keys() or model.origin is None:
+        return None
+    if pipeline.acts(Act.CAST) or not isinstance(literal(model.checkpoint), str):
+        return None
+    facts = facts_of(pipeline, model) if is_since(pipeline.targets, "transformers", (5, 0)) else None
+    return Format("bfloat16", model.origin, False) if facts is not None and facts.dtype == "bfloat16" else None
+
+
+def _rate(training: Training) -> Rate | None:
+    """The one learning rate that an Adam certainly has."""
+    if training.run is not None:
+        return _rate_of_run(training.run)
+    optimizer = training.optimizer
+    if optimizer is None or optimizer.has_groups or not _is_adam_of_torch(optimizer):
+        return None
+    value, place = literal(optimizer.learning_rate), optimizer.learning_rate_place
+    return Rate(float(value), place) if isinstance(value, int | float) and place is not None else None
+
+
+def _rate_of_run(run: TrainerRun) -> Rate | None:
+    settings = run.settings
+    if settings is None or not isinstance(run.value("optimizers"), Absent) or "create_optimizer" in run.overrides:
+        return None
+    if not settings.is_complete or any(not is_missing(settings.value(name)) for name in DISTRIBUTED):
+        return None
+    chosen = settings.value("optim")
+    is_adam = isinstance(chosen, Absent) or (text_of(chosen) or "").startswith("adamw")
+    value, place = literal(settings.value("learning_rate")), settings.places.get("learning_rate")
+    return Rate(float(value), place) if is_adam and isinstance(value, int | float) and place is not None else None
+
+
+def _underflows(pipeline: Pipeline, training: Training) -> bool:
+    """Whether an Adam of the script's own loop divides zero by zero; with a scaler the run ends before."""
+    has_scaler = any("scaler" in event.details for event in pipeline.acts(Act.STEP))
+    return training.optimizer is not None and _has_plain_eps(training.optimizer) and not has_scaler
+
+
+def _is_adam_of_torch(optimizer: Optimizer) -> bool:
+    return optimizer.path.startswith("torch.optim.") and optimizer.name in ADAM
+
+
+def _has_plain_eps(optimizer: Optimizer) -> bool:
+    """Whether it is an Adam that computes in the format of the weights, with the usual `eps`."""
+    absent = Constant(None)
+    arguments = optimizer.arguments
+    is_fused = "fused" in arguments and literal(arguments["fused"]) is not False
+    has_eps = not is_missing(arguments.get("eps", absent)) or "**" in arguments or "4" in arguments
+    return (
+        _is_adam_of_torch(optimizer) and not is_fused and not has_eps and not is_true(arguments.get("amsgrad", absent))
+    )
