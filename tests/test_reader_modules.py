@@ -14,6 +14,7 @@ from lintrain.pipeline.reader import read_pipeline
 from lintrain.pipeline.values.python import Constant, Either, Value
 from lintrain.source.project import TREES, Project
 from lintrain.source.reading import read_file
+from tests.notebooks import notebook
 
 SHOW = "from transformers import TrainingArguments\n"
 
@@ -106,11 +107,7 @@ def test_a_relative_import_in_the_script_is_followed(tmp_path: Path) -> None:
 
 
 def test_a_notebook_imports_what_lies_beside_it(tmp_path: Path) -> None:
-    cell = script("from m import x").splitlines(keepends=True)
-    book = {"cells": [{"cell_type": "code", "source": cell, "metadata": {}, "outputs": []}], "metadata": {}}
-    import json
-
-    files = {"m.py": "x = 'known'", "n.ipynb": json.dumps({**book, "nbformat": 4, "nbformat_minor": 5})}
+    files = {"m.py": "x = 'known'", "n.ipynb": notebook(script("from m import x"))}
     assert shown(tmp_path, files, "n.ipynb") == "known"
 
 

@@ -37,7 +37,7 @@ class Elsewhere:
         """A file's reading with what others say of it, each mistake once; the file's own words come first."""
         own = [one for one in reading.reported if one.finding.place.path == path]
         said = {_claim(one) for one in own}
-        others = [] if reading.is_broken else _once(self.found.get(path, []))
+        others = () if reading.is_broken else _once(self.found.get(path, ()))
         return replace(reading, reported=(*own, *(one for one in others if _claim(one) not in said)))
 
     def readings(self, asked_for: Collection[str]) -> Iterator[tuple[str, Source, Reading]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
@@ -175,8 +175,8 @@ class Pipeline:
 
     def lengths(self) -> dict[str, int]:
         """How much of each kind is recorded."""
-        kept = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return {name: len(record) for name, record in kept if isinstance(record, list)}
+        kept: dict[str, object] = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: len(cast("list[object]", record)) for name, record in kept.items() if isinstance(record, list)}
 
     def cut(self, lengths: Mapping[str, int]) -> None:
         """Forget what was recorded since."""
