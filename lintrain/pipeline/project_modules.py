@@ -28,7 +28,7 @@ MOST_CODE = 1_000_000
 DEEPEST = 12
 """How many modules may be waiting for each other."""
 
-STEP_BUDGET = 60_000
+STEP_BUDGET = 30_000
 """Nodes that may be evaluated outside the script's own file: past them its modules are not followed any further."""
 
 
