@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 BUILTINS = frozenset(dir(builtins))
 
+MOST_YIELDED = 64
+"""Items up to this number that `yield from` gives one by one."""
+
 FORGOTTEN = frozenset({"accelerate", "datasets", "evaluate", "peft", "torch", "transformers", "trl"})
 """A name of these that nothing binds is the library with its import forgotten: the rest is judged all the same."""
 
@@ -216,8 +219,14 @@ def _lambda(reader: Reader, node: ast.Lambda, scope: Scope) -> Value:
 
 
 def _yield(reader: Reader, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:
-    if node.value is not None:
-        evaluate(reader, node.value, scope)
+    value = evaluate(reader, node.value, scope) if node.value else Constant(None)
+    frame = reader.frame
+    items = operations.known_items(value, MOST_YIELDED) if isinstance(node, ast.YieldFrom) else [value]
+    is_once = frame.depths == (len(reader.loops), len(reader.conditions)) and items is not None
+    frame.yields_once = frame.yields_once and is_once
+    frame.yields.extend([operations.element(reader, value)] if items is None else items)
+    if frame.at_yield is not None:
+        frame.at_yield(value)
     return UNKNOWN
 
 

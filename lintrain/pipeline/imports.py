@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 LIBRARIES = frozenset(
     {
+        "abc",
         "accelerate",
         "argparse",
         "collections",
+        "contextlib",
         "copy",
         "dataclasses",
         "datasets",

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import expressions, functions, objects, project_modules, statements
+from lintrain.pipeline import (
+    arguments,
+    contexts,
+    decorators,
+    expressions,
+    functions,
+    objects,
+    project_modules,
+    statements,
+)
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
@@ -47,7 +57,7 @@ def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
     callee = _callee(reader, node, scope)
     place = reader.source.place(node)
     call = Call(reader, node, place, reader.source.code(place), "")
-    _add_arguments(reader, call, node, scope)
+    arguments.add_arguments(reader, call, node, scope)
     return invoke_value(call, callee)
 
 
@@ -57,44 +67,6 @@ def _callee(reader: Reader, node: ast.Call, scope: Scope) -> Value:
         if frame.receiver is not None and frame.owner is not None:
             return Partial(Super(frame.receiver, frame.owner), [], {})
     return expressions.evaluate(reader, node.func, scope)
-
-
-def _add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> None:
-    for argument in node.args:
-        value = expressions.evaluate(reader, argument, scope)
-        place = reader.source.place(argument)
-        if isinstance(argument, ast.Starred):
-            if isinstance(value, Sequence) and value.is_complete:
-                call.positional.extend(Argument(item, place, "") for item in value.items)
-            else:
-                call.is_open = True
-        else:
-            call.positional.append(Argument(value, place, reader.source.code(place)))
-    for keyword in node.keywords:
-        value = expressions.evaluate(reader, keyword.value, scope)
-        place = reader.source.place(keyword.value)
-        if keyword.arg is not None:
-            whole = reader.source.place(keyword)
-            call.keywords[keyword.arg] = Argument(value, place, reader.source.code(place), whole)
-        else:
-            _add_expanded(call, value, place)
-
-
-def _add_expanded(call: Call, value: Value, place: Place) -> None:
-    """`**value` in a call."""
-    if not isinstance(value, Mapping):
-        call.is_open = call.is_open or not _expands_itself(call, value)
-        return
-    call.is_open = call.is_open or not value.is_complete
-    for name, item in value.entries.items():
-        if isinstance(name, str):
-            call.keywords.setdefault(name, Argument(item, place, ""))
-
-
-def _expands_itself(call: Call, value: Value) -> bool:
-    """Keep `**batch` as an argument of its own, for models that are called with it."""
-    call.keywords.setdefault("**", Argument(value, call.place, ""))
-    return False
 
 
 def apply(reader: Reader, callee: Value, positional: list[Value], keywords: dict[str, Value], place: Place) -> Value:
@@ -215,20 +187,32 @@ def _members(value: Value) -> list[Value]:
             return [value]
 
 
-def invoke(call: Call, function: Function, receiver: Value | None, owner: Class | None) -> Value:
-    """What one of the script's functions returns; Unknown past the depth budget and in recursion."""
+def invoke(
+    call: Call,
+    function: Function,
+    receiver: Value | None,
+    owner: Class | None,
+    at_yield: Callable[[Value], None] | None = None,
+) -> Value:
+    """What one of the script's functions returns; Unknown past the depth budget and in recursion.
+
+    `at_yield` is what happens where it yields, for a function that manages the context of a `with`.
+    """
     from lintrain.pipeline.reader import DEPTH_BUDGET, Frame
 
     reader = call.reader
+    if at_yield is None and decorators.makes_context(function):
+        return contexts.ContextCall(call, function, receiver, owner, origin=call.place)
     depth = sum(frame.function is not None for frame in reader.frames)
-    recurses = any(frame.function is not None and frame.function.node is function.node for frame in reader.frames)
+    recurses = any(frame.function is function and not frame.is_suspended for frame in reader.frames)
     if depth >= DEPTH_BUDGET or recurses:
         escape(call)
         return UNKNOWN
     reader.visited.add(function.node)
     scope = Scope(parent=function.scope)
     functions.bind_parameters(call, function, receiver, scope)
-    frame = Frame(function, scope, receiver=receiver, owner=owner, source=function.source)
+    depths = (len(reader.loops), len(reader.conditions))
+    frame = Frame(function, scope, [], receiver, owner, source=function.source, at_yield=at_yield, depths=depths)
     if function.source is None or reader.modules.entered_at is not None:
         return _run_in(reader, frame, function)
     with project_modules.outside(reader):
@@ -244,17 +228,21 @@ def _run_in(reader: Reader, frame: Frame, function: Function) -> Value:
     result = _run_body(reader, function, frame.scope)
     reader.without_grad -= turns_off
     reader.frames.pop()
-    return result
+    return UNKNOWN if function.is_wrapped else result
 
 
 def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
     if isinstance(function.node, ast.Lambda):
         return expressions.evaluate(reader, function.node.body, scope)
     flow = statements.execute_block(reader, function.node.body, scope)
-    returns = reader.frame.returns
-    if isinstance(function.node, ast.AsyncFunctionDef) or reader.once(functions.is_generator, function.node):
+    frame = reader.frame
+    if isinstance(function.node, ast.AsyncFunctionDef):
         return UNKNOWN
-    return join([*returns, *([] if flow is Flow.LEAVE_FUNCTION else [Constant(None)])]) if returns else Constant(None)
+    if reader.once(functions.is_generator, function.node):
+        items = frame.yields if frame.yields_once else [join(frame.yields)]
+        return Sequence(items, "generator", frame.yields_once, origin=function.origin)
+    ends = [] if flow is Flow.LEAVE_FUNCTION else [Constant(None)]
+    return join([*frame.returns, *ends]) if frame.returns else Constant(None)
 
 
 def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value:

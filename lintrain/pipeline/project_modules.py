@@ -17,7 +17,7 @@ from lintrain.source.project import ModuleFile, Project
 from lintrain.source.source import Source
 
 if TYPE_CHECKING:
-    from lintrain.pipeline.reader import Reader
+    from lintrain.pipeline.reader import Frame, Reader
 
 MOST_FILES = 60
 """Modules that are read for one script."""
@@ -74,6 +74,8 @@ class Modules:
     """The steps that were spent when reading left the script's own file; None while it is there."""
     steps: int = 0
     """The steps that were spent outside it."""
+    limit_before: int = 0
+    """The bound of the script's own steps, while reading is outside."""
 
     def add_script(self, path: str, names: Scope) -> None:
         """The script itself, for modules that import from it."""
@@ -179,7 +181,7 @@ def outside(reader: Reader) -> Generator[None]:
         yield
         return
     before = _Mark.of(reader)
-    modules.entered_at = reader.steps
+    modules.entered_at, modules.limit_before = reader.steps, reader.limit
     reader.limit = min(reader.limit, reader.steps + STEP_BUDGET - modules.steps)
     try:
         yield
@@ -189,6 +191,32 @@ def outside(reader: Reader) -> Generator[None]:
         modules.steps += reader.steps - modules.entered_at
         modules.entered_at = None
         reader.limit = before.limit
+
+
+@dataclass(eq=False, slots=True)
+class Inside:
+    """For the body of a `with`: back in the function that it stands in, from within that of its context manager."""
+
+    reader: Reader
+    frame: Frame
+    was_outside: bool = False
+
+    def __enter__(self) -> None:
+        reader, modules = self.reader, self.reader.modules
+        reader.frame.is_suspended = True
+        reader.frames.append(self.frame)
+        self.was_outside = modules.entered_at is not None and self.frame.source is None
+        if modules.entered_at is not None and self.was_outside:
+            modules.steps += reader.steps - modules.entered_at
+            modules.entered_at, reader.limit = None, modules.limit_before
+
+    def __exit__(self, *_: object) -> None:
+        reader, modules = self.reader, self.reader.modules
+        if self.was_outside:
+            modules.entered_at = reader.steps
+            reader.limit = min(modules.limit_before, reader.steps + STEP_BUDGET - modules.steps)
+        reader.frames.pop()
+        reader.frame.is_suspended = False
 
 
 @dataclass(frozen=True, slots=True)

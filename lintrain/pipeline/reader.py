@@ -48,6 +48,13 @@ class Frame:
     exits: list[dict[str, Value]] = field(default_factory=list[dict[str, Value]])
     source: Source | None = None
     """The file of its code, where that is not the script itself."""
+    yields: list[Value] = field(default_factory=list[Value])
+    yields_once: bool = True
+    """Whether what it yields is yielded one after the other: in no loop, and under no condition."""
+    at_yield: Callable[[Value], None] | None = None
+    """What happens where it yields: the body of the `with` that it manages."""
+    depths: tuple[int, int] = (0, 0)
+    is_suspended: bool = False
 
     @property
     def name(self) -> str:

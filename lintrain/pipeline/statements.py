@@ -7,7 +7,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lintrain.pipeline import branches, expressions, functions, imports, loops, operations, patterns, retention
+from lintrain.pipeline import (
+    branches,
+    contexts,
+    decorators,
+    expressions,
+    functions,
+    imports,
+    loops,
+    operations,
+    patterns,
+    retention,
+)
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.scope import Scope
@@ -16,26 +27,14 @@ from lintrain.pipeline.values.python import (
     UNKNOWN,
     Class,
     Constant,
-    Either,
     Function,
-    Instance,
     Library,
-    LibraryObject,
     Unknown,
     Value,
 )
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
-
-
-NO_GRAD = frozenset(
-    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
-)
-
-
-KEEPS_GRAD = re.compile(r"amp|cast|accumul|sync|device|profil|tqdm|progress|tape|timer|launcher|rank")
-"""Names of unknown context managers that leave autograd alone."""
 
 SPEAKS_OF_GRAD = re.compile(r"grad|eval|infer")
 
@@ -159,51 +158,27 @@ def _raise(reader: Reader, node: ast.Raise, scope: Scope) -> Flow:
 
 
 def _with(reader: Reader, node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
-    without_grad = 0
-    for item in node.items:
-        manager = expressions.evaluate(reader, item.context_expr, scope)
-        without_grad += _turns_grad_off(manager)
-        if item.optional_vars is not None:
-            assign(reader, item.optional_vars, operations.entered(reader, manager), scope)
-    reader.without_grad += without_grad
-    flow = execute_block(reader, node.body, scope)
-    reader.without_grad -= without_grad
-    return flow
+    return contexts.execute_with(reader, node, scope)
 
 
-def _turns_grad_off(manager: Value) -> bool:
-    """Whether autograd is off, or may be, inside `with manager`: what is not understood may turn it off."""
-    match manager:
-        case LibraryObject(path="torch.set_grad_enabled"):
-            return operations.truth(manager.arguments.get("0", UNKNOWN)) is not True
-        case LibraryObject():
-            return manager.path in NO_GRAD
-        case Either():
-            return any(_turns_grad_off(option) for option in manager.options)
-        case Unknown():
-            return not KEEPS_GRAD.search(manager.name)
-        case _:
-            return isinstance(manager, Instance)
-
-
-def is_without_grad(decorators: Sequence[Value]) -> bool:
+def is_without_grad(marks: Sequence[Value]) -> bool:
     """Whether a decorator runs the function with autograd off: `@torch.no_grad()`, also without its brackets."""
-    return any(_decorates_off(each) for each in decorators)
+    return any(_decorates_off(each) for each in marks)
 
 
 def _decorates_off(decorator: Value) -> bool:
     match decorator:
         case Library():
-            return decorator.path in NO_GRAD
+            return decorator.path in contexts.NO_GRAD
         case Function() | Unknown():
             return SPEAKS_OF_GRAD.search(decorator.name) is not None
         case _:
-            return _turns_grad_off(decorator)
+            return contexts.turns_grad_off(decorator)
 
 
 def _define_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Flow:
     function = functions.make_function(reader, node, scope)
-    scope.bind(node.name, function)
+    scope.bind(node.name, decorators.decorated(reader, function) if function.decorators else function)
     if not scope.is_class and function.source is None:
         reader.defined.append((function, None))
     return Flow.ON
@@ -211,11 +186,12 @@ def _define_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDe
 
 def _define_class(reader: Reader, node: ast.ClassDef, scope: Scope) -> Flow:
     bases = [expressions.evaluate(reader, base, scope) for base in node.bases]
-    decorators = tuple(expressions.evaluate(reader, decorator, scope) for decorator in node.decorator_list)
+    marks = tuple(expressions.evaluate(reader, decorator, scope) for decorator in node.decorator_list)
     body = Scope(parent=scope, is_class=True)
     execute_block(reader, node.body, body)
-    made = Class(node, bases, body.names, decorators, origin=reader.source.place(node))
-    scope.bind(node.name, made)
+    made = Class(node, bases, body.names, marks, origin=reader.source.place(node))
+    value = decorators.decorated(reader, made) if marks else made
+    scope.bind(node.name, value if isinstance(value, Class) else made)
     for member in body.names.values():
         if isinstance(member, Function) and member.source is None:
             reader.defined.append((member, made))
@@ -241,10 +217,18 @@ def _declare_outer(reader: Reader, node: ast.Global | ast.Nonlocal, scope: Scope
 def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
     subject = expressions.evaluate(reader, node.subject, scope)
     ways: list[tuple[Sequence[ast.stmt], str]] = []
+    is_settled = False
     for case in node.cases:
-        patterns.bind(reader, case.pattern, subject, scope)
-        ways.append((case.body, "case"))
-    if not any(patterns.takes_all(case) for case in node.cases):
+        taken = patterns.takes(reader, case, subject, scope)
+        if taken is not False:
+            patterns.bind(reader, case.pattern, subject, scope)
+            ways.append((case.body, "case"))
+        if taken:
+            is_settled = True
+            break
+    if is_settled and len(ways) == 1:
+        return execute_block(reader, ways[0][0], scope)
+    if not is_settled:
         ways.append(([], "no case"))
     return branches.execute_branches(reader, ways, scope, reader.source.place(node))
 

@@ -87,7 +87,8 @@ class Mapping(Value):
 class Function(Value):
     """A function or lambda of the script, with the scope that it closes over and the values of its defaults.
 
-    `source` is the file that it stands in, where that is not the script itself.
+    `source` is the file that it stands in, where that is not the script itself; `is_wrapped` where a decorator that is
+    not understood may give something else than it does.
     """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -95,6 +96,7 @@ class Function(Value):
     defaults: dict[str, Value] = field(default_factory=dict[str, Value])
     decorators: tuple[Value, ...] = ()
     source: Source | None = None
+    is_wrapped: bool = False
 
     @property
     def name(self) -> str:
