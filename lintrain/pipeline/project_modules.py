@@ -19,17 +19,20 @@ from lintrain.source.source import Source
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Frame, Reader
 
-MOST_FILES = 60
+MOST_FILES = 40
 """Modules that are read for one script."""
 
-MOST_CODE = 1_000_000
+MOST_CODE = 600_000
 """Characters of modules that are read for one script."""
 
 DEEPEST = 12
 """How many modules may be waiting for each other."""
 
-STEP_BUDGET = 30_000
+STEP_BUDGET = 20_000
 """Nodes that may be evaluated outside the script's own file: past them its modules are not followed any further."""
+
+UNCALLED_BUDGET = 6_000
+"""Those of them that may be spent on the functions that the script defines and does not call."""
 
 
 class ModuleBudgetSpentError(Exception):
@@ -74,6 +77,7 @@ class Modules:
     """The steps that were spent when reading left the script's own file; None while it is there."""
     steps: int = 0
     """The steps that were spent outside it."""
+    most_steps: int = field(default_factory=lambda: STEP_BUDGET)
     limit_before: int = 0
     """The bound of the script's own steps, while reading is outside."""
 
@@ -82,6 +86,10 @@ class Modules:
         file = os.path.abspath(path)
         name = os.path.splitext(os.path.basename(path))[0]
         self.known[file] = ProjectModule(ModuleFile(name, file), Circumstances(), names)
+
+    def leave(self, steps: int) -> None:
+        """Leave so many steps for what is still to be read."""
+        self.most_steps = min(self.most_steps, self.steps + steps)
 
 
 def made_module(reader: Reader, file: ModuleFile) -> ProjectModule:
@@ -182,7 +190,7 @@ def outside(reader: Reader) -> Generator[None]:
         return
     before = _Mark.of(reader)
     modules.entered_at, modules.limit_before = reader.steps, reader.limit
-    reader.limit = min(reader.limit, reader.steps + STEP_BUDGET - modules.steps)
+    reader.limit = min(reader.limit, reader.steps + modules.most_steps - modules.steps)
     try:
         yield
     except ModuleBudgetSpentError:
@@ -214,7 +222,7 @@ class Inside:
         reader, modules = self.reader, self.reader.modules
         if self.was_outside:
             modules.entered_at = reader.steps
-            reader.limit = min(modules.limit_before, reader.steps + STEP_BUDGET - modules.steps)
+            reader.limit = min(modules.limit_before, reader.steps + modules.most_steps - modules.steps)
         reader.frames.pop()
         reader.frame.is_suspended = False
 

@@ -13,7 +13,7 @@ from lintrain.pipeline import invocation, operations, statements
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline, Returned
-from lintrain.pipeline.project_modules import ModuleBudgetSpentError, Modules
+from lintrain.pipeline.project_modules import UNCALLED_BUDGET, ModuleBudgetSpentError, Modules
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, Unknown, Value
 from lintrain.source.project import Project
@@ -78,7 +78,6 @@ class Reader:
     """The count of steps at which reading stops, or comes back from the project's modules."""
     modules: Modules = field(default_factory=lambda: Modules(None))
     defined: list[tuple[Function, Class | None]] = field(default_factory=list[tuple[Function, "Class | None"]])
-    answers: dict[tuple[object, ast.AST], object] = field(default_factory=dict[tuple[object, ast.AST], object])
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
     """The `if` statements that were certain to go one way when last read."""
     visited: set[ast.AST] = field(default_factory=set[ast.AST])
@@ -98,11 +97,12 @@ class Reader:
         return self.frames[-1]
 
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
-        """The answer to a question about the syntax of a node, asked only once."""
+        """The answer to a question about the syntax of a node, asked only once while its file's tree is kept."""
+        answers = self.source.answers
         key = (question, node)
-        if key not in self.answers:
-            self.answers[key] = question(node)
-        return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
+        if key not in answers:
+            answers[key] = question(node)
+        return answers[key]  # type: ignore[return-value] # the answer that was stored for this question
 
     def spend(self) -> None:
         """Count one step; raises BudgetSpentError when there are no more."""
@@ -189,6 +189,7 @@ def read_pipeline(source: Source, targets: TargetVersions, project: Project | No
 def _read_uncalled(reader: Reader) -> None:
     """Read the functions that the file defines and nobody in it calls, with parameters that are not known."""
     reader.uncalled = True
+    reader.modules.leave(UNCALLED_BUDGET)
     position = 0
     while position < len(reader.defined):
         function, owner = reader.defined[position]

@@ -36,6 +36,10 @@ class Source:
     notebook: Notebook | None = None
     writing: Writing = Writing()
     lines: list[str] = field(init=False)
+    answers: dict[tuple[object, ast.AST], object] = field(
+        init=False, default_factory=dict[tuple[object, ast.AST], object]
+    )
+    """What was found out about the syntax of nodes of the tree, by question and node."""
 
     def __post_init__(self) -> None:
         self.lines = self.text.split("\n")
@@ -51,6 +55,7 @@ class Source:
     def forget_tree(self) -> None:
         """Give the memory of the tree back; it is made again when it is asked for."""
         self.__dict__.pop("tree", None)
+        self.answers.clear()
 
     @cached_property
     def suppressions(self) -> tuple[Suppression, ...]:
