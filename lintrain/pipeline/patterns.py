@@ -43,6 +43,13 @@ def _items(patterns: list[ast.pattern], subject: Value) -> list[Value] | None:
     return subject.items if isinstance(subject, Sequence) and is_known and not has_star else None
 
 
+def _has_other_length(patterns: list[ast.pattern], subject: Value) -> bool:
+    has_star = any(isinstance(each, ast.MatchStar) for each in patterns)
+    return (
+        isinstance(subject, Sequence) and subject.is_complete and not has_star and len(subject.items) != len(patterns)
+    )
+
+
 def takes(reader: Reader, case: ast.match_case, subject: Value, scope: Scope) -> bool | None:
     """Whether a case is certainly taken, or certainly not; None where neither is certain."""
     fits = matches(reader, case.pattern, subject, scope)
@@ -72,7 +79,7 @@ def matches(reader: Reader, pattern: ast.pattern, subject: Value, scope: Scope) 
         case ast.MatchSequence(patterns=parts):
             items = _items(parts, subject)
             if items is None:
-                return None
+                return False if _has_other_length(parts, subject) else None
             found = [matches(reader, part, item, scope) for part, item in zip(parts, items, strict=True)]
             return False if False in found else None if None in found else True
         case _:

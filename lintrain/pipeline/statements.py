@@ -15,7 +15,6 @@ from lintrain.pipeline import (
     functions,
     imports,
     loops,
-    operations,
     patterns,
     retention,
 )

@@ -1,0 +1,164 @@
+"""What the reader makes of code that wraps other code: decorators, generators, `with`, `match`, comprehensions."""
+
+from __future__ import annotations
+
+import pytest
+
+from lintrain.pipeline.events import Act
+from tests.loops import pipeline_of
+from tests.test_reader_language import plain, value_of
+
+WRAPS = """
+import functools
+
+def deco(f):
+    @functools.wraps(f)
+    def wrapper(*args, **kwargs):
+        return f(*args, **kwargs)
+    return wrapper
+"""
+
+CONTEXT = "from contextlib import contextmanager\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (f"{WRAPS}@deco\ndef f(a): return a\nx = f(3)", 3),
+        (f"{WRAPS}@deco\ndef f(a): return g(a)\n@deco\ndef g(a): return a\nx = f(3)", 3),
+        (f"{WRAPS}@deco\n@deco\ndef f(a): return a\nx = f(3)", 3),
+        ("def deco(f):\n    return lambda: 4\n@deco\ndef f(): return 3\nx = f()", 4),
+        ("R = {}\ndef to(n):\n    def put(f):\n        R[n] = f\n        return f\n    return put\n"
+         "@to('a')\ndef f(): return 3\nx = R['a']()", 3),
+        ("class R:\n    def __call__(self, f): return f\nput = R()\n@put\ndef f(): return 3\nx = f()", 3),
+        ("import foo\n@foo.bar\ndef f(): return 3\nx = f()", "unknown"),
+        ("def deco(f): return other(f)\n@deco\ndef f(): return 3\nx = f()", "unknown"),
+        ("from functools import lru_cache\n@lru_cache(maxsize=None)\ndef f(): return 3\nx = f()", 3),
+        ("import torch\n@torch.no_grad()\ndef f(): return 3\nx = f()", 3),
+        ("class A:\n    k = 3\n    @classmethod\n    def f(cls): return cls.k\nx = A().f()", 3),
+        ("class A:\n    @property\n    def a(self): return self.b\n    @a.setter\n    def a(self, v): self.b = v\n"
+         "c = A()\nc.a = 3\nx = c.a", 3),
+        ("R = []\ndef put(c):\n    R.append(c)\n    return c\n@put\nclass A:\n    k = 3\nx = R[0].k", 3),
+    ],
+)  # fmt: skip
+def test_a_decorator_of_the_script_is_called_and_any_other_hides_the_result(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def g():\n    yield 1\n    yield 3\nx = list(g())", [1, 3]),
+        ("def g(n):\n    for i in n:\n        yield 3\nfor x in g(y): pass", 3),
+        ("def g():\n    yield from [1, 3]\nx = [i for i in g()]", [1, 3]),
+        ("def g():\n    if y:\n        yield 1\n    yield 3\nx = list(g())", [{1, 3}]),
+        ("def g():\n    yield 3\nx = next(g())", 3),
+        ("async def g():\n    yield 3\nx = g()", "unknown"),
+    ],
+)
+def test_a_generator_gives_what_it_yields(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (f"{CONTEXT}@contextmanager\ndef c(a):\n    yield a\nwith c(3) as x: pass", 3),
+        (f"{CONTEXT}@contextmanager\ndef c():\n    try: yield 3\n    finally: y = 1\nwith c() as x: pass", 3),
+        (f"{CONTEXT}@contextmanager\ndef c(a):\n    yield a\nwith c(1), c(3) as x: pass", 3),
+        (f"{CONTEXT}@contextmanager\ndef c():\n    yield\ndef f():\n    with c():\n        return 3\nx = f()", 3),
+        (f"{CONTEXT}class A:\n    @contextmanager\n    def c(self):\n        yield 3\nwith A().c() as x: pass", 3),
+        ("class C:\n    def __enter__(self): return 3\n    def __exit__(self, *a): pass\nwith C() as x: pass", 3),
+        ("class C:\n    def __enter__(self):\n        self.a = 3\n        return self\nwith C() as c: x = c.a", 3),
+        ("import contextlib\nwith contextlib.nullcontext(3) as x: pass", 3),
+        ("with foo() as x: pass", "unknown"),
+    ],
+)  # fmt: skip
+def test_with_binds_what_its_manager_gives(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+MODEL = """
+import torch
+from contextlib import contextmanager
+model = torch.nn.Linear(2, 2)
+"""
+
+MANAGER = """
+@contextmanager
+def evaluating(model):
+    model.eval()
+    with torch.no_grad():
+        yield
+    model.train()
+"""
+
+MANAGER_CLASS = """
+class Evaluating:
+    def __init__(self, model): self.model = model
+    def __enter__(self): self.model.eval()
+    def __exit__(self, *args): self.model.train()
+"""
+
+
+def acts(code: str) -> list[tuple[Act, bool]]:
+    kinds = (Act.FORWARD, Act.TRAIN_MODE, Act.EVAL_MODE)
+    return [(event.act, event.without_grad) for event in pipeline_of(MODEL + code).acts(*kinds)]
+
+
+def test_what_a_context_manager_does_happens_around_the_body() -> None:
+    around = [(Act.EVAL_MODE, False), (Act.FORWARD, True), (Act.TRAIN_MODE, False)]
+    assert acts(MANAGER + "with evaluating(model):\n    model(x)") == around
+    assert [act for act, _ in acts(MANAGER_CLASS + "with Evaluating(model):\n    model(x)")] == [
+        act for act, _ in around
+    ]
+
+
+def test_the_body_of_a_with_belongs_to_the_function_that_it_stands_in() -> None:
+    code = MODEL + MANAGER + "def check(model):\n    with evaluating(model):\n        model(x)\ncheck(model)"
+    (forward,) = pipeline_of(code).acts(Act.FORWARD)
+    assert forward.function == "check"
+
+
+def test_a_class_that_speaks_of_gradients_may_turn_them_off() -> None:
+    code = MANAGER_CLASS + "    def off(self): torch.set_grad_enabled(False)\nwith Evaluating(model):\n    model(x)"
+    assert (Act.FORWARD, True) in acts(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("match 'b':\n    case 'a': x = 1\n    case 'b': x = 3\n    case _: x = 5", 3),
+        ("match 'b':\n    case 'a' | 'b': x = 3\n    case _: x = 5", 3),
+        ("match 3:\n    case 1: x = 1\n    case y: x = y", 3),
+        ("match (1, 3):\n    case [a]: x = a\n    case [a, b]: x = b", 3),
+        ("match 3:\n    case a if a > 5: x = 1\n    case a if a > 2: x = a", 3),
+        ("match None:\n    case None: x = 3\n    case _: x = 1", 3),
+        ("match foo:\n    case 1: x = 1\n    case _: x = 3", {1, 3}),
+        ("match 1:\n    case 2: x = 1\n    case foo.A: x = 2\n    case _: x = 3", {2, 3}),
+    ],
+)
+def test_match_takes_the_case_that_fits_for_certain(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = [a for b in [[1], [3]] for a in b]", [1, 3]),
+        ("x = [a for a in [1, 3] if a > 2]", [3]),
+        ("x = {a: b for a, b in [('a', 1), ('b', 3)] if b > 2}", {"b": 3}),
+        ("x = list(map(lambda a: a + 1, [0, 2]))", [1, 3]),
+        ("x = list(filter(lambda a: a > 2, [1, 3]))", [3]),
+        ("from itertools import chain\nx = list(chain([1], [3]))", [1, 3]),
+        ("from itertools import islice\nfor x in islice([3, 3], 1): pass", 3),
+    ],
+)
+def test_items_are_gone_through_one_by_one(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+@pytest.mark.parametrize("code", ["x = [a for a in [1, 3] if y]", "x = [a for b in y for a in [1, 3]]"])
+def test_a_comprehension_that_may_leave_items_out_is_not_complete(code: str) -> None:
+    value = value_of(code)
+    assert getattr(value, "is_complete", None) is False
