@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.collation import masks_words as masks_words
     from lintrain.pipeline.collation import tokenizer_of as tokenizer_of
     from lintrain.pipeline.events import Act as Act
+    from lintrain.pipeline.events import Condition as Condition
     from lintrain.pipeline.events import Event as Event
     from lintrain.pipeline.events import Loop as Loop
     from lintrain.pipeline.given import LABEL_COLUMNS as LABEL_COLUMNS
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.given import tokenizer_name as tokenizer_name
     from lintrain.pipeline.iterations import always_in_order as always_in_order
     from lintrain.pipeline.iterations import contradict as contradict
+    from lintrain.pipeline.iterations import divisor_of as divisor_of
     from lintrain.pipeline.iterations import going_back as going_back
     from lintrain.pipeline.iterations import hides_gradients as hides_gradients
     from lintrain.pipeline.iterations import is_of as is_of
@@ -117,6 +119,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.phases import training_loops as training_loops
     from lintrain.pipeline.phases import trains_by_hand as trains_by_hand
     from lintrain.pipeline.phases import words_of as words_of
+    from lintrain.pipeline.pipeline import Arithmetic as Arithmetic
     from lintrain.pipeline.pipeline import Binding as Binding
     from lintrain.pipeline.pipeline import Discard as Discard
     from lintrain.pipeline.pipeline import LibraryCall as LibraryCall
@@ -253,14 +256,14 @@ _WORDS_OF = {
     ),
     "lintrain.pipeline.call": "Argument",
     "lintrain.pipeline.collation": "Collation collations masks_words tokenizer_of",
-    "lintrain.pipeline.events": "Act Event Loop",
+    "lintrain.pipeline.events": "Act Condition Event Loop",
     "lintrain.pipeline.given": (
         "Given LABEL_COLUMNS MODEL_INPUTS OWN_LOADING PLAIN_TRAINERS collates_plainly given_datasets has_own_model "
         "has_tokenized_copy is_default_collator is_read_as_text is_text origin_of text_columns tokenized_copies "
         "tokenizer_name"
     ),
     "lintrain.pipeline.iterations": (
-        "always_in_order contradict going_back hides_gradients is_of is_switched_off launchers_of swap_of"
+        "always_in_order contradict divisor_of going_back hides_gradients is_of is_switched_off launchers_of swap_of"
     ),
     "lintrain.pipeline.keras": "backbones keras_name",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
@@ -271,7 +274,7 @@ _WORDS_OF = {
         "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "
         "is_left_after made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
     ),
-    "lintrain.pipeline.pipeline": "Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
+    "lintrain.pipeline.pipeline": "Arithmetic Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled sharing",
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",

@@ -10,7 +10,7 @@ from lintrain.pipeline.modules import modules_in, overlap
 from lintrain.pipeline.phases import TrainingLoop, may_hide
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
-from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
 
 ON_GRADIENTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.CLIP})
 
@@ -109,6 +109,11 @@ def is_switched_off(scaler: Value) -> bool:
     """Whether a gradient scaler is certainly, or by default, not enabled."""
     enabled = scaler.arguments.get("enabled") if isinstance(scaler, Scaler) else None
     return isinstance(enabled, Constant) and not enabled.value
+
+
+def divisor_of(launcher: Launcher) -> Value:
+    """The batches that an Accelerator takes together: what its loss is divided by."""
+    return launcher.arguments.get("gradient_accumulation_steps", UNKNOWN if launcher.is_open else Constant(1))
 
 
 def launchers_of(value: Value, launchers: Sequence[Launcher]) -> list[Launcher]:

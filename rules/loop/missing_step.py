@@ -11,6 +11,19 @@ pass, and the model at the end is the one from the start.
         loss = criterion(net(x), y)
         loss.backward()  # <- missing-step
 
+One of two optimizers may be forgotten:
+
+    critic = nn.Linear(3, 1)
+    critic_optimizer = torch.optim.Adam(critic.parameters())
+    for x, y in loader:
+        critic_optimizer.zero_grad()
+        critic_loss = critic(net(x).detach()).mean()
+        critic_loss.backward()  # <- missing-step
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+
 ## Good
 
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -62,6 +75,7 @@ from lintrain import (
     Rule,
     always_with,
     events_in,
+    is_of,
     made_here,
     may_hide,
     text_of_event,
@@ -73,7 +87,7 @@ class MissingStep(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or pipeline.acts(Act.STEP, Act.GRADIENT, Act.TRAIN):
+        if not trains_by_hand(pipeline) or pipeline.acts(Act.GRADIENT, Act.TRAIN):
             return
         seen = set[int]()
         for backward in pipeline.acts(Act.BACKWARD):
@@ -121,8 +135,20 @@ def _optimizer_cleared_with(pipeline: Pipeline, backward: Event) -> Event | None
         return None
     escaped = {id(event.subject) for event in pipeline.acts(Act.ESCAPE)}
     around = events_in(pipeline, backward.loops[0])
-    for event in events_in(pipeline, backward.loops[-1]):
+    for event in _clears_before(pipeline, backward):
         optimizer = event.subject
-        if event.act is Act.ZERO_GRAD and isinstance(optimizer, Optimizer) and id(optimizer) not in escaped:
+        if isinstance(optimizer, Optimizer) and id(optimizer) not in escaped and not _may_step(pipeline, optimizer):
             return None if any(may_hide(pipeline, other, optimizer) for other in around) else event
     return None
+
+
+def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
+    """Where the loop clears gradients; only the last clearing before backward if some optimizer steps in the script."""
+    clears = [event for event in events_in(pipeline, backward.loops[-1]) if event.act is Act.ZERO_GRAD]
+    before = [event for event in clears if event.order < backward.order]
+    return before[-1:] if pipeline.acts(Act.STEP) else clears
+
+
+def _may_step(pipeline: Pipeline, optimizer: Optimizer) -> bool:
+    """Whether something steps this optimizer, or one that may train the same."""
+    return any(is_of(step, optimizer) is not False for step in pipeline.acts(Act.STEP))

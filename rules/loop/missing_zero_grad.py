@@ -10,11 +10,38 @@ so far, and the loss stalls or grows while no error appears.
         loss.backward()  # <- missing-zero-grad
         optimizer.step()
 
+Of two optimizers each needs its own:
+
+    critic = nn.Linear(3, 1)
+    critic_optimizer = torch.optim.Adam(critic.parameters())
+    for x, y in loader:
+        critic_loss = critic(net(x).detach()).mean()
+        critic_loss.backward()  # <- missing-zero-grad
+        critic_optimizer.step()
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+
 ## Good
 
     for x, y in loader:
         loss = criterion(net(x), y)
         optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+With two optimizers:
+
+    critic = nn.Linear(3, 1)
+    critic_optimizer = torch.optim.Adam(critic.parameters())
+    for x, y in loader:
+        critic_loss = critic(net(x).detach()).mean()
+        critic_optimizer.zero_grad()
+        critic_loss.backward()
+        critic_optimizer.step()
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
         loss.backward()
         optimizer.step()
 
@@ -58,6 +85,7 @@ from lintrain import (
     Rule,
     TrainingLoop,
     is_certain_step,
+    is_of,
     made_here,
     may_hide,
     text_of_event,
@@ -80,14 +108,14 @@ class MissingZeroGrad(Rule):
 
     def _never_clears(self, pipeline: Pipeline, training: TrainingLoop) -> bool:
         clears = [event for event in pipeline.acts(Act.ZERO_GRAD) if _shares_a_loop(event, training)]
-        followed = training.steps[-1].subject
+        followed = _next_step(training).subject
         hidden = any(may_hide(pipeline, event, followed) for event in training.inside)
-        if clears or hidden or training.has(Act.GRADIENT):
+        if hidden or training.has(Act.GRADIENT) or any(is_of(event, followed) is not False for event in clears):
             return False
         return all(is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
 
     def _report(self, training: TrainingLoop) -> Finding:
-        step = training.steps[-1]
+        step = _next_step(training)
         optimizer = text_of_event(step)
         loss = text_of_event(training.backward)
         return self.finding(
@@ -107,6 +135,12 @@ class MissingZeroGrad(Rule):
             return None
         statement = f"{optimizer}.zero_grad()"
         return Fix.of(f"insert `{statement}` before `backward`", InsertBefore(finding.place, statement), safe=True)
+
+
+def _next_step(training: TrainingLoop) -> Event:
+    """The step that follows the backward call; the last one where none follows in the same iteration."""
+    following = (step for step in training.steps if step.order > training.backward.order)
+    return next(following, training.steps[-1])
 
 
 def _shares_a_loop(event: Event, training: TrainingLoop) -> bool:

@@ -15,13 +15,17 @@ EFFECT_OF = {
     "clip-after-step": "clipped what no step used",
     "clip-before-backward": "clipped what no step used",
     "clip-before-unscale": "clipped scaled gradients",
+    "double-scaled-accumulation": "divided the loss twice",
     "eval-mode-in-training": "trained in eval mode",
+    "missing-accumulate-context": "stepped on every batch",
     "missing-backward": "stepped on no gradients",
     "missing-no-grad": "recorded for nothing",
     "missing-step": "never changed",
     "missing-zero-grad": "added to old gradients",
+    "plain-backward": "went past the launcher",
     "retained-graph": "kept old graphs",
     "train-mode-in-eval": "evaluated in train mode",
+    "unscaled-accumulation": "added up undivided losses",
     "wrong-step-order": "stepped on no gradients",
 }
 
@@ -41,7 +45,7 @@ class Watch:
         self.counts = dict.fromkeys(EFFECT_OF.values(), 0)
         self.waiting: list[Forward] = []
         self.depth = 0
-        self.first_values: dict[Any, Any] = {}  # parameters to their first values
+        self.first_values: list[dict[Any, Any]] = []  # of each optimizer: parameters to their first values
         self.was_backward = False
         self.gradients = GradientWatch(self.counts)
 
@@ -57,8 +61,9 @@ class Watch:
 
         def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             build(optimizer, *args, **kwargs)
-            for group in optimizer.param_groups:
-                self.first_values |= {parameter: parameter.detach().clone() for parameter in group["params"]}
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            self.first_values.append({parameter: parameter.detach().clone() for parameter in parameters})
+            self.gradients.watch(parameters)
 
         def watched_backward(tensor: Any, *args: Any, **kwargs: Any) -> None:
             self.goes_backward()
@@ -96,8 +101,6 @@ class Watch:
             trained = self.waiting.pop()
             self.counts["trained in eval mode"] += bool(trained.dropout_training and not all(trained.dropout_training))
         self.evaluated()
-        old = [parameter for parameter in self.first_values if parameter.grad is not None and parameter.grad.any()]
-        self.counts["added to old gradients"] += bool(old)
         self.was_backward = True
 
     def evaluated(self) -> None:
@@ -110,6 +113,8 @@ class Watch:
     def finish(self, path: Path) -> None:
         """Write the counts."""
         self.evaluated()
-        same = all(parameter.equal(first) for parameter, first in self.first_values.items())
-        self.counts["never changed"] += self.was_backward and same
+        self.gradients.finish()
+        for values in self.first_values:
+            same = all(parameter.equal(first) for parameter, first in values.items())
+            self.counts["never changed"] += self.was_backward and same
         path.write_text(json.dumps(self.counts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import Any
 
@@ -21,6 +22,9 @@ class GradientWatch:
         self.marks: list[weakref.ref[Mark]] = []
         self.last = ""
         self.is_scaled = False
+        self.waiting: list[list[str]] = []  # the last operations of each loss since the last step
+        self.used: set[int] = set()  # parameters that were stepped on
+        self.backwards = self.stepped = 0
 
     def start(self) -> None:
         """Hook into optimizers, clipping and scalers."""
@@ -33,6 +37,17 @@ class GradientWatch:
         _before(torch.amp.GradScaler, "scale", self.scales)
         _before(torch.amp.GradScaler, "unscale_", self.unscales)
 
+    def watch(self, parameters: list[Any]) -> None:
+        """See what is added to the gradients of an optimizer's parameters."""
+        for parameter in parameters:
+            if parameter.requires_grad:
+                parameter.register_hook(lambda added, parameter=parameter: self.adds(parameter))
+
+    def adds(self, parameter: Any) -> None:
+        """A gradient is about to be added to one that a step has used already, if there is one still."""
+        is_old = id(parameter) in self.used and parameter.grad is not None and bool(parameter.grad.any())
+        self.counts["added to old gradients"] += is_old
+
     def goes_backward(self, loss: Any) -> None:
         """Hook a mark into the graph that backward goes through; that of the batch before may be there still."""
         alive = sum(earlier() is not None for earlier in self.marks)
@@ -42,13 +57,22 @@ class GradientWatch:
             loss.grad_fn.register_hook(mark)
             self.marks.append(weakref.ref(mark))
         self.last = "backward"
+        self.backwards += 1
+        self.waiting.append(_last_operations(loss.grad_fn))
+        self.counts["divided the loss twice"] += self.waiting[-1] == ["DivBackward0", "DivBackward0"]
+        self.counts["went past the launcher"] += not _is_called_by_launcher()
 
     def steps(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         empty = all(parameter.grad is None or not parameter.grad.any() for parameter in parameters)
         self.counts["stepped on no gradients"] += empty
+        self.used.update(id(parameter) for parameter in parameters)
         self.last = "step"
+        self.stepped += 1
+        undivided = [operations for operations in self.waiting if operations[:1] != ["DivBackward0"]]
+        self.counts["added up undivided losses"] += len(undivided) > 1
+        self.waiting.clear()
 
     def clips(self, *given: Any) -> None:
         """Gradients are about to be clipped."""
@@ -62,6 +86,26 @@ class GradientWatch:
     def unscales(self, *given: Any) -> None:
         """A scaler divides gradients."""
         self.is_scaled = False
+
+    def finish(self) -> None:
+        """Count whether each of several backward passes was followed by a step."""
+        self.counts["stepped on every batch"] += 1 < self.backwards <= self.stepped
+
+
+def _last_operations(node: Any) -> list[str]:
+    """The names of the last operation of a graph and of the one before it."""
+    above = node.next_functions[0][0] if node is not None and node.next_functions else None
+    return [each.name() for each in (node, above) if each is not None]
+
+
+def _is_called_by_launcher() -> bool:
+    """Whether code of accelerate or of Fabric called backward."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if any(name in frame.f_code.co_filename for name in ("/accelerate/", "/fabric/")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _before(owner: Any, name: str, note: Any) -> None:

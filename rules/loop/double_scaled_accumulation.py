@@ -1,0 +1,123 @@
+"""The loss is divided for accumulation by hand, and once more by accelerate.
+
+`accelerator.backward` divides the loss by the accumulation steps that the Accelerator was made with. Divided by hand as
+well, the gradient is that many times too short: with four steps it is a quarter of what was meant.
+
+## Bad
+
+    accelerator = Accelerator(gradient_accumulation_steps=4)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            loss = criterion(net(x), y)
+            accelerator.backward(loss / 4)  # <- double-scaled-accumulation
+            optimizer.step()
+            optimizer.zero_grad()
+
+## Good
+
+    accelerator = Accelerator(gradient_accumulation_steps=4)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            loss = criterion(net(x), y)
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+
+## When it is fine
+
+Without the argument accelerate divides by 1:
+
+    accelerator = Accelerator()
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for index, (x, y) in enumerate(loader):
+        accelerator.backward(criterion(net(x), y) / 4)
+        if (index + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+A loss may be divided by something else, or for the log only:
+
+    accelerator = Accelerator(gradient_accumulation_steps=4)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            loss = criterion(net(x), y)
+            accelerator.backward(loss / 2)
+            optimizer.step()
+            optimizer.zero_grad()
+            shown = loss.item() / 4
+
+## References
+
+Accelerate documentation, "Performing gradient accumulation with Accelerate".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Arithmetic,
+    Constant,
+    Finding,
+    Fix,
+    Launcher,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    Unknown,
+    divisor_of,
+    trains_by_hand,
+)
+
+
+class DoubleScaledAccumulation(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for backward in pipeline.acts(Act.BACKWARD):
+            launcher = backward.subject
+            made = pipeline.arithmetic.get(id(backward.details.get("loss")))
+            if isinstance(launcher, Launcher) and launcher.is_accelerator and made is not None:
+                division = _division_by_steps(pipeline, made, launcher)
+                if division is not None:
+                    found.setdefault(division.place, self._report(division, launcher))
+        yield from found.values()
+
+    def _report(self, division: Arithmetic, launcher: Launcher) -> Finding:
+        place = launcher.argument_places["gradient_accumulation_steps"]
+        return self.finding(
+            division.place,
+            f"the loss is divided by `{division.right_text}` here, and again by the Accelerator's `backward`",
+            because=[Reason(place, "the Accelerator divides by this", "argument")],
+            help="leave the division to the Accelerator",
+            facts={"loss": division.left_text},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        loss = str(finding.facts["loss"])
+        return Fix.of(f"hand over `{loss}` undivided", Replace(finding.place, loss), safe=True)
+
+
+def _division_by_steps(pipeline: Pipeline, made: Arithmetic, launcher: Launcher) -> Arithmetic | None:
+    """The division by the Accelerator's own accumulation steps among the last operations on the loss."""
+    steps = divisor_of(launcher)
+    if made.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and not steps.is_default):
+        return None
+    place = launcher.argument_places.get("gradient_accumulation_steps")
+    if place is None:
+        return None
+    same_text = pipeline.code(place).partition("=")[2].strip() == made.right_text
+    same_value = (
+        isinstance(steps, Constant) and isinstance(made.right, Constant) and steps.value == made.right.value
+    ) or (made.right is steps and isinstance(steps, Unknown) and bool(steps.name))
+    return made if same_text or same_value else None

@@ -1,0 +1,121 @@
+"""The Accelerator is told to accumulate, and the loop does not ask it to.
+
+`accelerator.backward` divides each loss by the accumulation steps, but the optimizer is held back only inside `with
+accelerator.accumulate(model)`. Without it every batch makes a step, with a fraction of its gradient.
+
+## Bad
+
+    accelerator = Accelerator(gradient_accumulation_steps=3)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))  # <- missing-accumulate-context
+        optimizer.step()
+
+## Good
+
+    accelerator = Accelerator(gradient_accumulation_steps=3)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            optimizer.zero_grad()
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+
+## When it is fine
+
+The loop may count batches itself:
+
+    accelerator = Accelerator(gradient_accumulation_steps=3)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for index, (x, y) in enumerate(loader):
+        accelerator.backward(criterion(net(x), y))
+        if (index + 1) % 3 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+The number may come from the command line, where it is 1 as a rule:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--accumulation", type=int, default=1)
+    accelerator = Accelerator(gradient_accumulation_steps=parser.parse_args().accumulation)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+
+## References
+
+Accelerate documentation, "Performing gradient accumulation with Accelerate".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Constant,
+    Event,
+    Finding,
+    Launcher,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    TrainingLoop,
+    always_in_order,
+    divisor_of,
+    hides_gradients,
+    number_of,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class MissingAccumulateContext(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or pipeline.acts(Act.ACCUMULATE) or len(pipeline.launchers) != 1:
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            launcher = training.backward.subject
+            if isinstance(launcher, Launcher) and _accumulates(launcher) and _steps_each_time(pipeline, training):
+                found.setdefault(training.backward.place, self._report(training.backward, training.steps[0], launcher))
+        yield from found.values()
+
+    def _report(self, backward: Event, step: Event, launcher: Launcher) -> Finding:
+        batches = number_of(divisor_of(launcher))
+        return self.finding(
+            backward.place,
+            f"`{text_of_event(step)}` steps on every batch, with 1/{batches:g} of its gradient",
+            because=[
+                Reason(
+                    launcher.argument_places["gradient_accumulation_steps"], "losses are divided by this", "argument"
+                ),
+                Reason(step.place, "steps each time", "step"),
+            ],
+            help="put the iteration inside `with accelerator.accumulate(model):`",
+        )
+
+
+def _accumulates(launcher: Launcher) -> bool:
+    """Whether an Accelerator certainly divides by more than 1, and no plugin does the rest."""
+    steps = divisor_of(launcher)
+    plugins = any("plugin" in name for name in launcher.arguments)
+    if plugins or launcher.is_open or not launcher.is_accelerator or not isinstance(steps, Constant):
+        return False
+    return not steps.is_default and (number_of(steps) or 1) > 1
+
+
+def _steps_each_time(pipeline: Pipeline, training: TrainingLoop) -> bool:
+    """Whether backward, step and clearing belong to each iteration."""
+    acts = {event.act for event in always_in_order(training)}
+    return {Act.BACKWARD, Act.STEP} <= acts and not hides_gradients(pipeline, training)

@@ -1,0 +1,120 @@
+"""The optimizer steps in a loop where nothing computes gradients.
+
+Without `backward` every gradient stays None, and the optimizer passes over parameters that have none. The loss prints
+and the epochs pass, and the weights at the end are those from the start.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        optimizer.step()  # <- missing-backward
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+Other code may compute the gradients:
+
+    from engine import differentiate
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        differentiate(criterion(net(x), y))
+        optimizer.step()
+
+Gradients may be put there by hand:
+
+    for x, y in loader:
+        with torch.no_grad():
+            error = F.softmax(net(x), dim=-1) - F.one_hot(y, 3)
+            net[-1].bias.grad = error.mean(dim=0)
+        optimizer.step()
+
+## References
+
+PyTorch tutorial, "Optimizing Model Parameters".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Level,
+    Optimizer,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    events_in,
+    is_certain_step,
+    made_here,
+    may_hide,
+    text_of_event,
+    trains_by_hand,
+)
+
+COMPUTES = re.compile(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
+"""Words of scripts that compute gradients in their own way, or do without them."""
+
+HARMLESS = re.compile(r"(^|\.)(print|log\w*|update|set_\w+|write|add_scalar|append|debug|info|to|item|size|numel)$")
+
+
+class MissingBackward(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.GRADIENT, Act.TRAIN):
+            return
+        found: dict[Place, Finding] = {}
+        for step in pipeline.acts(Act.STEP):
+            forward = _learned_from(pipeline, step)
+            if forward is not None:
+                found.setdefault(step.place, self._report(step, forward))
+        yield from found.values()
+
+    def _report(self, step: Event, forward: Event) -> Finding:
+        optimizer = text_of_event(step)
+        return self.finding(
+            step.place,
+            f"`{optimizer}` steps, and nothing has computed gradients: no weight changes",
+            because=[Reason(forward.place, "runs the model", "forward"), *made_here(step.subject, "made here")],
+            help="call `backward` on the loss before the step",
+        )
+
+
+def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
+    """The pass of a model in the same iteration, if certainly nothing computes gradients of it."""
+    if not isinstance(step.subject, Optimizer) or not is_certain_step(step) or step.subject.name == "LBFGS":
+        return None
+    if not step.loops or not pipeline.code(step.place).endswith("step()") or _computes(pipeline):
+        return None
+    inside = events_in(pipeline, step.loops[-1])
+    unknown = [event for event in pipeline.acts(Act.ESCAPE) if not _is_harmless(pipeline, event)]
+    if any(event in inside or may_hide(pipeline, event, step.subject) for event in unknown):
+        return None
+    passes = (event for event in inside if event.act is Act.FORWARD and not event.without_grad)
+    return next((event for event in passes if event.order < step.order), None)
+
+
+def _computes(pipeline: Pipeline) -> bool:
+    """Whether some name in the script speaks of gradients."""
+    tree = ast.walk(pipeline.source.tree)
+    names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
+    return any(isinstance(name, str) and COMPUTES.search(name) for name in names)
+
+
+def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
+    return HARMLESS.search(pipeline.code(event.place).partition("(")[0]) is not None

@@ -1,0 +1,134 @@
+"""The launcher prepares the optimizer, and `backward` is called past it.
+
+`accelerator.backward` divides the loss by the accumulation steps and multiplies it by the scale of mixed precision.
+Past it neither is done: gradients are too long by the number of accumulated batches, or underflow in float16.
+
+## Bad
+
+    accelerator = Accelerator(gradient_accumulation_steps=3)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()  # <- plain-backward
+            optimizer.step()
+
+## Good
+
+    accelerator = Accelerator(gradient_accumulation_steps=3)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            accelerator.backward(loss)
+            optimizer.step()
+
+## When it is fine
+
+A model that was not prepared trains as without accelerate:
+
+    accelerator = Accelerator(gradient_accumulation_steps=3)
+    eval_loader = accelerator.prepare(eval_loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+Who only lets accelerate place things on a device can do without it:
+
+    accelerator = Accelerator(mixed_precision="no")
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## References
+
+Accelerate documentation, "Migrating your code to Accelerate".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    Launcher,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    TrainingLoop,
+    divisor_of,
+    launchers_of,
+    number_of,
+    text_of,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class PlainBackward(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            launcher = _passed_over(pipeline, training)
+            does = _does(launcher) if launcher is not None else ""
+            if launcher is not None and does:
+                report = self._report(pipeline, training.backward, launcher, does)
+                found.setdefault(training.backward.place, report)
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, backward: Event, launcher: Launcher, does: str) -> Finding:
+        name = next((binding.name for binding in pipeline.names_of(launcher)), "")
+        loss = text_of_event(backward)
+        is_simple = bool(name) and pipeline.code(backward.place) == f"{loss}.backward()"
+        reasons = [Reason(launcher.origin, f"{does} in its own `backward`", "launcher")] if launcher.origin else []
+        return self.finding(
+            backward.place,
+            f"`backward` goes past `{name or 'the launcher'}`, which {does} in its own",
+            because=reasons,
+            help=f"call `{name or 'accelerator'}.backward(loss)`",
+            facts={"statement": f"{name}.backward({loss})" if is_simple else None},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statement = finding.facts.get("statement")
+        if not isinstance(statement, str):
+            return None
+        return Fix.of(f"call `{statement}`", Replace(finding.place, statement), safe=True)
+
+
+def _passed_over(pipeline: Pipeline, training: TrainingLoop) -> Launcher | None:
+    """The launcher that prepared every optimizer of a loop whose backward passes all go past it."""
+    if any(isinstance(event.subject, Launcher) for event in training.inside if event.act is Act.BACKWARD):
+        return None
+    if any("scaler" in step.details for step in training.steps):
+        return None
+    prepared = [launchers_of(step.subject, pipeline.launchers) for step in training.steps]
+    return prepared[0][0] if all(prepared) else None
+
+
+def _does(launcher: Launcher) -> str:
+    """What the launcher's backward certainly does that a tensor's does not; empty where it does the same."""
+    if not launcher.is_accelerator:
+        precision = text_of(launcher.arguments.get("precision", launcher)) or ""
+        return "prepares mixed precision" if "mixed" in precision else ""
+    batches = number_of(divisor_of(launcher))
+    if batches is not None and batches > 1:
+        return f"divides the loss by {batches:g}"
+    precision = text_of(launcher.arguments.get("mixed_precision", launcher))
+    return "scales the loss for float16" if precision == "fp16" else ""

@@ -1,0 +1,157 @@
+"""Gradients of several batches are added up, and the loss of each counts in full.
+
+A loss that is a mean over its batch has to be divided by the number of batches that one step takes together. Otherwise
+the gradient is that many times too long: with SGD the learning rate is multiplied by it, and clipping cuts nearly every
+step.
+
+## Bad
+
+    for index, (x, y) in enumerate(loader):
+        loss = criterion(net(x), y)
+        loss.backward()  # <- unscaled-accumulation
+        if (index + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+## Good
+
+    for index, (x, y) in enumerate(loader):
+        loss = criterion(net(x), y)
+        (loss / 4).backward()
+        if (index + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+## When it is fine
+
+A sum over rows may be meant as a sum, divided by what it is a sum of:
+
+    summed = nn.CrossEntropyLoss(reduction="sum")
+    for index, (x, y) in enumerate(loader):
+        loss = summed(net(x), y) / len(features)
+        loss.backward()
+        if (index + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+The learning rate may be made for the sum:
+
+    accumulation = 4
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1 / accumulation)
+    for index, (x, y) in enumerate(loader):
+        criterion(net(x), y).backward()
+        if (index + 1) % accumulation == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+A loss that other code computes may be divided there:
+
+    from engine import loss_of
+
+    for index, (x, y) in enumerate(loader):
+        loss_of(net, x, y).backward()
+        if (index + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+## References
+
+Hugging Face Accelerate documentation, "Performing gradient accumulation".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Absent,
+    Act,
+    Condition,
+    Constant,
+    Event,
+    Finding,
+    Level,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Role,
+    Rule,
+    Tensor,
+    TrainingLoop,
+    Value,
+    hides_gradients,
+    number_of,
+    text_of,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class UnscaledAccumulation(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or pipeline.launchers:
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            window = _window(training)
+            if window is None or _is_scaled(pipeline, training, window) or hides_gradients(pipeline, training):
+                continue
+            found.setdefault(training.backward.place, self._report(training, window))
+        yield from found.values()
+
+    def _report(self, training: TrainingLoop, window: Condition) -> Finding:
+        batches = window.period_text
+        shown = f"`{batches}`" if not batches.isdigit() else batches
+        return self.finding(
+            training.backward.place,
+            f"gradients of {shown} batches add up to one step, and no loss is divided by {shown}",
+            because=[Reason(window.place, f"steps once in {batches} batches", "step")],
+            help=f"divide the loss by {shown} before `backward`",
+        )
+
+
+def _window(training: TrainingLoop) -> Condition | None:
+    """The test by which the loop steps and clears once in several batches, while backward runs in each of them."""
+    step = training.steps[0]
+    windows = [condition for condition in step.conditions if condition.period_text]
+    window = windows[-1] if windows else None
+    clears = [event for event in training.inside if event.act is Act.ZERO_GRAD]
+    if window is None or len(training.steps) > 1 or not clears or not _means_several(window):
+        return None
+    together = all(any(condition is window for condition in event.conditions) for event in clears)
+    is_apart = window not in training.backward.conditions and training.backward.loops == step.loops
+    return window if together and is_apart else None
+
+
+def _means_several(window: Condition) -> bool:
+    batches = number_of(window.period)
+    return not isinstance(window.period, Constant) or (batches is not None and batches > 1)
+
+
+def _is_scaled(pipeline: Pipeline, training: TrainingLoop, window: Condition) -> bool:
+    """Whether the loss, or what is done with it, may be divided by the number of batches."""
+    if sum(event.act is Act.BACKWARD for event in training.inside) > 1:
+        return True
+    batches = re.escape(window.period_text)
+    uses = rf"(?<!/)/=?\s*\(?\s*(float\()?{batches}\b|\*=?\s*{batches}\b|\b{batches}\s*\*"
+    if not window.period_text.isdigit() and re.search(uses, pipeline.source.text):
+        return True
+    return not _is_plain_mean(pipeline, training.backward)
+
+
+def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:
+    """Whether backward is called on the very value that a loss gave, averaged over its batch."""
+    loss: Value = backward.details.get("loss", backward.subject)
+    if not isinstance(loss, Tensor) or loss.role is not Role.LOSS or id(loss) in pipeline.arithmetic:
+        return False
+    if isinstance(loss.model, Model):
+        return True
+    used = next((used for used in pipeline.losses if used.place == loss.origin and used.text == loss.text), None)
+    if used is None:
+        return False
+    reduction = used.options.get("reduction", Absent())
+    return isinstance(reduction, Absent) or text_of(reduction) == "mean"

@@ -1,0 +1,128 @@
+"""Predictions of all processes are gathered with the rows that only fill up the last batch.
+
+With several processes accelerate repeats rows until each process has a batch of the same size. `gather` returns the
+repeated rows as well, so that a metric counts them twice; `gather_for_metrics` leaves them out.
+
+## Bad
+
+    accelerator = Accelerator()
+    net, eval_loader = accelerator.prepare(net, eval_loader)
+    net.eval()
+    correct = 0
+    for x, y in eval_loader:
+        with torch.no_grad():
+            predictions = net(x).argmax(dim=-1)
+        predictions, labels = accelerator.gather((predictions, y))  # <- duplicated-eval-rows
+        correct += (predictions == labels).sum().item()
+
+## Good
+
+    accelerator = Accelerator()
+    net, eval_loader = accelerator.prepare(net, eval_loader)
+    net.eval()
+    correct = 0
+    for x, y in eval_loader:
+        with torch.no_grad():
+            predictions = net(x).argmax(dim=-1)
+        predictions, labels = accelerator.gather_for_metrics((predictions, y))
+        correct += (predictions == labels).sum().item()
+
+## When it is fine
+
+The surplus may be cut off by hand:
+
+    accelerator = Accelerator()
+    net, eval_loader = accelerator.prepare(net, eval_loader)
+    net.eval()
+    rows = []
+    for x, y in eval_loader:
+        with torch.no_grad():
+            predictions = net(x).argmax(dim=-1)
+        rows.append(accelerator.gather(predictions))
+    rows = torch.cat(rows)[: len(features)]
+
+Of a loss that is only shown a few rows more or less make no difference:
+
+    accelerator = Accelerator()
+    net, eval_loader = accelerator.prepare(net, eval_loader)
+    net.eval()
+    losses = []
+    for x, y in eval_loader:
+        with torch.no_grad():
+            loss = criterion(net(x), y)
+        losses.append(accelerator.gather(loss).mean().item())
+
+## References
+
+Accelerate documentation, `Accelerator.gather_for_metrics`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    Launcher,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    Unknown,
+    evaluation_loop,
+    text_of_event,
+    trains_by_hand,
+)
+
+JUDGED = re.compile(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
+"""What a metric is computed of."""
+
+CUT_OFF = re.compile(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_batches|remainder")
+"""Signs of code that leaves surplus rows out itself, or has none."""
+
+
+class DuplicatedEvalRows(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or CUT_OFF.search(pipeline.source.text):
+            return
+        found: dict[Place, Finding] = {}
+        for gathered in pipeline.acts(Act.GATHER):
+            loop = evaluation_loop(pipeline, gathered)
+            what = text_of_event(gathered)
+            if loop is None or not JUDGED.search(what) or "loss" in what:
+                continue
+            if _is_prepared(pipeline, gathered, loop.header):
+                found.setdefault(gathered.place, self._report(pipeline, gathered, loop.place))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, gathered: Event, loop: Place) -> Finding:
+        call = pipeline.code(gathered.place)
+        return self.finding(
+            gathered.place,
+            "`gather` also returns rows that only fill up the last batch",
+            because=[Reason(loop, "a prepared loader repeats rows at its end", "loop")],
+            help="call `gather_for_metrics`, which leaves them out",
+            facts={"call": call.replace(".gather(", ".gather_for_metrics(", 1)},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        call = Replace(finding.place, str(finding.facts["call"]))
+        return Fix.of("leave the repeated rows out", call, safe=True)
+
+
+def _is_prepared(pipeline: Pipeline, gathered: Event, header: str) -> bool:
+    """Whether the loop goes over something that an Accelerator prepared."""
+    launcher = gathered.details.get("launcher")
+    if not isinstance(launcher, Launcher) or not launcher.is_accelerator:
+        return False
+    names = {binding.name for value in launcher.prepared for binding in pipeline.names_of(value)}
+    names |= {value.name for value in launcher.prepared if isinstance(value, Unknown)}
+    return bool(names & set(re.findall(r"\w+", header)))
