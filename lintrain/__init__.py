@@ -141,6 +141,11 @@ if TYPE_CHECKING:
     from lintrain.pipeline.schedules import pace_of as pace_of
     from lintrain.pipeline.schedules import steps_of as steps_of
     from lintrain.pipeline.schedules import unit_of as unit_of
+    from lintrain.pipeline.shifts import are_next_tokens as are_next_tokens
+    from lintrain.pipeline.shifts import are_same_tokens as are_same_tokens
+    from lintrain.pipeline.shifts import keeps_labels as keeps_labels
+    from lintrain.pipeline.shifts import shifts_labels as shifts_labels
+    from lintrain.pipeline.shifts import tokens_of as tokens_of
     from lintrain.pipeline.tokens import certain_facts as certain_facts
     from lintrain.pipeline.tokens import is_handed_over as is_handed_over
     from lintrain.pipeline.tokens import lacks_pad as lacks_pad
@@ -173,6 +178,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.cuts import Cut as Cut
     from lintrain.pipeline.values.data import Collator as Collator
     from lintrain.pipeline.values.data import Column as Column
+    from lintrain.pipeline.values.data import ColumnValues as ColumnValues
     from lintrain.pipeline.values.data import Dataset as Dataset
     from lintrain.pipeline.values.data import DatasetDict as DatasetDict
     from lintrain.pipeline.values.data import Encoding as Encoding
@@ -271,13 +277,14 @@ _WORDS_OF = {
     "lintrain.pipeline.losses": "callee_of losses_called operations_before tensors_given",
     "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
     "lintrain.pipeline.phases": (
-        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "
-        "is_left_after made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
+        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
+        "made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
     ),
     "lintrain.pipeline.pipeline": "Arithmetic Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled sharing",
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
+    "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
     "lintrain.pipeline.tokens": "certain_facts is_handed_over lacks_pad padding_by_eos parts_of put_into_data",
     "lintrain.pipeline.trainers": (
         "head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
@@ -288,7 +295,9 @@ _WORDS_OF = {
     ),
     "lintrain.pipeline.values.counts": "Count",
     "lintrain.pipeline.values.cuts": "Cut",
-    "lintrain.pipeline.values.data": "Collator Column Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer",
+    "lintrain.pipeline.values.data": (
+        "Collator Column ColumnValues Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer"
+    ),
     "lintrain.pipeline.values.loading": "Batch Loader TorchDataset",
     "lintrain.pipeline.values.model": (
         "Config Launcher Layer Model ModelOutput ModelPart Module Network Optimizer Parameter Role Scaler Scheduler "

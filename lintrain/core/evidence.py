@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lintrain.core.measured_evaluation import EvaluationEvidence as EvaluationEvidence
+from lintrain.core.measured_targets import ScoredTokens as ScoredTokens
 from lintrain.core.measurements import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
 from lintrain.core.measurements import AccumulationEvidence as AccumulationEvidence
 from lintrain.core.measurements import BackwardEvidence as BackwardEvidence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lintrain.core.measured_targets import ScoredTokens
 from lintrain.core.place import Place
 from lintrain.core.token_measurements import EdgeEvidence, LabelEvidence
 
@@ -174,6 +175,7 @@ class BatchEvidence:
     """One batch from the run's own loader and collator.
 
     Token counts are over the probed batches: attended, padding, unknown (UNK ids among the attended ordinary tokens).
+    `targets` are those of labels that are tokens, None for other labels.
     """
 
     argument: str
@@ -192,6 +194,7 @@ class BatchEvidence:
     pad_is_eos: bool = False
     labels: LabelEvidence | None = None
     edges: EdgeEvidence | None = None
+    targets: ScoredTokens | None = None
 
     def tensor(self, name: str) -> TensorEvidence | None:
         """One tensor by its name, or None where the batch has none such."""

@@ -98,6 +98,8 @@ def subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     match value, key:
         case Mapping(), Constant() if key.value in value.entries:
             return value.entries[key.value]
+        case Mapping(is_complete=False), Constant():
+            return child(reader, value, f"[{key.value!r}]")
         case Mapping(), _:
             return join(value.entries.values()) if value.entries and value.is_complete else UNKNOWN
         case Sequence(), Constant(value=int(index)) if value.is_complete and -len(value.items) <= index < len(

@@ -65,7 +65,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     fields = (shape, kind, cut, made)
     if after is before and fields == (before.shape, before.kind, before.cut, before.made):
         return before
-    return replace(after, shape=shape, kind=kind, cut=cut, made=made)
+    return replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced)
 
 
 def rest(call: Call, tensor: Value) -> list[Argument]:
@@ -136,7 +136,9 @@ def combined(left: Value, operator: str, right: Value, text: str, place: Place) 
 
 def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
     """A tensor after a subscript: its numbers, in another shape."""
-    return replace(tensor, shape=shape_of_subscript(tensor.shape, [_key_kind(key) for key in keys]))
+    kinds = [_key_kind(key) for key in keys]
+    is_sliced = tensor.is_sliced or any(kind != "new" for kind in kinds)
+    return replace(tensor, shape=shape_of_subscript(tensor.shape, kinds), is_sliced=is_sliced)
 
 
 def _key_kind(key: Value) -> str:

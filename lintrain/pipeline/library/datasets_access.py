@@ -111,9 +111,18 @@ def _distinct(call: Call) -> Value:
 @subscript_of(ColumnValues)
 def _some_values(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     """Some of a column's values; a part of token rows may be cut or not."""
-    if isinstance(value, ColumnValues) and isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
-        return ColumnValues(replace(value.column, padding=Padding.UNKNOWN, truncated=None), value.dataset)
-    return value
+    if not isinstance(value, ColumnValues) or not _has_slice(key):
+        return value
+    stretch = reader.source.code(place).rpartition("[")[2].removesuffix("]")
+    if isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
+        column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
+        return ColumnValues(column, value.dataset, stretch)
+    return replace(value, stretch=stretch)
+
+
+def _has_slice(key: Value) -> bool:
+    keys = key.items if isinstance(key, Sequence) else [key]
+    return any(isinstance(each, Slice) for each in keys)
 
 
 @element_of(ColumnValues)
@@ -122,13 +131,13 @@ def _one_value(reader: Reader, value: Value) -> Value:
 
 
 @method(ColumnValues, "copy", "clone", "tolist", "to_list", "numpy", "squeeze", "flatten", "view", "reshape", "long")
-@method(ColumnValues, "to", "detach", "cpu")
+@method(ColumnValues, "to", "detach", "cpu", "cuda", "contiguous")
 def _copied(call: Call) -> Value:
     values = call.receiver
     if not isinstance(values, ColumnValues):
         return UNKNOWN
     column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
-    return ColumnValues(column, values.dataset, origin=call.place)
+    return ColumnValues(column, values.dataset, values.stretch, origin=call.place)
 
 
 @method(ColumnValues, "strip", "lower", "upper", "replace", "lstrip", "rstrip", "title", "capitalize", "format")

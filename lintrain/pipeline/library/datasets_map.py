@@ -8,6 +8,7 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_columns import column_of
 from lintrain.pipeline.library.datasets_deriving import derived, names_in, recolumned
 from lintrain.pipeline.registry import ENTRIES, method, of_type
+from lintrain.pipeline.shifts import are_next_tokens, are_same_tokens
 from lintrain.pipeline.values.data import Column, ColumnNames, ColumnValues, Dataset, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -20,6 +21,7 @@ from lintrain.pipeline.values.python import (
     Value,
     is_missing,
     is_true,
+    join,
     literal,
 )
 
@@ -108,7 +110,24 @@ def _set_by(entries: dict[Literal, Value], *, is_batch: bool) -> Change:
         if isinstance(name, str):
             column = column_of(name, value, is_batch=is_batch)
             added[name] = column if _repeats(column, value, entries) else replace(column, copied_from="")
+    _compare_targets(added, entries)
     return Change(added)
+
+
+def _compare_targets(added: dict[str, Column], entries: dict[Literal, Value]) -> None:
+    """Note where labels are the tokens after those of the inputs, and where the decoder is given the labels."""
+    labels, tokens, decoder = (_row_of(entries.get(name)) for name in ("labels", "input_ids", "decoder_input_ids"))
+    if are_next_tokens(tokens, labels):
+        added["labels"] = replace(added["labels"], is_moved=True)
+    if are_same_tokens(labels, decoder):
+        added["decoder_input_ids"] = replace(added["decoder_input_ids"], copied_from="labels")
+
+
+def _row_of(value: Value | None) -> Value:
+    """One row of a column's values, where they were put together row by row."""
+    if isinstance(value, Sequence) and value.items:
+        return join(value.items)
+    return UNKNOWN if value is None else value
 
 
 def _repeats(column: Column, value: Value, entries: dict[Literal, Value]) -> bool:

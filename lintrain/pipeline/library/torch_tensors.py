@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.registry import CALLED, method, subscript_of
+from lintrain.pipeline.registry import CALLED, function, method, stored_item_of, subscript_of
 from lintrain.pipeline.tracing import ACTIVATIONS, normalised, traced
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Slice, Unknown, Value
 from lintrain.pipeline.values.tensors import Derived
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _normalise(call: Call) -> Value:
 
 
 @method(Unknown, "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "contiguous", "clone")
-@method(Unknown, "long")
+@method(Unknown, "long", "int", "detach", "cpu", "astype")
 def _reshape(call: Call) -> Value:
     """The same numbers in another shape: they can be followed back."""
     return _derived(call.receiver, call.path.rpartition(".")[2], call)
@@ -55,15 +55,31 @@ def _move(call: Call) -> Value:
     return _derived(moved, name, call)
 
 
+@function("torch.stack")
+def _stack(call: Call) -> Value:
+    """Stretches of the same data put together: as one of them, for what is followed."""
+    given = call.value("tensors", 0)
+    first = given.items[0] if isinstance(given, Sequence) and given.items else UNKNOWN
+    return _derived(first, "stack", call) if isinstance(first, Derived) else UNKNOWN
+
+
+@stored_item_of(Derived)
+def _change_in_place(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`labels[:, :-1] = ids[:, 1:]` makes other tokens of them; a literal like -100 only masks some."""
+    if isinstance(owner, Derived) and not isinstance(value, Constant):
+        owner.of, owner.by = UNKNOWN, "change"
+
+
 def _derived(of: Value, by: str, call: Call) -> Value:
     text = call.text.rpartition("(")[2].removesuffix(")")
     return UNKNOWN if of is UNKNOWN else Derived(of=of, by=by, text=text, origin=call.place)
 
 
 @subscript_of(Unknown)
+@subscript_of(LibraryObject)
 def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     """`x["labels"]` is the same thing each time; `x[:, 1:]` is a slice of it."""
-    if isinstance(key, Constant):
+    if isinstance(key, Constant) and isinstance(value, Unknown):
         return operations.child(reader, value, f"[{key.value!r}]")
     keys = key.items if isinstance(key, Sequence) else [key]
     if value is UNKNOWN or not any(isinstance(each, Slice) for each in keys):

@@ -35,7 +35,7 @@ def _forward(call: Call) -> Value:
     if not runs_inside_a_forward(call.reader):
         call.reader.act(Act.FORWARD, call.place, call.receiver, **values)
     output = ModelOutput(call.receiver, given, origin=call.place)
-    if isinstance(call.receiver, Model) and not call.is_open and call.receiver.framework == "torch":
+    if isinstance(call.receiver, Model) and call.receiver.framework == "torch":
         named = {str(index): argument for index, argument in enumerate(call.positional)} | call.keywords
         off = call.reader.without_grad > 0
         call.reader.record.model_calls.append(ModelCall(call.receiver, call.place, named, output, off))
@@ -49,6 +49,7 @@ def _output(reader: Reader, value: Value, name: str, place: Place) -> Value | No
     role = {"loss": Role.LOSS, "logits": Role.LOGITS, "last_hidden_state": Role.HIDDEN}.get(name)
     if role is None:
         return operations.child(reader, value, name)
+    value.reads.add(name)
     if role is Role.HIDDEN:
         return Tensor(role, value.model, reader.source.code(place), origin=place)
     text = reader.source.code(place)
@@ -89,6 +90,7 @@ def _unpack_output(reader: Reader, value: Value, count: int) -> list[Value] | No
     """`loss, logits = model(…)`: the tuple of older versions, or of `return_dict=False`."""
     if not isinstance(value, ModelOutput) or not value.has_labels or count < 2:
         return None
+    value.reads |= {"loss", "logits"}
     parts: list[Value] = [Tensor(Role.LOSS, value.model), Tensor(Role.LOGITS, value.model)]
     return [*parts, *([UNKNOWN] * (count - 2))]
 

@@ -42,7 +42,7 @@ class Column:
     """One column: what it holds, its class names in order, how its token rows are padded, and who says so.
 
     `copied_from` names the column whose values it repeats; `is_masked` says that some of them were set to -100;
-    `written` is the text that code put together for it.
+    `written` is the text that code put together for it; `is_moved`: its tokens are those after the `input_ids`.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Column:
     copied_from: str = ""
     is_masked: bool = False
     written: Value | None = None
+    is_moved: bool = False
 
     def named(self, name: str) -> Column:
         """The same column under another name."""
@@ -188,10 +189,14 @@ class Rows(Value):
 
 @dataclass(eq=False, slots=True)
 class ColumnValues(Value):
-    """The values of one column of a data set, of a batch, of a row or of an Encoding: `dataset` is that owner."""
+    """The values of one column of a data set, of a batch, of a row or of an Encoding: `dataset` is that owner.
+
+    `stretch` is the code in the brackets where they are a slice of it.
+    """
 
     column: Column
     dataset: Value = UNKNOWN
+    stretch: str = ""
 
 
 @dataclass(eq=False, slots=True)

@@ -205,7 +205,8 @@ class Tensor(Value):
     """An array or tensor: what it holds, and the model that it came out of (UNKNOWN where none).
 
     `made` is the operation that its numbers come from, None where that is not known; `cut` the one that took it off
-    autograd's graph. `kind` is the kind of its numbers (`float`, `int`), empty where it is not known.
+    autograd's graph; `is_sliced` says that some of its rows or tokens were left out. `kind` is the kind of its numbers
+    (`float`, `int`), empty where it is not known.
     """
 
     role: Role = Role.UNKNOWN
@@ -215,14 +216,19 @@ class Tensor(Value):
     shape: Shape = field(default_factory=Shape)
     kind: str = ""
     cut: Operation | None = None
+    is_sliced: bool = False
 
 
 @dataclass(eq=False, slots=True)
 class ModelOutput(Value):
-    """What calling a model gave: it has `.loss` and `.logits` if the model is one of transformers."""
+    """What calling a model gave: it has `.loss` and `.logits` if the model is one of transformers.
+
+    `reads` names what the script took out of it.
+    """
 
     model: Value = UNKNOWN
     has_labels: bool | None = None
+    reads: set[str] = field(default_factory=set[str])
 
 
 @dataclass(eq=False, slots=True)

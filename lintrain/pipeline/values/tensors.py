@@ -61,6 +61,6 @@ class Derived(Unknown):
 
 def root_of(value: Value) -> Value:
     """The unknown value that views, copies and moves were made of; slices are values of their own."""
-    while isinstance(value, Derived) and value.by != "slice":
+    while isinstance(value, Derived) and value.by not in {"slice", "change"}:
         value = value.of
     return value

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from lintrain.core.evidence import BatchEvidence, TensorEvidence
+from lintrain.probe.child.experiments.scored_tokens import count_scored
 from lintrain.probe.child.experiments.subset import number_of_rows, subset
 from lintrain.probe.child.experiments.supervision import count_edges, count_labels
 from lintrain.probe.child.experiments.tokenizer import find_tokenizer
@@ -75,6 +76,7 @@ def describe(run: Run, argument: str, batches: list[Any]) -> BatchEvidence:
         pad_is_eos=tokens.pad_is_eos,
         labels=count_labels(tokenizer, [entries(batch) for batch in batches]),
         edges=count_edges(tokenizer, [entries(batch) for batch in batches]),
+        targets=count_scored(tokenizer, [entries(batch) for batch in batches]),
     )
 
 

@@ -1,0 +1,174 @@
+"""Labels are moved by one token, and the model moves them once more.
+
+A causal language model of transformers compares each position with the label of the next one by itself: it wants
+`labels` equal to `input_ids`. Labels that were moved before teach it the token after the next. The loss falls as
+always, and what the model writes makes no sense.
+
+## Bad
+
+    ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
+    loss = lm(input_ids=ids[:, :-1], labels=ids[:, 1:]).loss  # <- double-shift
+    loss.backward()
+
+In the function that makes the rows:
+
+    def make_rows(batch):
+        tokens = lm_tokenizer(batch["text"], truncation=True, max_length=32, padding="max_length")["input_ids"]
+        return {"input_ids": [row[:-1] for row in tokens], "labels": [row[1:] for row in tokens]}
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    rows = text["train"].map(make_rows, batched=True, remove_columns=["text"])
+    trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows)  # <- double-shift
+    trainer.train()
+
+## Good
+
+    ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
+    loss = lm(input_ids=ids[:, :-1], labels=ids[:, :-1]).loss
+    loss.backward()
+
+In the function that makes the rows:
+
+    def make_rows(batch):
+        tokens = lm_tokenizer(batch["text"], truncation=True, max_length=32, padding="max_length")["input_ids"]
+        return {"input_ids": tokens, "labels": [list(row) for row in tokens]}
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    rows = text["train"].map(make_rows, batched=True, remove_columns=["text"])
+    trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows)
+    trainer.train()
+
+## When it is fine
+
+A loss of one's own on the logits needs moved labels:
+
+    ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
+    logits = lm(input_ids=ids[:, :-1]).logits
+    loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+    loss.backward()
+
+A network of one's own moves nothing:
+
+    class Tiny(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(60000, 8)
+            self.head = nn.Linear(8, 60000)
+
+        def forward(self, ids, labels):
+            return F.cross_entropy(self.head(self.embed(ids)).flatten(0, 1), labels.flatten())
+
+    ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
+    Tiny()(ids[:, :-1], labels=ids[:, 1:]).backward()
+
+Windows that do not lie one token apart are other texts:
+
+    ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
+    lm(input_ids=ids[:, :-2], labels=ids[:, :-2]).loss.backward()
+
+## References
+
+Transformers documentation, `GPT2LMHeadModel`, parameter `labels`; transformers#44642, #32944, #2033.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Fix,
+    Given,
+    Level,
+    ModelCall,
+    ModelOutput,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    Verdict,
+    are_next_tokens,
+    confirmed,
+    given_datasets,
+    keeps_labels,
+    refuted,
+    shifts_labels,
+    tokens_of,
+    unsettled,
+)
+
+MOST_OF_THEM = 0.95
+
+
+class DoubleShift(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for call in pipeline.model_calls:
+            finding = self._of_call(call)
+            if finding is not None:
+                found.setdefault(finding.place, finding)
+        yield from found.values()
+        for given in given_datasets(pipeline):
+            if _is_moved(given):
+                yield self._of_rows(given)
+
+    def _of_call(self, call: ModelCall) -> Finding | None:
+        tokens, labels = tokens_of(call), call.arguments.get("labels")
+        if tokens is None or labels is None or not _reads_the_loss(call) or "shift_labels" in call.arguments:
+            return None
+        if not shifts_labels(call.model) or not are_next_tokens(tokens.value, labels.value):
+            return None
+        return self.finding(
+            labels.place,
+            f"`{call.model.name}` moves labels by one token, and these are moved already",
+            because=[Reason(tokens.place, "the tokens, from the first on", "tokens")],
+            help="give it the same tokens as `input_ids` and as `labels`",
+            facts={"labels": tokens.text if tokens.text and labels.text else None},
+        )
+
+    def _of_rows(self, given: Given) -> Finding:
+        maps = [step for step in given.datasets[0].steps if step.operation == "map"]
+        return self.finding(
+            given.argument.place,
+            f"{given.text} has labels that are moved by one token, and the model moves them",
+            because=[Reason(step.place, "the rows get their labels here", "rows", step.text) for step in maps[-1:]],
+            help="let `labels` be the same tokens as `input_ids`",
+            subject=given.parameter,
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch()
+        if batch is None:
+            return unsettled(evidence.not_reached("batch"))
+        targets = batch.targets
+        if targets is None or targets.equal_to_next is None or targets.equal_to_inputs is None or not targets.with_next:
+            return unsettled("the batch holds no labels beside its tokens")
+        text = f"{targets.equal_to_next} of {targets.with_next} labels are the token after the input's"
+        if targets.equal_to_inputs > MOST_OF_THEM * targets.scored:
+            same = f"{targets.equal_to_inputs} of {targets.scored} labels are the token at their own position"
+            return refuted(same, equal_to_inputs=targets.equal_to_inputs)
+        if targets.equal_to_next > MOST_OF_THEM * targets.with_next:
+            return confirmed(text, equal_to_next=targets.equal_to_next)
+        return refuted(text, equal_to_next=targets.equal_to_next)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        labels = finding.facts.get("labels")
+        if not isinstance(labels, str) or not labels:
+            return None
+        return Fix.of("give the same tokens as labels", Replace(finding.place, labels), safe=True)
+
+
+def _reads_the_loss(call: ModelCall) -> bool:
+    return isinstance(call.output, ModelOutput) and "loss" in call.output.reads
+
+
+def _is_moved(given: Given) -> bool:
+    """Whether the labels of a run's rows are moved, and its collator leaves them as they are."""
+    columns = [(dataset.columns or {}).get("labels") for dataset in given.datasets]
+    if given.parameter != "train_dataset" or not all(column is not None and column.is_moved for column in columns):
+        return False
+    return keeps_labels(given.run) and given.run.model is not None and shifts_labels(given.run.model)

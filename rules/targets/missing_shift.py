@@ -1,0 +1,121 @@
+"""The loss compares each position with the token that stands there.
+
+A causal language model gives at each position the scores of the next token. A loss of one's own must compare the logits
+of all positions but the last with the tokens of all but the first. Without that the model learns to copy the token that
+it reads: the loss falls to almost nothing, even on random tokens, and nothing of language is learned.
+
+## Bad
+
+    ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
+    logits = lm(ids).logits
+    loss = F.cross_entropy(logits.view(-1, lm.config.vocab_size), ids.view(-1))  # <- missing-shift
+    loss.backward()
+
+## Good
+
+    ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
+    logits = lm(ids).logits
+    loss = F.cross_entropy(logits[:, :-1].reshape(-1, lm.config.vocab_size), ids[:, 1:].reshape(-1))
+    loss.backward()
+
+## When it is fine
+
+Labels that a data set or a collator may have moved already:
+
+    from my_data import next_token_batches
+
+    for batch in next_token_batches(lm_tokenizer):
+        logits = lm(batch["input_ids"]).logits
+        F.cross_entropy(logits.view(-1, lm.config.vocab_size), batch["labels"].view(-1)).backward()
+
+Moved by hand:
+
+    ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
+    labels = ids.clone()
+    labels[:, :-1] = ids[:, 1:]
+    labels[:, -1] = -100
+    F.cross_entropy(lm(ids).logits.flatten(0, 1), labels.flatten()).backward()
+
+A masked language model predicts the token at its own position:
+
+    masked = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
+    ids = tokenizer(["one two three"], return_tensors="pt")["input_ids"]
+    F.cross_entropy(masked(ids).logits.flatten(0, 1), ids.flatten()).backward()
+
+## References
+
+Transformers, `ForCausalLMLoss` in `loss/loss_utils.py`, which moves the labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Argument,
+    Finding,
+    Fix,
+    Level,
+    LossCall,
+    ModelCall,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    are_same_tokens,
+    losses_called,
+    shifts_labels,
+    tensors_given,
+    tokens_of,
+)
+
+FLAT = re.compile(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
+
+
+class MissingShift(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for loss in losses_called(pipeline, "cross_entropy"):
+            for call in pipeline.model_calls:
+                if shifts_labels(call.model) and _compares_with_its_inputs(loss, call):
+                    found.setdefault(loss.place, self._report(loss, call))
+        yield from found.values()
+
+    def _report(self, loss: LossCall, call: ModelCall) -> Finding:
+        return self.finding(
+            loss.place,
+            "logits of each position are compared with the token that stands there",
+            because=[
+                Reason(call.place, f"`{call.model.name}` reads these tokens and scores the next ones", "forward"),
+                *_moved(loss.prediction, "[:, :-1]"),
+                *_moved(loss.target, "[:, 1:]"),
+            ],
+            help="compare `logits[:, :-1]` with `labels[:, 1:]`",
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        edits = [Replace(each.place, each.text) for each in finding.related("all positions")]
+        return Fix.of("compare with the next token", *edits, safe=True) if len(edits) == 2 else None
+
+
+def _compares_with_its_inputs(loss: LossCall, call: ModelCall) -> bool:
+    """Whether all logits of a call are compared with all tokens that it read."""
+    tensors = tensors_given(loss)
+    whole = [each for each in tensors if each.made and each.made.name == "logits" and not each.is_sliced]
+    tokens = tokens_of(call)
+    if not whole or len(whole) != len(tensors) or any(each.model is not call.model for each in whole):
+        return False
+    return tokens is not None and loss.target is not None and are_same_tokens(tokens.value, loss.target.value)
+
+
+def _moved(argument: Argument | None, stretch: str) -> list[Reason]:
+    """Where a flattened tensor stands, with the code that cuts its stretch out first, for which a view will not do."""
+    match = FLAT.fullmatch(argument.text) if argument else None
+    if argument is None or match is None:
+        return []
+    code = f"{match['tensor']}{stretch}.reshape({match['sizes']})"
+    return [Reason(argument.place, "all positions, none left out", "all positions", code)]

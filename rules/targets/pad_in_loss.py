@@ -1,0 +1,197 @@
+"""Padding is scored: the labels keep the padding token.
+
+The loss leaves out labels of -100 and nothing else. Labels that are copied from padded tokens, or padded by the
+tokenizer themselves, teach the model to write padding after padding: an easy task that makes the loss look lower than
+it is, takes its share of every gradient, and most of it where texts are short.
+
+## Bad
+
+    def make_rows(batch):
+        rows = lm_tokenizer(batch["text"], truncation=True, padding="max_length", max_length=64)
+        rows["labels"] = rows["input_ids"].copy()
+        return rows
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    rows = text["train"].map(make_rows, batched=True, remove_columns=["text"])
+    trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows)  # <- pad-in-loss
+    trainer.train()
+
+In a loop of one's own:
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    batch = lm_tokenizer(["one", "one two three four"], padding=True, return_tensors="pt")
+    loss = lm(**batch, labels=batch["input_ids"]).loss  # <- pad-in-loss
+    loss.backward()
+
+## Good
+
+    def make_rows(batch):
+        return lm_tokenizer(batch["text"], truncation=True, max_length=64)
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    rows = text["train"].map(make_rows, batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows, data_collator=collator)
+    trainer.train()
+
+In a loop of one's own:
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    batch = lm_tokenizer(["one", "one two three four"], padding=True, return_tensors="pt")
+    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    loss = lm(**batch, labels=labels).loss
+    loss.backward()
+
+## When it is fine
+
+A collator makes the labels of the tokens, and masks padding:
+
+    def make_rows(batch):
+        rows = lm_tokenizer(batch["text"], truncation=True, padding="max_length", max_length=64)
+        rows["labels"] = rows["input_ids"].copy()
+        return rows
+
+    lm_tokenizer.add_special_tokens({"pad_token": "<|endoftext|>"})
+    rows = text["train"].map(make_rows, batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows, data_collator=collator)
+    trainer.train()
+
+The padding is replaced by hand:
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    batch = lm_tokenizer(["one", "one two three four"], padding=True, return_tensors="pt")
+    labels = batch["input_ids"].clone()
+    labels[batch["attention_mask"] == 0] = -100
+    lm(**batch, labels=labels).loss.backward()
+
+Tokens that are not padded have nothing to mask:
+
+    ids = lm_tokenizer("one two three four five", return_tensors="pt")["input_ids"]
+    lm(input_ids=ids, labels=ids).loss.backward()
+
+## References
+
+Transformers documentation, "Causal language modeling"; transformers#6238, #16455, #10046.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Column,
+    ColumnValues,
+    Dataset,
+    Encoding,
+    Evidence,
+    Finding,
+    Given,
+    Kind,
+    Level,
+    ModelCall,
+    ModelOutput,
+    Padding,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Sequence,
+    Task,
+    Verdict,
+    confirmed,
+    given_datasets,
+    keeps_labels,
+    refuted,
+    unsettled,
+)
+
+SCORE_TOKENS = frozenset({Task.CAUSAL_LM, Task.SEQ2SEQ_LM})
+
+
+class PadInLoss(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for call in pipeline.model_calls:
+            labels = call.arguments.get("labels")
+            if labels is not None and _trains_on_tokens(call) and _is_padded_here(labels.value):
+                found.setdefault(labels.place, self._of_call(labels.place, labels.value))
+        yield from found.values()
+        for given in given_datasets(pipeline):
+            if _scores_padding(given):
+                yield self._of_rows(given)
+
+    def _of_call(self, place: Place, labels: object) -> Finding:
+        owner = labels.dataset if isinstance(labels, ColumnValues) else None
+        padded = owner.origin if isinstance(owner, Encoding) else None
+        return self.finding(
+            place,
+            "padding is scored: these labels are padded tokens, none of them -100",
+            because=[Reason(padded, "padded here", "padded", owner.text)]
+            if padded and isinstance(owner, Encoding)
+            else [],
+            help="set labels to -100 where `attention_mask` is 0",
+        )
+
+    def _of_rows(self, given: Given) -> Finding:
+        maps = [step for step in given.datasets[0].steps if step.operation == "map"]
+        return self.finding(
+            given.argument.place,
+            f"padding is scored: {given.text} has padded labels, none of them -100",
+            because=[Reason(step.place, "labels are padded tokens here", "padded", step.text) for step in maps[-1:]],
+            help="pad in the collator (DataCollatorForLanguageModeling, DataCollatorForSeq2Seq), which masks padding",
+            subject=given.parameter,
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch()
+        if batch is None:
+            return unsettled(evidence.not_reached("batch"))
+        targets = batch.targets
+        if targets is None or targets.padding is None:
+            return unsettled("padding cannot be told from text in the labels of the batch")
+        text = f"{targets.padding} of {targets.scored} scored labels are padding"
+        told = confirmed if targets.padding else refuted
+        return told(text, padding=targets.padding, scored=targets.scored)
+
+
+def _trains_on_tokens(call: ModelCall) -> bool:
+    reads_loss = isinstance(call.output, ModelOutput) and "loss" in call.output.reads
+    return call.model.task in SCORE_TOKENS and reads_loss and not call.without_grad
+
+
+def _is_padded_here(labels: object) -> bool:
+    """Whether labels are tokens of an encoding of several texts, padded by the tokenizer."""
+    if (
+        not isinstance(labels, ColumnValues)
+        or not isinstance(labels.dataset, Encoding)
+        or not _is_unmasked(labels.column)
+    ):
+        return False
+    texts = labels.dataset.inputs
+    has_several = isinstance(texts, Sequence) and len(texts.items) > 1
+    return labels.column.padding is Padding.FIXED or (labels.column.padding is Padding.LONGEST and has_several)
+
+
+def _is_unmasked(column: Column) -> bool:
+    return column.kind is Kind.TOKENS and not column.is_masked
+
+
+def _scores_padding(given: Given) -> bool:
+    """Whether all rows that a run is given have padded labels, and its collator leaves them as they are."""
+    model = given.run.model
+    if given.parameter != "train_dataset" or model is None or model.task not in SCORE_TOKENS:
+        return False
+    return keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
+
+
+def _has_padded_labels(dataset: Dataset) -> bool:
+    """Padded to one length, or to the longest row of each batch that `map` hands over."""
+    labels = (dataset.columns or {}).get("labels")
+    if labels is None or not _is_unmasked(labels):
+        return False
+    maps = [step for step in dataset.steps if step.operation == "map"]
+    is_batched = bool(maps) and "batched=True" in maps[-1].text
+    return labels.padding is Padding.FIXED or (labels.padding is Padding.LONGEST and is_batched)
