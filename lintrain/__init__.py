@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.given import is_default_collator as is_default_collator
     from lintrain.pipeline.given import is_read_as_text as is_read_as_text
     from lintrain.pipeline.given import is_text as is_text
+    from lintrain.pipeline.given import is_visible as is_visible
     from lintrain.pipeline.given import origin_of as origin_of
     from lintrain.pipeline.given import text_columns as text_columns
     from lintrain.pipeline.given import tokenized_copies as tokenized_copies
@@ -100,7 +101,11 @@ if TYPE_CHECKING:
     from lintrain.pipeline.losses import losses_called as losses_called
     from lintrain.pipeline.losses import operations_before as operations_before
     from lintrain.pipeline.losses import tensors_given as tensors_given
+    from lintrain.pipeline.mentions import every_node as every_node
+    from lintrain.pipeline.mentions import mentions as mentions
+    from lintrain.pipeline.mentions import runs_by_launcher as runs_by_launcher
     from lintrain.pipeline.modules import ignores_mode as ignores_mode
+    from lintrain.pipeline.modules import is_module as is_module
     from lintrain.pipeline.modules import modules_in as modules_in
     from lintrain.pipeline.modules import overlap as overlap
     from lintrain.pipeline.phases import TrainingLoop as TrainingLoop
@@ -129,6 +134,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import TokenTest as TokenTest
     from lintrain.pipeline.raggedness import ragged_at as ragged_at
     from lintrain.pipeline.raggedness import ragged_copy_at as ragged_copy_at
+    from lintrain.pipeline.replacing import has_parameters as has_parameters
     from lintrain.pipeline.rows import Sharing as Sharing
     from lintrain.pipeline.rows import is_in_order as is_in_order
     from lintrain.pipeline.rows import is_shuffled as is_shuffled
@@ -205,6 +211,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.model import Scheduler as Scheduler
     from lintrain.pipeline.values.model import Task as Task
     from lintrain.pipeline.values.model import Tensor as Tensor
+    from lintrain.pipeline.values.python import ABSENT as ABSENT
     from lintrain.pipeline.values.python import Absent as Absent
     from lintrain.pipeline.values.python import Constant as Constant
     from lintrain.pipeline.values.python import Either as Either
@@ -265,8 +272,8 @@ _WORDS_OF = {
     "lintrain.pipeline.events": "Act Condition Event Loop",
     "lintrain.pipeline.given": (
         "Given LABEL_COLUMNS MODEL_INPUTS OWN_LOADING PLAIN_TRAINERS collates_plainly given_datasets has_own_model "
-        "has_tokenized_copy is_default_collator is_read_as_text is_text origin_of text_columns tokenized_copies "
-        "tokenizer_name"
+        "has_tokenized_copy is_default_collator is_read_as_text is_text is_visible origin_of text_columns "
+        "tokenized_copies tokenizer_name"
     ),
     "lintrain.pipeline.iterations": (
         "always_in_order contradict divisor_of going_back hides_gradients is_of is_switched_off launchers_of swap_of"
@@ -275,13 +282,15 @@ _WORDS_OF = {
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
     "lintrain.pipeline.loading": "Feeding expects_error feedings is_deliberate is_map_style is_stream",
     "lintrain.pipeline.losses": "callee_of losses_called operations_before tensors_given",
-    "lintrain.pipeline.modules": "ignores_mode modules_in overlap",
+    "lintrain.pipeline.mentions": "every_node mentions runs_by_launcher",
+    "lintrain.pipeline.modules": "ignores_mode is_module modules_in overlap",
     "lintrain.pipeline.phases": (
-        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
-        "made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
+        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "
+        "is_left_after made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
     ),
     "lintrain.pipeline.pipeline": "Arithmetic Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
+    "lintrain.pipeline.replacing": "has_parameters",
     "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled sharing",
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
     "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
@@ -304,8 +313,8 @@ _WORDS_OF = {
         "Task Tensor"
     ),
     "lintrain.pipeline.values.python": (
-        "Absent Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value is_missing "
-        "is_true literal number_of options_of text_of"
+        "ABSENT Absent Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value "
+        "is_missing is_true literal number_of options_of text_of"
     ),
     "lintrain.pipeline.values.tensors": "Derived Operation Shape root_of",
     "lintrain.pipeline.values.tokens": "SpecialToken Templated Text TokenSetting",

@@ -7,7 +7,7 @@ from typing import Any
 
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Tokenizer
 from lintrain.pipeline.values.model import Model, Optimizer
-from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Literal, Sequence, Value
+from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Literal, Mapping, Sequence, Value
 
 LARGEST = 10**15
 """Integers up to this size are computed with."""
@@ -98,3 +98,16 @@ def compare(left: Constant, operator: str, right: Constant) -> Value:
 def counts_as_true(value: Value) -> bool | None:
     """Whether an object counts as true in a test: what has no length does; None where that is not certain."""
     return True if isinstance(value, Function | Class | Model | Optimizer | Tokenizer | Dataset | DatasetDict) else None
+
+
+def contains(container: Value, item: Constant) -> bool | None:
+    """Whether a container of literals holds one; None where that is not certain."""
+    if item.is_default:
+        return None
+    match container:
+        case Mapping() if container.is_complete or item.value in container.entries:
+            return item.value in container.entries
+        case Sequence() if container.is_complete and all(isinstance(each, Constant) for each in container.items):
+            return any(isinstance(each, Constant) and each.value == item.value for each in container.items)
+        case _:
+            return None

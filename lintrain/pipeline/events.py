@@ -51,6 +51,10 @@ class Act(StrEnum):
     """A launcher collects values of all processes."""
     RETAIN = "retain"
     """A value is added to a sum or put into a list that was there before this iteration."""
+    OPTIMIZER = "optimizer"
+    """An optimizer is made: from here on it has the parameters that its modules have now."""
+    NEW_PART = "new_part"
+    """A module gets a `part` with fresh parameters after it was made."""
     LEAVE = "leave"
     """`break`, `return` or `raise` inside a loop."""
 

@@ -52,11 +52,12 @@ class Configured:
     def handed_over(self, pipeline: Pipeline) -> HandedOver | None:
         """Where the schedule stands in a dictionary of settings, or else in what is returned."""
         names = {binding.name for binding in pipeline.names_of(self.scheduler)}
-        source = pipeline.source
-        for node in ast.walk(self.returned.method.node):
+        method = self.returned.method
+        source = pipeline.source_of(method.origin) if method.origin else pipeline.source
+        for node in ast.walk(method.node):
             if isinstance(node, ast.Dict) and any(_is_setting(pair, self, names, source) for pair in _pairs(node)):
                 return HandedOver(source.place(node), source.code(source.place(node)), True)
-        for node in ast.walk(self.returned.method.node):
+        for node in ast.walk(method.node):
             for inner in ast.walk(node) if isinstance(node, ast.Return) else ():
                 if isinstance(inner, ast.expr) and _is_schedule(inner, self, names, source):
                     return HandedOver(source.place(inner), source.code(source.place(inner)), False)

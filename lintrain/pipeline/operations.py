@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import arithmetic, imports, objects, project_modules
+from lintrain.pipeline import arithmetic, imports, objects, project_modules, replacing
 from lintrain.pipeline.pipeline import LibraryName
 from lintrain.pipeline.registry import (
     ATTRIBUTES,
@@ -192,7 +192,7 @@ def compare(reader: Reader, left: Value, operator: str, right: Value, place: Pla
         if not isinstance(other, Unknown | Either | Constant | Absent):
             return Constant(operator in {"IsNot", "NotEq"})
     if operator in {"In", "NotIn"} and isinstance(left, Constant):
-        known = _contains(right, left)
+        known = arithmetic.contains(right, left)
         if known is not None:
             return Constant(known is (operator == "In"))
     return _operate(reader, left, operator, right, place)
@@ -200,18 +200,6 @@ def compare(reader: Reader, left: Value, operator: str, right: Value, place: Pla
 
 def _is_none(value: Value) -> bool:
     return isinstance(value, Constant) and value.value is None and not value.is_default
-
-
-def _contains(container: Value, item: Constant) -> bool | None:
-    if item.is_default:
-        return None
-    match container:
-        case Mapping() if container.is_complete or item.value in container.entries:
-            return item.value in container.entries
-        case Sequence() if container.is_complete and all(isinstance(each, Constant) for each in container.items):
-            return any(isinstance(each, Constant) and each.value == item.value for each in container.items)
-        case _:
-            return None
 
 
 def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value:
@@ -267,6 +255,7 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place
     """`owner.name = value`."""
     for option in owner.options if isinstance(owner, Either) else (owner,):
         handler = of_type(STORED_ATTRIBUTES, option)
+        replacing.note_part(reader, option, value, place)
         if handler:
             handler(reader, option, name, value, place)
         elif isinstance(option, Class):
@@ -283,6 +272,7 @@ def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
 def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
     """`owner[key] = value`."""
     handler = of_type(STORED_ITEMS, owner)
+    replacing.note_part(reader, owner, value, place)
     if handler:
         handler(reader, owner, key, value, place)
         return

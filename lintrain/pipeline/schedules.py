@@ -8,12 +8,13 @@ from enum import StrEnum
 
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.loading import loaders_in
 from lintrain.pipeline.phases import TrainingLoop, training_loops
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.counts import Count
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, options_of
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown, options_of
 
 LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch")
 """The parameters by which schedules are told how long they are."""
@@ -127,10 +128,7 @@ def is_over_batches(pipeline: Pipeline, loop: Loop) -> bool:
 
 def loader_of(loop: Loop) -> Loader | None:
     """The loader whose batches a loop goes through, where it is understood."""
-    over: Value = loop.over
-    if isinstance(over, Sequence) and over.over is not None:
-        over = over.over
-    return over if isinstance(over, Loader) else None
+    return next(loaders_in(loop.each), None)
 
 
 def counts_epochs(pipeline: Pipeline, loop: Loop) -> bool:

@@ -95,6 +95,7 @@ from lintrain import (
     Reason,
     Rule,
     Scheduler,
+    every_node,
     options_of,
     trains_by_hand,
 )
@@ -152,8 +153,10 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
         return None
     (name,) = names
     looked_at: set[int] = set()
-    for node in ast.walk(pipeline.source.tree):
+    for node in every_node(pipeline):
         if isinstance(node, ast.Attribute) and node.attr in LOOKS and isinstance(node.value, ast.Name):
             looked_at.add(id(node.value))
-    uses = [node for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.Name) and node.id == name]
+    if any(isinstance(node, ast.alias) and node.name == name for node in every_node(pipeline)):
+        return None
+    uses = [node for node in every_node(pipeline) if isinstance(node, ast.Name) and node.id == name]
     return name if all(isinstance(node.ctx, ast.Store) or id(node) in looked_at for node in uses) else None

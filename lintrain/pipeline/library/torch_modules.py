@@ -97,7 +97,7 @@ def _make_module(call: Call) -> Value:
     parts = [part for argument in call.positional for part in _parts_of(argument.value)]
     parts.extend([UNKNOWN] if call.is_open else [])
     if call.path.rpartition(".")[2] not in CONTAINERS:
-        parts = [part for part in parts if is_module(part)]
+        parts = [] if call.path.startswith("torch.nn.") else [part for part in parts if is_module(part)]
     return Module(call.path, parts, call.values(), origin=call.place)
 
 

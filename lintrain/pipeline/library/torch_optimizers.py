@@ -86,6 +86,7 @@ def make_optimizer(call: Call) -> Value:
         origin=call.place,
     )
     call.reader.record.optimizers.append(optimizer)
+    call.reader.act(Act.OPTIMIZER, call.place, optimizer)
     return optimizer
 
 
@@ -188,6 +189,7 @@ def _look(call: Call) -> Value:
 def _changed(call: Call) -> Value:
     """Rates and parameters may be others from here on."""
     if isinstance(call.receiver, Optimizer):
+        call.receiver.is_extended = call.receiver.is_extended or call.path.endswith("add_param_group")
         call.receiver.has_groups = True
         call.receiver.is_part = True
     return UNKNOWN

@@ -247,6 +247,8 @@ class Optimizer(Value):
     text: str = ""
     is_part: bool = False
     """Whether it may have been given only some of their parameters."""
+    is_extended: bool = False
+    """Whether it was given more parameters later."""
 
     @property
     def name(self) -> str:

@@ -55,15 +55,11 @@ class Constant(Value):
 
 @dataclass(eq=False, slots=True)
 class Sequence(Value):
-    """A list, tuple or set; `is_complete` where no other items can be in it.
-
-    `over` is what an `enumerate` goes through.
-    """
+    """A list, tuple or set; `is_complete` where no other items can be in it."""
 
     items: list[Value]
     kind: str = "list"
     is_complete: bool = True
-    over: Value | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,160 @@
+"""A shuffling DistributedSampler is never told the epoch, so each epoch has the same order.
+
+The sampler shuffles with its seed plus the number of the epoch, which stays 0 unless `set_epoch` is called. Every epoch
+then brings the same batches in the same order, and each process sees the same share of the data again and again.
+
+## Bad
+
+    from torch.utils.data.distributed import DistributedSampler
+
+    rows = TensorDataset(features, targets)
+    sampler = DistributedSampler(rows, num_replicas=2, rank=0)  # <- missing-set-epoch
+    loader = DataLoader(rows, batch_size=16, sampler=sampler)
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+## Good
+
+    from torch.utils.data.distributed import DistributedSampler
+
+    rows = TensorDataset(features, targets)
+    sampler = DistributedSampler(rows, num_replicas=2, rank=0)
+    loader = DataLoader(rows, batch_size=16, sampler=sampler)
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+## When it is fine
+
+One epoch needs no second order, and an evaluation none at all:
+
+    from torch.utils.data.distributed import DistributedSampler
+
+    rows = TensorDataset(features, targets)
+    loader = DataLoader(rows, batch_size=16, sampler=DistributedSampler(rows, num_replicas=2, rank=0))
+    held_out = DataLoader(rows, sampler=DistributedSampler(rows, num_replicas=2, rank=0, shuffle=False))
+    for epoch in range(1):
+        net.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                net(x)
+
+Accelerate and Fabric tell the sampler themselves:
+
+    from torch.utils.data.distributed import DistributedSampler
+
+    accelerator = Accelerator(cpu=True)
+    rows = TensorDataset(features, targets)
+    loader = DataLoader(rows, batch_size=16, sampler=DistributedSampler(rows, num_replicas=2, rank=0))
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+
+## References
+
+pytorch#31771; transformers#4398; Lightning#4509; SimCLR#26; PyTorch documentation,
+`torch.utils.data.distributed.DistributedSampler`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Feeding,
+    Finding,
+    Fix,
+    InsertAtTop,
+    Level,
+    LibraryObject,
+    Loop,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Sequence,
+    counts_epochs,
+    feedings,
+    is_true,
+    is_visible,
+    literal,
+    mentions,
+    options_of,
+    runs_by_launcher,
+)
+
+EPOCH_LOOP = re.compile(r"for (\w+) in range\(")
+
+
+class MissingSetEpoch(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if mentions(pipeline, "set_epoch") or runs_by_launcher(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for feeding in feedings(pipeline):
+            epochs = _epochs_around(pipeline, feeding)
+            sampler = _shuffling_sampler(feeding)
+            if epochs is not None and sampler is not None and sampler.origin is not None:
+                found.setdefault(sampler.origin, self._report(pipeline, feeding, sampler, sampler.origin, epochs))
+        yield from found.values()
+
+    def _report(
+        self, pipeline: Pipeline, feeding: Feeding, sampler: LibraryObject, place: Place, epochs: Loop
+    ) -> Finding:
+        names = [each for each in pipeline.names_of(sampler) if is_visible(pipeline, each.place, epochs.place)]
+        name = names[-1].name if names else None
+        variable = EPOCH_LOOP.match(pipeline.code(epochs.place))
+        is_certain = feeding.loader.value("sampler") is sampler and name is not None and variable is not None
+        statement = f"{name}.set_epoch({variable[1]})" if variable and name else "sampler.set_epoch(epoch)"
+        return self.finding(
+            place,
+            f"`{name or 'DistributedSampler'}` is never told the epoch: each has the same order",
+            because=[Reason(epochs.place, "repeated here", "epochs")],
+            help=f"call `{statement}` at the head of each epoch",
+            facts={"statement": statement if is_certain else None},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statement = finding.facts.get("statement")
+        (epochs,) = finding.related("epochs")
+        if not isinstance(statement, str):
+            return None
+        return Fix.of(f"insert `{statement}`", InsertAtTop(epochs.place, statement), safe=True)
+
+
+def _epochs_around(pipeline: Pipeline, feeding: Feeding) -> Loop | None:
+    """The loop over epochs around the one over batches, unless it runs but once."""
+    around = feeding.training.backward.loops
+    for loop in reversed(around[: around.index(feeding.loop)]):
+        is_once = isinstance(loop.over, Sequence) and loop.over.is_complete and len(loop.over.items) < 2
+        if counts_epochs(pipeline, loop) and not is_once:
+            return loop
+    return None
+
+
+def _shuffling_sampler(feeding: Feeding) -> LibraryObject | None:
+    """The distributed sampler of a loader, alone or instead of none, if it certainly shuffles by a fixed seed."""
+    for option in options_of(feeding.loader.value("sampler")):
+        if isinstance(option, LibraryObject) and option.path == "torch.utils.data.DistributedSampler":
+            given = option.arguments
+            shuffles = "3" not in given and ("shuffle" not in given or is_true(given["shuffle"]))
+            is_fixed = "seed" not in given or literal(given["seed"]) is not None
+            return option if shuffles and is_fixed and "**" not in given else None
+    return None

@@ -1,0 +1,207 @@
+"""The optimizer was made before the model got other parameters, so it does not train them.
+
+An optimizer keeps the parameters that the model had when it was made. A head, an adapter or a model that comes later is
+not among them: its gradients are computed, its weights never move, and the loss looks as if the model could not learn.
+
+## Bad
+
+    class Classifier(nn.Module):
+        def __init__(self, classes):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
+            self.head = nn.Linear(32, classes)
+
+        def forward(self, x):
+            return self.head(self.body(x))
+
+    classifier = Classifier(10)
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=0.1)  # <- stale-parameters
+    classifier.head = nn.Linear(classifier.head.in_features, 3)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
+Adapters are new parameters, and the old ones are frozen with them:
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)  # <- stale-parameters
+    model = get_peft_model(model, LoraConfig(task_type=TaskType.SEQ_CLS, target_modules=["q_lin", "v_lin"]))
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+A model that is made anew leaves its optimizer with the old one:
+
+    net = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(net.parameters())  # <- stale-parameters
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    class Classifier(nn.Module):
+        def __init__(self, classes):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
+            self.head = nn.Linear(32, classes)
+
+        def forward(self, x):
+            return self.head(self.body(x))
+
+    classifier = Classifier(10)
+    classifier.head = nn.Linear(classifier.head.in_features, 3)
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+The parameters of the new part may be added, or an optimizer made for them alone:
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net.extra = nn.Linear(3, 3)
+    optimizer.add_param_group({"params": net.extra.parameters()})
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+Moving a model to a device or to another precision keeps its parameters, and so does a part without any:
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net = net.to(device).float()
+    net[2] = nn.Identity()
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+Before the next training the optimizer is made again:
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    net[3] = nn.Linear(32, 3)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, `torch.optim`; PEFT documentation, `get_peft_model`; fairseq#4702.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    ABSENT,
+    Act,
+    Event,
+    Finding,
+    Level,
+    Optimizer,
+    Pipeline,
+    Reason,
+    Rule,
+    Sequence,
+    Value,
+    always_with,
+    is_module,
+    options_of,
+    overlap,
+    training_loops,
+)
+
+
+class StaleParameters(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if any(optimizer.is_extended for optimizer in pipeline.optimizers):
+            return
+        for made in pipeline.acts(Act.OPTIMIZER):
+            if not isinstance(made.subject, Optimizer):
+                continue
+            replaced = next(
+                (each for each in pipeline.acts(Act.NEW_PART, Act.ADAPT) if _is_lost(pipeline, made, each)), None
+            )
+            if replaced is not None:
+                yield self._report(pipeline, made, Reason(replaced.place, _what(replaced), "replaced"))
+            elif (newer := _newer_model(pipeline, made)) is not None:
+                yield self._report(pipeline, made, newer)
+
+    def _report(self, pipeline: Pipeline, made: Event, replaced: Reason) -> Finding:
+        name = next((binding.name for binding in pipeline.names_of(made.subject)), "optimizer")
+        return self.finding(
+            made.place,
+            f"`{name}` is made before the model that it trains gets new parameters",
+            because=[replaced],
+            help="make the optimizer after the model is complete",
+        )
+
+
+def _what(replaced: Event) -> str:
+    return "adapters come in here" if replaced.act is Act.ADAPT else "another part, which it does not have"
+
+
+def _is_lost(pipeline: Pipeline, made: Event, replaced: Event) -> bool:
+    """Whether parameters that come into a model after its optimizer was made certainly stay outside, and train on."""
+    optimizer, part = made.subject, replaced.details.get("part", ABSENT)
+    if not isinstance(optimizer, Optimizer) or replaced.order < made.order:
+        return False
+    if not any(overlap(module, replaced.subject) for module in optimizer.trains) or not _in_one_go(made, replaced):
+        return False
+    others = [each for each in pipeline.optimizers if each is not optimizer]
+    if any(overlap(module, replaced.subject) or overlap(module, part) for each in others for module in each.trains):
+        return False
+    if any(event.order > replaced.order and overlap(event.subject, part) for event in pipeline.acts(Act.FREEZE)):
+        return False
+    return _steps_after(pipeline, optimizer, replaced.order)
+
+
+def _in_one_go(made: Event, replaced: Event) -> bool:
+    """Whether both happen one after the other in one run of the script."""
+    is_nested = always_with(made, replaced) or always_with(replaced, made)
+    return is_nested and (not made.uncalled or made.function == replaced.function)
+
+
+def _steps_after(pipeline: Pipeline, optimizer: Optimizer, order: int) -> bool:
+    """Whether the optimizer goes on training: by steps of a loop, or in the hands of a Trainer."""
+    if any(event.order > order and optimizer in options_of(event.subject) for event in pipeline.acts(Act.STEP)):
+        return True
+    return any(_is_given(run.value("optimizers"), optimizer) for run in pipeline.runs)
+
+
+def _newer_model(pipeline: Pipeline, made: Event) -> Reason | None:
+    """Where the model's name got another model, which a loop trains with this optimizer alone."""
+    optimizer = made.subject
+    if not isinstance(optimizer, Optimizer) or len(pipeline.optimizers) != 1 or len(optimizer.trains) != 1:
+        return None
+    (old,) = optimizer.trains
+    names = {binding.name for binding in pipeline.names_of(old)}
+    for training in training_loops(pipeline):
+        forwards = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
+        new = forwards[0].subject if len(forwards) == 1 else None
+        if new is None or not is_module(new) or overlap(new, old) or made.uncalled:
+            continue
+        later = [each for each in pipeline.names_of(new) if each.name in names and made.place < each.place]
+        if later and all(optimizer in options_of(step.subject) for step in training.steps):
+            return Reason(later[0].place, "another model, which it does not have", "replaced")
+    return None
+
+
+def _is_given(optimizers: Value, optimizer: Optimizer) -> bool:
+    return isinstance(optimizers, Sequence) and optimizer in optimizers.items
