@@ -139,6 +139,13 @@ if TYPE_CHECKING:
     from lintrain.pipeline.rows import is_in_order as is_in_order
     from lintrain.pipeline.rows import is_shuffled as is_shuffled
     from lintrain.pipeline.rows import sharing as sharing
+    from lintrain.pipeline.schedule import Strategy as Strategy
+    from lintrain.pipeline.schedule import best_metric as best_metric
+    from lintrain.pipeline.schedule import evaluation_strategy as evaluation_strategy
+    from lintrain.pipeline.schedule import is_given_in_call as is_given_in_call
+    from lintrain.pipeline.schedule import is_left_out as is_left_out
+    from lintrain.pipeline.schedule import keeps_the_best as keeps_the_best
+    from lintrain.pipeline.schedule import saving_strategy as saving_strategy
     from lintrain.pipeline.schedules import Pace as Pace
     from lintrain.pipeline.schedules import Unit as Unit
     from lintrain.pipeline.schedules import counts_epochs as counts_epochs
@@ -158,6 +165,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.tokens import padding_by_eos as padding_by_eos
     from lintrain.pipeline.tokens import parts_of as parts_of
     from lintrain.pipeline.tokens import put_into_data as put_into_data
+    from lintrain.pipeline.trainers import generates_nothing as generates_nothing
     from lintrain.pipeline.trainers import head_of as head_of
     from lintrain.pipeline.trainers import nodes_of as nodes_of
     from lintrain.pipeline.trainers import own_class as own_class
@@ -292,11 +300,14 @@ _WORDS_OF = {
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.replacing": "has_parameters",
     "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled sharing",
+    "lintrain.pipeline.schedule": (
+        "Strategy best_metric evaluation_strategy is_given_in_call is_left_out keeps_the_best saving_strategy"
+    ),
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
     "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
     "lintrain.pipeline.tokens": "certain_facts is_handed_over lacks_pad padding_by_eos parts_of put_into_data",
     "lintrain.pipeline.trainers": (
-        "head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
+        "generates_nothing head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
     ),
     "lintrain.pipeline.tuning": (
         "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt name_in_enum "

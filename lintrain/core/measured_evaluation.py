@@ -11,7 +11,8 @@ class EvaluationEvidence:
 
     `wanted`: the run evaluates by itself while it trains. `predictions` is the type that the metric function got and
     `returned` that of what it gave. `label_classes` counts the distinct labels that are scored, `ignored_labels` the
-    entries of -100 among `labels` entries; None where the labels are no one array of whole numbers. `number_of_rows`
+    entries of -100 among `labels` entries, and `change_by_ignored` is the most that a metric changes when there are
+    twice as many of them; None where the labels are no one array of whole numbers. `number_of_rows`
     is the size of the whole evaluation set; `free_memory` what the machine has left, in bytes.
     """
 
@@ -26,8 +27,8 @@ class EvaluationEvidence:
     returned: str = ""
     labels: int = 0
     ignored_labels: int | None = None
-    ignored_predictions: int | None = None
     label_classes: int | None = None
+    change_by_ignored: float | None = None
     number_of_rows: int | None = None
     bytes_per_row: float | None = None
     free_memory: int | None = None

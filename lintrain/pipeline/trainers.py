@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lintrain.core.place import Place
 from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.values.python import Bound, Class, Function, Partial, Value
+from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
 from lintrain.pipeline.values.training import TrainerRun
 
 
@@ -81,3 +81,11 @@ def head_of(pipeline: Pipeline, function: Function) -> Place:
     line = pipeline.source.lines[whole.line - 1]
     end = line.find(node.name, whole.column - 1) + len(node.name) + 1
     return Place(whole.path, whole.line, whole.column, whole.line, max(end, whole.column + 3))
+
+
+def generates_nothing(run: TrainerRun) -> bool:
+    """Whether the evaluation of a sequence-to-sequence trainer certainly makes one forward pass and no text."""
+    settings = run.settings
+    wanted = settings.value("predict_with_generate") if settings else None
+    is_off = isinstance(wanted, Constant) and wanted.value is False and not wanted.is_default
+    return isinstance(wanted, Absent) or is_off

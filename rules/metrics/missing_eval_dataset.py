@@ -39,24 +39,22 @@ from collections.abc import Iterator
 from lintrain import (
     Absent,
     Act,
-    Constant,
     Evidence,
     Finding,
     Level,
-    Library,
     Pipeline,
     Reason,
     Rule,
+    Strategy,
     TrainerRun,
-    TrainingArguments,
     Verdict,
     confirmed,
+    evaluation_strategy,
     is_missing,
     refuted,
     unsettled,
 )
 
-STRATEGIES = ("eval_strategy", "evaluation_strategy")
 OWN_DATA = {"get_eval_dataloader", "evaluate", "evaluation_loop", "_get_dataloader", "get_test_dataloader"}
 RAISED = ("you didn't pass an `eval_dataset`", "requires an eval_dataset")
 
@@ -68,20 +66,20 @@ class MissingEvalDataset(Rule):
         for run in pipeline.runs:
             if not run.is_plain or not is_missing(run.value("eval_dataset")) or run.overrides & OWN_DATA:
                 continue
-            asked = _strategy(run.settings)
-            if asked is not None:
-                yield self._at_construction(run, *asked)
+            asked = evaluation_strategy(run.settings) if run.settings else None
+            if asked is not None and asked.value != "no":
+                yield self._at_construction(run, asked)
             else:
                 yield from self._at_calls(pipeline, run)
 
-    def _at_construction(self, run: TrainerRun, name: str, reason: Reason | None) -> Finding:
+    def _at_construction(self, run: TrainerRun, asked: Strategy) -> Finding:
         return self.finding(
             run.construction,
-            f"`{run.name}` is to evaluate (`{name}`) and has no `eval_dataset`",
-            because=[reason] if reason else [],
+            f"`{run.name}` is to evaluate (`{asked.name}`) and has no `eval_dataset`",
+            because=asked.reason("asks for evaluation"),
             help='pass the validation split as `eval_dataset`, or set `eval_strategy="no"`',
             subject="eval_dataset",
-            facts={"strategy": name},
+            facts={"strategy": asked.name},
         )
 
     def _at_calls(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
@@ -109,25 +107,3 @@ class MissingEvalDataset(Rule):
         if evidence.passed("construction"):
             return unsettled("the trainer was made with 0 evaluation data sets; a probe ends before this call")
         return unsettled(evidence.not_reached("construction"))
-
-
-def _strategy(settings: TrainingArguments | None) -> tuple[str, Reason | None] | None:
-    """The argument that certainly asks for evaluation, and where it was set."""
-    if settings is None:
-        return None
-    for name in STRATEGIES:
-        value = settings.value(name)
-        if _asks(value):
-            place = settings.places.get(name)
-            return name, Reason(place, "asks for evaluation", "origin") if place else None
-    return None
-
-
-def _asks(value: object) -> bool:
-    match value:
-        case Constant(value=str(strategy), is_default=False):
-            return strategy != "no"
-        case Library(path=path):
-            return "Strategy." in path and not path.endswith(".NO")
-        case _:
-            return False

@@ -82,10 +82,10 @@ from lintrain import (
     Replace,
     Rule,
     Sequence,
-    Task,
     Tensor,
     Verdict,
     confirmed,
+    generates_nothing,
     refuted,
     unsettled,
 )
@@ -103,9 +103,15 @@ class TuplePredictions(Rule):
         seen = set[object]()
         for misuse in pipeline.misuses:
             model = _model_of(misuse)
-            if misuse.use in USES and model is not None and misuse.place not in seen:
-                seen.add(misuse.place)
-                yield self._report(misuse, model)
+            if (
+                misuse.use not in USES
+                or model is None
+                or misuse.place in seen
+                or _should_be_text(pipeline, misuse, model)
+            ):
+                continue
+            seen.add(misuse.place)
+            yield self._report(misuse, model)
 
     def _report(self, misuse: Misuse, model: Model) -> Finding:
         why = "its encoder's states come with the logits"
@@ -113,17 +119,13 @@ class TuplePredictions(Rule):
         place = model.argument_places[asked[0]] if asked else model.origin
         if asked:
             why = "asks for more than logits"
-        wants_tokens = misuse.use == "where" and model.task is Task.SEQ2SEQ_LM
-        taken_for, remedy = "logits", f"take the logits: `{misuse.text}[0]`"
-        if wants_tokens:
-            taken_for, remedy = "token ids", "let the evaluation generate: `predict_with_generate=True`"
         return self.finding(
             misuse.place,
-            f"`{misuse.text}` is a tuple, the logits and more, and {USES[misuse.use]} takes it for {taken_for}",
+            f"`{misuse.text}` is a tuple, the logits and more, and {USES[misuse.use]} takes it for logits",
             because=[Reason(place, why, "model", model.text)] if place else [],
-            help=remedy,
+            help=f"take the logits: `{misuse.text}[0]`",
             subject="compute_metrics",
-            facts={"name": None if wants_tokens else misuse.text},
+            facts={"name": misuse.text},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -146,6 +148,11 @@ class TuplePredictions(Rule):
         if all(letter.isalnum() or letter in "_." for letter in name):
             return Fix.of("take the logits out of the tuple", Replace(finding.place, f"{name}[0]"), safe=False)
         return None
+
+
+def _should_be_text(pipeline: Pipeline, misuse: Misuse, model: Model) -> bool:
+    """Whether generated text was expected: `missing-predict-with-generate` names that mistake."""
+    return misuse.use == "where" and any(run.model is model and generates_nothing(run) for run in pipeline.runs)
 
 
 def _model_of(misuse: Misuse) -> Model | None:

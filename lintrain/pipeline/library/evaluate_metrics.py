@@ -9,7 +9,7 @@ from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.library.numpy_arrays import note_tuple
 from lintrain.pipeline.pipeline import Misuse
 from lintrain.pipeline.registry import function, method, subscript_of
-from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Value, literal
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Mapping, Sequence, Value, literal
 from lintrain.pipeline.values.training import Metric, MetricCall
 
 if TYPE_CHECKING:
@@ -25,6 +25,42 @@ SCORE_TASKS = frozenset({("glue", "stsb")})
 
 TASK_METRICS = frozenset({"glue", "super_glue"})
 """Metrics with a configuration for each task; all but the score tasks compare classes."""
+
+RESULTS = {
+    "accuracy": ("accuracy",),
+    "bertscore": ("precision", "recall", "f1", "hashcode"),
+    "bleu": ("bleu", "precisions", "brevity_penalty", "length_ratio", "translation_length", "reference_length"),
+    "brier_score": ("brier_score",),
+    "chrf": ("score", "char_order", "word_order", "beta"),
+    "exact_match": ("exact_match",),
+    "f1": ("f1",),
+    "google_bleu": ("google_bleu",),
+    "mae": ("mae",),
+    "matthews_correlation": ("matthews_correlation",),
+    "mean_iou": ("mean_iou", "mean_accuracy", "overall_accuracy", "per_category_iou", "per_category_accuracy"),
+    "meteor": ("meteor",),
+    "mse": ("mse",),
+    "pearsonr": ("pearsonr",),
+    "precision": ("precision",),
+    "recall": ("recall",),
+    "roc_auc": ("roc_auc",),
+    "rouge": ("rouge1", "rouge2", "rougeL", "rougeLsum"),
+    "sacrebleu": ("score", "counts", "totals", "precisions", "bp", "sys_len", "ref_len"),
+    "spearmanr": ("spearmanr",),
+    "squad": ("exact_match", "f1"),
+}
+"""What a metric's `compute` gives, by name (evaluate 0.4)."""
+
+NUMBERS = frozenset({"cer", "r_squared", "wer"})
+"""Metrics whose `compute` gives a number."""
+
+TASK_RESULTS = {
+    "cola": ("matthews_correlation",),
+    "mrpc": ("accuracy", "f1"),
+    "qqp": ("accuracy", "f1"),
+    "stsb": ("pearson", "spearmanr"),
+}
+"""What the `glue` metric gives for these tasks; the accuracy for all others."""
 
 DATASET_METHODS = ("map", "filter", "select", "shuffle", "train_test_split", "rename_column", "remove_columns")
 
@@ -55,18 +91,23 @@ def takes_classes(name: str | None, config: str | None) -> bool | None:
 def _combine(call: Call) -> Value:
     """Several metrics in one: they want classes if all of them do."""
     given = call.value("evaluations", 0)
-    parts = given.items if isinstance(given, Sequence) and given.is_complete else [UNKNOWN]
-    wanted = {_part_takes_classes(part) for part in parts}
+    listed = given.items if isinstance(given, Sequence) and given.is_complete else []
+    parts = tuple(part for each in listed if (part := _part(call, each)) is not None)
+    wanted = {part.takes_classes for part in parts} if len(parts) == len(listed) else set[bool | None]()
     made = _metric(call, None, None)
     made.takes_classes = wanted.pop() if len(wanted) == 1 else None
+    made.parts = parts if len(parts) == len(listed) else ()
     return made
 
 
-def _part_takes_classes(part: Value) -> bool | None:
-    if isinstance(part, Metric):
-        return part.takes_classes
-    name = literal(part)
-    return takes_classes(name, None) if isinstance(name, str) else None
+def _part(call: Call, value: Value) -> Metric | None:
+    """One of the combined metrics, given itself or by its name."""
+    if isinstance(value, Metric):
+        return value
+    name = literal(value)
+    if not isinstance(name, str):
+        return None
+    return Metric("evaluate", name, None, call.text, takes_classes(name, None), origin=call.place)
 
 
 @method(Metric, "compute", "add_batch", "add")
@@ -79,12 +120,32 @@ def _compute(call: Call) -> Value:
     references = call.argument("references", 1) or call.argument("reference")
     if predictions is not None or references is not None:
         note_metric_call(call, metric, predictions, references)
-    return LibraryObject("evaluate.result", origin=call.place) if call.path.endswith("compute") else Constant(None)
+    return result_of(metric, call.place) if call.path.endswith("compute") else Constant(None)
+
+
+def result_of(metric: Metric, place: Place) -> Value:
+    """What computing a metric gives: its numbers by name, a bare number, or something that is not known."""
+    number = LibraryObject("evaluate.number", origin=place)
+    names = _result_names(metric)
+    if metric.name in NUMBERS:
+        return number
+    return Mapping(dict.fromkeys(names, number), origin=place) if names else LibraryObject("evaluate.result")
+
+
+def _result_names(metric: Metric) -> tuple[str, ...]:
+    if metric.parts:
+        every = [_result_names(part) for part in metric.parts]
+        return tuple(name for names in every for name in names) if all(every) else ()
+    if metric.name == "glue" and metric.config is not None:
+        return TASK_RESULTS.get(metric.config, ("accuracy",))
+    return RESULTS.get(metric.name or "", ())
 
 
 def note_metric_call(call: Call, metric: Metric, predictions: Argument | None, references: Argument | None) -> None:
     """Record what a metric is given; a tuple of a model's outputs is no predictions for any metric."""
-    call.reader.record.metric_calls.append(MetricCall(metric, call.place, predictions, references))
+    average = UNKNOWN if "**" in call.keywords else call.value("average")
+    made = MetricCall(metric, call.place, predictions, references, average, call.node is not None)
+    call.reader.record.metric_calls.append(made)
     if predictions is not None:
         note_tuple(call, predictions.value, predictions.text, predictions.place, "compute")
 

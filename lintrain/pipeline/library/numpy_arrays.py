@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.pipeline import Misuse
-from lintrain.pipeline.registry import element_of, function, method, operated, subscript_of
+from lintrain.pipeline.registry import element_of, function, method, operated, stored_item_of, subscript_of
 from lintrain.pipeline.tracing import combined, normalised, subscripted, traced
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Role, Tensor
@@ -41,14 +41,17 @@ def array_of(value: Value) -> Value:
     if isinstance(value, Sequence) and value.kind == "list" and value.items:
         items = [item for item in value.items if isinstance(item, Tensor)]
         same = {(item.role, id(item.model)) for item in items}
-        return items[0] if len(items) == len(value.items) and len(same) == 1 else UNKNOWN
+        if len(items) != len(value.items) or len(same) != 1:
+            return UNKNOWN
+        return items[0] if value.is_complete else replace(items[0], is_cleaned=True)
     return value
 
 
 def in_role(role: Role, value: Value, call: Call) -> Tensor:
     """An array of the same model's outputs that holds something else now."""
-    model = value.model if isinstance(value, Tensor) else UNKNOWN
-    return Tensor(role, model, call.text, origin=call.place)
+    if not isinstance(value, Tensor):
+        return Tensor(role, UNKNOWN, call.text, origin=call.place)
+    return Tensor(role, value.model, call.text, is_cleaned=value.is_cleaned, origin=call.place)
 
 
 def _subject(call: Call) -> Value:
@@ -130,7 +133,7 @@ def _where(call: Call) -> Value:
         note_tuple(call, argument.value, argument.text, argument.place, "where")
     tensors = [option for option in options if isinstance(option, Tensor)]
     if tensors:
-        return tensors[0]
+        return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.place)
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)
     return UNKNOWN
@@ -146,12 +149,19 @@ def _normalise(call: Call) -> Value:
 
 
 @function("numpy.array", "numpy.asarray", "numpy.squeeze", "numpy.reshape", "numpy.ravel", "numpy.copy")
-@function("numpy.concatenate", "numpy.vstack", "numpy.nan_to_num", "numpy.clip", "numpy.transpose")
+@function("numpy.concatenate", "numpy.vstack", "numpy.nan_to_num", "numpy.transpose")
 @function("torch.from_numpy", "torch.as_tensor", "torch.Tensor", "torch.squeeze", "torch.flatten")
-@function("torch.cat", "torch.concat", "torch.vstack", "torch.clamp", "torch.FloatTensor")
+@function("torch.cat", "torch.concat", "torch.vstack", "torch.FloatTensor")
 def _keep(call: Call) -> Value:
     """The same numbers in another shape or place."""
     return _mapped(call, {}, None)
+
+
+@function("numpy.clip", "torch.clamp")
+def _limit(call: Call) -> Value:
+    """The same numbers, those beyond a limit replaced."""
+    kept = _mapped(call, {}, None)
+    return replace(kept, is_cleaned=True) if isinstance(kept, Tensor) else kept
 
 
 @method(Tensor, "cpu", "squeeze", "unsqueeze", "reshape", "view", "flatten", "ravel")
@@ -202,10 +212,23 @@ def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     keys = key.items if isinstance(key, Sequence) and key.kind == "tuple" else [key]
     text = reader.source.code(place)
     if all(isinstance(each, Slice | Tensor) or _is_whole_axis(each) for each in keys):
-        return subscripted(replace(value, text=text, origin=place), keys)
+        chosen = value.is_cleaned or any(isinstance(each, Tensor) for each in keys)
+        return subscripted(replace(value, text=text, is_cleaned=chosen, origin=place), keys)
     if value.role in SCORED:
         return Tensor(Role.SCORES, value.model, text, origin=place) if len(keys) > 1 else UNKNOWN
-    return subscripted(replace(value, text=text, origin=place), keys)
+    chosen = value.is_cleaned or not _are_numbers(keys)
+    return subscripted(replace(value, text=text, is_cleaned=chosen, origin=place), keys)
+
+
+def _are_numbers(keys: list[Value]) -> bool:
+    return all(isinstance(each, Constant | Slice) for each in keys)
+
+
+@stored_item_of(Tensor)
+def _store_part(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`labels[labels == -100] = pad`."""
+    if isinstance(owner, Tensor):
+        owner.is_cleaned = True
 
 
 def _is_whole_axis(key: Value) -> bool:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.pipeline import Misuse
 from lintrain.pipeline.registry import Transfer, attribute_of, family, method, method_of, stored_attribute_of
 from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Mapping, Value, join
 from lintrain.pipeline.values.tokens import SPECIAL_TOKENS, SpecialToken, TokenSetting
 
@@ -86,7 +88,17 @@ def _add_tokens(call: Call) -> Value:
     return UNKNOWN
 
 
-@method(Tokenizer, "save_pretrained", "convert_tokens_to_ids", "convert_ids_to_tokens", "decode", "batch_decode")
+@method(Tokenizer, "decode", "batch_decode")
+def _decode(call: Call) -> Value:
+    """Texts out of token ids; labels are no token ids as long as -100 may be among them."""
+    given = call.argument("sequences", 0) or call.argument("token_ids")
+    if given is not None and isinstance(given.value, Tensor) and given.value.role is Role.LABELS:
+        made = Misuse(given.place, given.value, call.path.rpartition(".")[2], given.text)
+        call.reader.record.misuses.append(made)
+    return UNKNOWN
+
+
+@method(Tokenizer, "save_pretrained", "convert_tokens_to_ids", "convert_ids_to_tokens")
 @method(Tokenizer, "get_vocab", "__len__", "tokenize", "as_target_tokenizer", "push_to_hub")
 def _harmless(call: Call) -> Value:
     """What looks at a tokenizer and changes nothing."""

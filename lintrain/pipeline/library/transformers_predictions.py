@@ -8,6 +8,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.registry import attribute_of, subscript_of, unpacked
 from lintrain.pipeline.values.model import Config, Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import (
+    ABSENT,
     UNKNOWN,
     Absent,
     Bound,
@@ -38,14 +39,15 @@ def read_metric_function(reader: Reader, run: TrainerRun, place: Place) -> None:
     """Read a Trainer's metric function on the predictions that it will get."""
     function = run.value("compute_metrics")
     if isinstance(function, Unknown | Absent | Constant):
+        run.metrics = ABSENT if is_missing(function) else UNKNOWN
         return
-    reader.call(function, [predictions_of(reader, run, place)], place=place)
+    run.metrics = reader.call(function, [predictions_of(reader, run, place)], place=place)
 
 
 def predictions_of(reader: Reader, run: TrainerRun, place: Place) -> Predictions:
     """What the run's evaluation hands on: the logits, or what the script makes of them first."""
     model = run.value("model")
-    labels = Tensor(Role.LABELS, text="labels")
+    labels = Tensor(Role.LABELS, model, "labels")
     made: Value = raw_predictions(reader, run, place)
     is_tuple = isinstance(made, Sequence)
     preprocess = run.value("preprocess_logits_for_metrics")

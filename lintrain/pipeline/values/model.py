@@ -207,6 +207,7 @@ class Tensor(Value):
     `made` is the operation that its numbers come from, None where that is not known; `cut` the one that took it off
     autograd's graph; `is_sliced` says that some of its rows or tokens were left out. `kind` is the kind of its numbers
     (`float`, `int`), empty where it is not known.
+    `is_cleaned` where the script chose among its entries or replaced some, so that no -100 need be among them.
     """
 
     role: Role = Role.UNKNOWN
@@ -217,6 +218,7 @@ class Tensor(Value):
     kind: str = ""
     cut: Operation | None = None
     is_sliced: bool = False
+    is_cleaned: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -39,16 +39,27 @@ class Metric(Value):
     config: str | None = None
     text: str = ""
     takes_classes: bool | None = None
+    parts: tuple[Metric, ...] = ()
+    """The metrics that `evaluate.combine` put together; empty for a single one, or where they are not known."""
+
+    def every(self) -> tuple[Metric, ...]:
+        """The metric, or those that it combines."""
+        return self.parts or (self,)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricCall:
-    """One use of a metric: what it was given as predictions and references, and the code at those places."""
+    """One use of a metric: what it was given as predictions and references, and the code at those places.
+
+    `average` is how several classes are made one number; `is_written` where the script has the call itself.
+    """
 
     metric: Metric
     place: Place
     predictions: Argument | None
     references: Argument | None
+    average: Value = ABSENT
+    is_written: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,7 @@ class TrainerRun(Value):
     `arguments` are those of the call by their parameter names; `is_complete` where no others can have been given
     (no `**kwargs`, no subclass with a constructor of its own that was not understood). `attributes` were set later.
     `overrides` names the methods of Trainer that the script's subclass has itself; `instance` is its object.
+    `metrics` is what its metric function returns, Absent where it has none, Unknown where that was not understood.
     """
 
     path: str
@@ -113,6 +125,7 @@ class TrainerRun(Value):
     train_calls: list[Place] = field(default_factory=list[Place])
     text: str = ""
     instance: Instance | None = None
+    metrics: Value = ABSENT
 
     def value(self, name: str) -> Value:
         """What stands for an argument: set later, given in the call, Absent, or Unknown where it cannot be told."""

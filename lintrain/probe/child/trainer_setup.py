@@ -22,6 +22,7 @@ RECORDED = (
     "fp16",
     "gradient_accumulation_steps",
     "gradient_checkpointing",
+    "greater_is_better",
     "group_by_length",
     "label_smoothing_factor",
     "learning_rate",

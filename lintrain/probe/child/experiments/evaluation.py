@@ -10,6 +10,14 @@ from typing import Any
 
 from lintrain.core.evidence import EvaluationEvidence
 from lintrain.probe.child.experiments.batch import describe
+from lintrain.probe.child.experiments.predictions import (
+    IGNORED,
+    bytes_of,
+    change_by_ignored,
+    classes_in,
+    count_of,
+    free_memory,
+)
 from lintrain.probe.child.experiments.subset import subset
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.replace import replaced
@@ -24,8 +32,10 @@ class Seen:
 
     def __init__(self) -> None:
         self.predictions: Any = None
+        self.labels: Any = None
         self.called = False
         self.metrics: Any = None
+        self.change: float | None = None
 
 
 def evaluate_two_batches(run: Run, given: list[Given]) -> None:
@@ -97,7 +107,10 @@ def _watched(function: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
     def compute_metrics(prediction: Any, *args: Any, **kwargs: Any) -> Any:
         seen.called = True
         seen.predictions = getattr(prediction, "predictions", None)
+        seen.labels = getattr(prediction, "label_ids", None)
         seen.metrics = function(prediction, *args, **kwargs)
+        if not args and not kwargs:
+            seen.change = change_by_ignored(function, prediction, seen.metrics)
         return seen.metrics
 
     return compute_metrics
@@ -115,6 +128,7 @@ def _evidence(run: Run, split: Given, seen: Seen, rows: int) -> EvaluationEviden
     arguments = run.trainer.args
     strategy = getattr(arguments, "eval_strategy", getattr(arguments, "evaluation_strategy", "no"))
     metrics: Mapping[str, Any] = seen.metrics if is_mapping(seen.metrics) else {}
+    size = bytes_of(seen.predictions)
     return EvaluationEvidence(
         wanted=str(getattr(strategy, "value", strategy)) != "no",
         has_metric_function=run.trainer.compute_metrics is not None,
@@ -124,9 +138,21 @@ def _evidence(run: Run, split: Given, seen: Seen, rows: int) -> EvaluationEviden
         predictions=type(seen.predictions).__name__ if seen.called else "",
         predictions_are_tuple=isinstance(seen.predictions, tuple),
         predictions_shape=tuple(getattr(seen.predictions, "shape", ())),
+        returned=type(seen.metrics).__name__ if seen.metrics is not None else "",
+        labels=_entries(seen.labels),
+        ignored_labels=count_of(seen.labels, IGNORED),
+        label_classes=classes_in(seen.labels),
+        change_by_ignored=seen.change,
+        number_of_rows=_length(split.dataset),
+        bytes_per_row=size / rows if size is not None and rows else None,
+        free_memory=free_memory(),
         metrics={str(name): _number(value) for name, value in metrics.items()},
         non_finite=_non_finite(metrics),
     )
+
+
+def _entries(labels: Any) -> int:
+    return int(getattr(labels, "size", 0) or 0)
 
 
 def _number(value: Any) -> float | None:

@@ -1,0 +1,200 @@
+"""F1, precision or recall of more than two classes, computed as if there were two.
+
+Without an `average` these metrics speak of one positive class. With three classes in the labels they raise an error at
+the first evaluation, after the first epoch of training.
+
+## Bad
+
+    f1 = evaluate.load("f1")
+
+    def judge(prediction):
+        logits, labels = prediction
+        return f1.compute(predictions=np.argmax(logits, axis=-1), references=labels)  # <- binary-average
+
+    args = TrainingArguments("out", eval_strategy="epoch")
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+    # raises ValueError: Target is multiclass but average='binary'
+
+## Good
+
+    f1 = evaluate.load("f1")
+
+    def judge(prediction):
+        logits, labels = prediction
+        return f1.compute(predictions=np.argmax(logits, axis=-1), references=labels, average="macro")
+
+    args = TrainingArguments("out", eval_strategy="epoch")
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+## When it is fine
+
+One class against the others is a question of two classes:
+
+    def judge(prediction):
+        logits, labels = prediction
+        return {"f1_of_neutral": f1_score(labels == 1, logits.argmax(-1) == 1)}
+
+    args = TrainingArguments("out", eval_strategy="epoch")
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+How many classes there are may not be known:
+
+    def judge(prediction):
+        logits, labels = prediction
+        return {"f1": f1_score(labels, logits.argmax(-1))}
+
+    classes = int(os.environ.get("CLASSES", "3"))
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=classes)
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+## References
+
+transformers#16641, scikit-learn#30334; scikit-learn documentation, `f1_score`, parameter `average`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Argument,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    MetricCall,
+    Model,
+    Pipeline,
+    Reason,
+    Role,
+    Rule,
+    Tensor,
+    Verdict,
+    confirmed,
+    is_missing,
+    literal,
+    refuted,
+    unsettled,
+)
+
+OF_ONE_CLASS = frozenset(
+    {"f1", "precision", "recall", "f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score"}
+)
+RAISED = "Target is multiclass but average='binary'"
+
+
+class BinaryAverage(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        seen = set[object]()
+        for call in pipeline.metric_calls:
+            names = [part.name for part in call.metric.every() if part.name in OF_ONE_CLASS]
+            model = _model_of(call)
+            classes = _classes_of(model) if model is not None else None
+            if not names or model is None or classes is None or classes < 3 or not is_missing(call.average):
+                continue
+            if call.is_written and call.place not in seen:
+                seen.add(call.place)
+                yield self._report(call, names[0] or "", model, classes)
+
+    def _report(self, call: MetricCall, name: str, model: Model, classes: int) -> Finding:
+        places = [Reason(model.origin, f"a head of {classes} classes", "model")] if model.origin else []
+        loaded = call.metric.origin
+        return self.finding(
+            call.place,
+            f"`{name}` is computed for one positive class, and the model has {classes} classes",
+            because=[*places, *([Reason(loaded, "the metric is loaded here", "metric")] if loaded else [])],
+            help='say how the classes become one number: `average="macro"`, `"weighted"` or `"micro"`',
+            subject="compute_metrics",
+            facts={"classes": classes},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
+        classes = evaluation.label_classes if evaluation else None
+        if evaluation is None or not evaluation.metric_function_called or classes is None:
+            return unsettled(evidence.not_reached("evaluation"))
+        if stage is not None and stage.failure is not None:
+            if stage.failure.says(RAISED):
+                return confirmed(f"{classes} classes in {evaluation.labels} labels raise {stage.failure.type}")
+            return unsettled(f"the metric function ended with {stage.failure.type} on {classes} classes")
+        if classes < 3:
+            return unsettled(f"only {classes} classes occur among the {evaluation.labels} labels that were looked at")
+        return refuted(f"{classes} classes in {evaluation.labels} labels, and the metric function returns")
+
+    def fix(self, finding: Finding) -> Fix:
+        return Fix.of(
+            'average over the classes: `"macro"`', AddArgument(finding.place, "average", '"macro"'), safe=False
+        )
+
+
+def _model_of(call: MetricCall) -> Model | None:
+    """The classifier whose classes are compared with the labels as they are; None where something else may be."""
+    predicted, wanted = _tensor(call.predictions), _tensor(call.references)
+    if predicted is None or wanted is None or predicted.role is not Role.CLASSES or wanted.role is not Role.LABELS:
+        return None
+    if not isinstance(predicted.model, Model) or _compares(predicted) or _compares(wanted):
+        return None
+    return predicted.model
+
+
+def _tensor(argument: Argument | None) -> Tensor | None:
+    value = argument.value if argument else None
+    return value if isinstance(value, Tensor) else None
+
+
+def _compares(array: Tensor) -> bool:
+    """Whether the code that made an array asks a question of each entry, so that two classes are left."""
+    try:
+        tree = ast.parse(array.text.strip(), mode="eval")
+    except SyntaxError:
+        return True
+    chosen = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Subscript) for inner in ast.walk(node.slice)}
+    return any(_asks(node) for node in ast.walk(tree) if id(node) not in chosen)
+
+
+def _asks(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return name in {"where", "isin", "gt", "ge", "lt", "le", "astype", "bool"}
+    return isinstance(node, ast.Compare | ast.BinOp)
+
+
+def _classes_of(model: Model) -> int | None:
+    """The size of the head, where the script or the checkpoint says it for certain."""
+    if "problem_type" in model.arguments:
+        return None
+    size = literal(model.num_labels)
+    if isinstance(size, int) and not isinstance(size, bool):
+        return size
+    return model.labels_by_default if is_missing(model.num_labels) else None

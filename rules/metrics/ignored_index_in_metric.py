@@ -1,0 +1,272 @@
+"""Labels that stand for "leave this out" are decoded or scored.
+
+Collators fill labels with -100 where no loss is wanted, and the Trainer pads them with it. A tokenizer cannot decode
+that number and raises an error at the first evaluation; a metric counts it as one more class, and the score is far too
+low.
+
+## Bad
+
+    writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
+    pairs = raw.map(
+        lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
+    )
+
+    def judge(prediction):
+        labels = prediction.label_ids
+        texts = words.batch_decode(labels, skip_special_tokens=True)  # <- ignored-index-in-metric
+        return {"length": float(np.mean([len(text) for text in texts]))}
+
+    trainer = Seq2SeqTrainer(
+        writer,
+        Seq2SeqTrainingArguments("out", eval_strategy="epoch", predict_with_generate=True),
+        train_dataset=pairs["train"],
+        eval_dataset=pairs["validation_matched"],
+        data_collator=DataCollatorForSeq2Seq(words, writer),
+        compute_metrics=judge,
+    )
+    # raises OverflowError
+
+Scored:
+
+    tagger = AutoModelForTokenClassification.from_pretrained(checkpoint, num_labels=3)
+    tagged = raw.map(lambda row: tokenizer(row["premise"], truncation=True))
+    tagged = tagged.map(lambda row: {"labels": [token % 3 for token in row["input_ids"]]}, remove_columns=["label"])
+
+    def judge(prediction):
+        logits, labels = prediction
+        classes = logits.argmax(-1)
+        return {"accuracy": accuracy_score(labels.flatten(), classes.flatten())}  # <- ignored-index-in-metric
+
+    trainer = Trainer(
+        tagger,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tagged["train"],
+        eval_dataset=tagged["validation_matched"],
+        data_collator=DataCollatorForTokenClassification(tokenizer),
+        compute_metrics=judge,
+    )
+
+## Good
+
+    writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
+    pairs = raw.map(
+        lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
+    )
+
+    def judge(prediction):
+        labels = prediction.label_ids
+        labels = np.where(labels != -100, labels, words.pad_token_id)
+        texts = words.batch_decode(labels, skip_special_tokens=True)
+        return {"length": float(np.mean([len(text) for text in texts]))}
+
+    trainer = Seq2SeqTrainer(
+        writer,
+        Seq2SeqTrainingArguments("out", eval_strategy="epoch", predict_with_generate=True),
+        train_dataset=pairs["train"],
+        eval_dataset=pairs["validation_matched"],
+        data_collator=DataCollatorForSeq2Seq(words, writer),
+        compute_metrics=judge,
+    )
+
+Scored:
+
+    tagger = AutoModelForTokenClassification.from_pretrained(checkpoint, num_labels=3)
+    tagged = raw.map(lambda row: tokenizer(row["premise"], truncation=True))
+    tagged = tagged.map(lambda row: {"labels": [token % 3 for token in row["input_ids"]]}, remove_columns=["label"])
+
+    def judge(prediction):
+        logits, labels = prediction
+        classes = logits.argmax(-1)
+        return {"accuracy": accuracy_score(labels[labels != -100], classes[labels != -100])}
+
+    trainer = Trainer(
+        tagger,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tagged["train"],
+        eval_dataset=tagged["validation_matched"],
+        data_collator=DataCollatorForTokenClassification(tokenizer),
+        compute_metrics=judge,
+    )
+
+## When it is fine
+
+One label for each row is never padded:
+
+    def judge(prediction):
+        logits, labels = prediction
+        return {"accuracy": accuracy_score(labels.flatten(), logits.argmax(-1).flatten())}
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+Entries may be left out one by one:
+
+    tagger = AutoModelForTokenClassification.from_pretrained(checkpoint, num_labels=3)
+    tagged = raw.map(lambda row: tokenizer(row["premise"], truncation=True))
+    tagged = tagged.map(lambda row: {"labels": [token % 3 for token in row["input_ids"]]}, remove_columns=["label"])
+
+    def judge(prediction):
+        classes, labels = prediction.predictions.argmax(-1), prediction.label_ids
+        kept = [label for row in labels for label in row if label != -100]
+        guessed = [each for rows in zip(labels, classes) for label, each in zip(*rows) if label != -100]
+        return {"accuracy": accuracy_score(kept, guessed)}
+
+    trainer = Trainer(
+        tagger,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tagged["train"],
+        eval_dataset=tagged["validation_matched"],
+        data_collator=DataCollatorForTokenClassification(tokenizer),
+        compute_metrics=judge,
+    )
+
+## References
+
+transformers#27714, transformers#10046; documentation of `DataCollatorForTokenClassification.label_pad_token_id`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Argument,
+    Collator,
+    Evidence,
+    Finding,
+    Fix,
+    InsertBefore,
+    Level,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Role,
+    Rule,
+    Task,
+    Tensor,
+    TrainerRun,
+    Value,
+    Verdict,
+    confirmed,
+    refuted,
+    tokenizer_name,
+    unsettled,
+)
+
+PER_TOKEN = frozenset({Task.TOKEN_CLASSIFICATION, Task.SEQ2SEQ_LM, Task.CAUSAL_LM, Task.MASKED_LM})
+FILLS = frozenset(
+    {
+        "transformers.DataCollatorForTokenClassification",
+        "transformers.DataCollatorForSeq2Seq",
+        "transformers.DataCollatorForLanguageModeling",
+    }
+)
+RAISED = ("number too small to fit", "convert negative int", "out of range integral type", "piece id is out of range")
+SMALLEST_CHANGE = 1e-9
+DECODES = {"batch_decode": "decoded", "decode": "decoded"}
+
+
+class IgnoredIndexInMetric(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        seen = set[Place]()
+        for labels, place, text, use in _uses(pipeline):
+            run = _run_of(pipeline, labels)
+            collator = run.value("data_collator") if run else None
+            if run is None or not isinstance(collator, Collator) or place in seen:
+                continue
+            seen.add(place)
+            yield self._report(pipeline, place, text, use, collator)
+
+    def _report(self, pipeline: Pipeline, place: Place, text: str, use: str, collator: Collator) -> Finding:
+        reasons = [Reason(collator.origin, "fills labels with -100", "collator")] if collator.origin else []
+        decodes = use in DECODES
+        name = text if decodes and text.isidentifier() and _imports_numpy(pipeline) else None
+        return self.finding(
+            place,
+            f"`{text}` holds -100 where nothing is to be {'decoded' if decodes else 'scored'}",
+            because=reasons,
+            help=f"put the padding token in its stead: `np.where({text} != -100, {text}, tokenizer.pad_token_id)`"
+            if decodes
+            else f"leave these entries out: `{text}[{text} != -100]`, and the predictions at the same places",
+            subject="compute_metrics",
+            facts={"use": use, "name": name, "tokenizer": tokenizer_name(pipeline, place)},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
+        if evaluation is None or not evaluation.metric_function_called or evaluation.ignored_labels is None:
+            return unsettled(evidence.not_reached("evaluation"))
+        said = f"{evaluation.ignored_labels} of {evaluation.labels} labels are -100"
+        if evaluation.ignored_labels == 0:
+            return refuted(said)
+        if stage is not None and stage.failure is not None:
+            is_this = stage.failure.says(*RAISED)
+            return confirmed(f"{said}, and decoding raises {stage.failure.type}") if is_this else unsettled(said)
+        change = evaluation.change_by_ignored
+        if change is None:
+            return unsettled(f"{said}, and what they change was not measured")
+        if change > SMALLEST_CHANGE:
+            return confirmed(f"{said}; twice as many of them change a metric by {change:.3g}", change=change)
+        return refuted(f"{said}; twice as many of them change no metric by more than {change:.1g}", change=change)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        name, tokenizer = finding.facts.get("name"), finding.facts.get("tokenizer")
+        if not name or not tokenizer:
+            return None
+        statement = f"{name} = np.where({name} != -100, {name}, {tokenizer}.pad_token_id)"
+        return Fix.of("put the padding token in its stead", InsertBefore(finding.place, statement), safe=True)
+
+
+def _run_of(pipeline: Pipeline, labels: Tensor) -> TrainerRun | None:
+    """The run whose labels these are, if they certainly hold -100: its collator fills them up."""
+    model = labels.model
+    if not isinstance(model, Model) or model.task not in PER_TOKEN:
+        return None
+    for run in pipeline.runs:
+        if run.model is model and _fills(run.value("data_collator")):
+            return run
+    return None
+
+
+def _fills(collator: Value) -> bool:
+    """Whether a collator certainly writes -100 into labels."""
+    if not isinstance(collator, Collator) or collator.path not in FILLS:
+        return False
+    return "label_pad_token_id" not in collator.arguments
+
+
+def _imports_numpy(pipeline: Pipeline) -> bool:
+    """Whether `np` is NumPy in the whole script."""
+    return any(
+        isinstance(node, ast.Import) and any(each.name == "numpy" and each.asname == "np" for each in node.names)
+        for node in pipeline.source.tree.body
+    )
+
+
+def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Place, str, str]]:
+    """Labels with nothing left out, where they are decoded or compared as classes."""
+    for misuse in pipeline.misuses:
+        if misuse.use in DECODES and isinstance(misuse.value, Tensor) and not misuse.value.is_cleaned:
+            yield misuse.value, misuse.place, misuse.text, misuse.use
+    for call in pipeline.metric_calls:
+        labels = _labels(call.references)
+        if labels is not None and call.references is not None and call.metric.takes_classes:
+            yield labels, call.references.place, call.references.text, "scored"
+
+
+def _labels(argument: Argument | None) -> Tensor | None:
+    value = argument.value if argument else None
+    is_raw = isinstance(value, Tensor) and value.role is Role.LABELS and not value.is_cleaned
+    return value if is_raw and isinstance(value, Tensor) else None

@@ -1,0 +1,182 @@
+"""Texts are compared that the model never wrote: evaluation does not generate.
+
+Without `predict_with_generate` a `Seq2SeqTrainer` makes one forward pass with the right answer as the decoder's input.
+Its logits are no token ids, so that decoding them raises an error; and their largest entries make a text that was
+copied with the answer in view, which scores far too well.
+
+## Bad
+
+    writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
+    pairs = raw.map(
+        lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
+    )
+    exact = evaluate.load("exact_match")
+
+    def judge(prediction):
+        guesses, labels = prediction
+        labels = np.where(labels != -100, labels, words.pad_token_id)
+        texts = words.batch_decode(guesses, skip_special_tokens=True)
+        return exact.compute(predictions=texts, references=words.batch_decode(labels, skip_special_tokens=True))
+
+    arguments = Seq2SeqTrainingArguments("out", eval_strategy="epoch")
+    trainer = Seq2SeqTrainer(  # <- missing-predict-with-generate
+        writer,
+        arguments,
+        train_dataset=pairs["train"],
+        eval_dataset=pairs["validation_matched"],
+        data_collator=DataCollatorForSeq2Seq(words, writer),
+        compute_metrics=judge,
+    )
+    trainer.train()
+    # raises TypeError
+
+## Good
+
+    writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
+    pairs = raw.map(
+        lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
+    )
+    exact = evaluate.load("exact_match")
+
+    def judge(prediction):
+        guesses, labels = prediction
+        labels = np.where(labels != -100, labels, words.pad_token_id)
+        texts = words.batch_decode(guesses, skip_special_tokens=True)
+        return exact.compute(predictions=texts, references=words.batch_decode(labels, skip_special_tokens=True))
+
+    arguments = Seq2SeqTrainingArguments("out", eval_strategy="epoch", predict_with_generate=True)
+    trainer = Seq2SeqTrainer(
+        writer,
+        arguments,
+        train_dataset=pairs["train"],
+        eval_dataset=pairs["validation_matched"],
+        data_collator=DataCollatorForSeq2Seq(words, writer),
+        compute_metrics=judge,
+    )
+    trainer.train()
+
+## When it is fine
+
+Measures of the forward pass need no text:
+
+    writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
+    pairs = raw.map(
+        lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
+    )
+
+    def judge(prediction):
+        guesses = prediction.predictions[0].argmax(-1)
+        kept = prediction.label_ids != -100
+        return {"accuracy": float((guesses == prediction.label_ids)[kept].mean())}
+
+    arguments = Seq2SeqTrainingArguments("out", eval_strategy="epoch")
+    trainer = Seq2SeqTrainer(
+        writer,
+        arguments,
+        train_dataset=pairs["train"],
+        eval_dataset=pairs["validation_matched"],
+        data_collator=DataCollatorForSeq2Seq(words, writer),
+        compute_metrics=judge,
+    )
+    trainer.train()
+
+## References
+
+ChatGLM3#376; transformers documentation, `Seq2SeqTrainingArguments.predict_with_generate`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Evidence,
+    Finding,
+    Fix,
+    Function,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    TrainerRun,
+    TrainingArguments,
+    Verdict,
+    confirmed,
+    generates_nothing,
+    is_missing,
+    nodes_of,
+    own_function,
+    refuted,
+    unsettled,
+)
+
+OF_TEXTS = frozenset(
+    {"bertscore", "bleu", "chrf", "exact_match", "google_bleu", "meteor", "rouge", "sacrebleu", "squad", "wer", "cer"}
+)
+OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "predict"})
+
+
+class MissingPredictWithGenerate(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            settings = run.settings
+            if run.path != "transformers.Seq2SeqTrainer" or settings is None or run.overrides & OWN_EVALUATION:
+                continue
+            function = own_function(run.value("compute_metrics"))
+            if function is None or not generates_nothing(run) or not is_missing(run.value("callbacks")):
+                continue
+            if is_missing(run.value("preprocess_logits_for_metrics")) and _compares_texts(pipeline, function):
+                yield self._report(run, settings)
+
+    def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding:
+        function = run.arguments.get("compute_metrics")
+        reasons = [Reason(settings.origin, "does not ask for it", "arguments")] if settings.origin else []
+        if function is not None:
+            reasons.append(Reason(function.place, "decodes predictions to texts", "metrics"))
+        return self.finding(
+            run.construction,
+            "texts are compared that the model never generated",
+            because=reasons,
+            help="add `predict_with_generate=True` to the training arguments",
+            subject="predict_with_generate",
+            facts={"is_absent": "predict_with_generate" not in settings.values},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        evaluation = evidence.evaluation
+        if evaluation is None or not evaluation.metric_function_called:
+            return unsettled(evidence.not_reached("evaluation"))
+        shape = list(evaluation.predictions_shape)
+        if evaluation.predictions_are_tuple:
+            return confirmed(f"on {evaluation.rows} rows the metric function gets a tuple of logits and more")
+        if len(shape) == 3:
+            return confirmed(f"the metric function gets logits of shape {shape}", shape=[*shape])
+        return refuted(f"the metric function gets token ids of shape {shape}", shape=[*shape])
+
+    def fix(self, finding: Finding) -> Fix | None:
+        made = finding.related("arguments")
+        if not made or not finding.facts.get("is_absent"):
+            return None
+        edit = AddArgument(made[0].place, "predict_with_generate", "True")
+        return Fix.of("generate while evaluating", edit, safe=True)
+
+
+def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
+    """Whether the metric function decodes predictions, and generates nothing itself.
+
+    It does where it uses a metric of texts, or takes the tuple of logits and more for token ids.
+    """
+    names = {node.attr for node in nodes_of(function) if isinstance(node, ast.Attribute)}
+    if "generate" in names or not names & {"batch_decode", "decode"}:
+        return False
+    lines = {node.lineno for node in nodes_of(function) if isinstance(node, ast.Call)}
+    compared = [call.place for call in pipeline.metric_calls if {part.name for part in call.metric.every()} & OF_TEXTS]
+    mistaken = [misuse.place for misuse in pipeline.misuses if misuse.use == "where"]
+    return any(place.line in lines for place in (*compared, *mistaken))

@@ -1,0 +1,178 @@
+"""What an evaluation needs is given, and nothing ever evaluates.
+
+An evaluation set, a metric function or a number of steps does not turn evaluation on: `eval_strategy` is "no" until the
+script says otherwise. The run ends without one number about data that it has not seen.
+
+## Bad
+
+    args = TrainingArguments("out", eval_steps=100)
+    trainer = Trainer(  # <- unused-eval-settings
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=compute_metrics,
+    )
+    trainer.train()
+
+## Good
+
+    args = TrainingArguments("out", eval_steps=100, eval_strategy="steps")
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=compute_metrics,
+    )
+    trainer.train()
+
+## When it is fine
+
+The script may evaluate by itself when the training is over:
+
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=compute_metrics,
+    )
+    trainer.train()
+    print(trainer.evaluate())
+
+A trainer that is handed on may be evaluated by others, and "no" may be written on purpose:
+
+    def build(model):
+        return Trainer(
+            model,
+            args,
+            train_dataset=tokenized["train"],
+            eval_dataset=tokenized["validation_matched"],
+            compute_metrics=compute_metrics,
+        )
+
+    plain = TrainingArguments("out", eval_strategy="no")
+    trainer = Trainer(
+        model,
+        plain,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+    )
+    trainer.train()
+
+## References
+
+Transformers documentation, `TrainingArguments.eval_strategy`. Measured on transformers 5.23: `eval_steps=1` alone
+leaves the strategy at "no", and the metric function is called 0 times.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    TrainerRun,
+    TrainingArguments,
+    Verdict,
+    confirmed,
+    evaluation_strategy,
+    is_left_out,
+    is_missing,
+    is_true,
+    refuted,
+    unsettled,
+)
+
+GIVEN = ("compute_metrics", "eval_dataset")
+SETTINGS = ("eval_steps", "eval_delay", "per_device_eval_batch_size")
+EVALUATING = frozenset(
+    {"evaluate", "predict", "evaluation_loop", "prediction_loop", "hyperparameter_search", "add_callback"}
+)
+OWN_EVALUATION = frozenset(
+    {"train", "_inner_training_loop", "training_step", "_maybe_log_save_evaluate", "compute_loss", "log"}
+)
+
+
+class UnusedEvalSettings(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if _evaluates_somewhere(pipeline):
+            return
+        for run in pipeline.runs:
+            settings = run.settings
+            if settings is None or not run.train_calls or run.overrides & OWN_EVALUATION:
+                continue
+            is_off = _is_never_asked(settings) and is_missing(run.value("callbacks"))
+            given = [name for name in GIVEN if name in run.arguments and not is_missing(run.value(name))]
+            if is_off and given and _stays_here(pipeline, run):
+                yield self._report(run, settings, given)
+
+    def _report(self, run: TrainerRun, settings: TrainingArguments, given: list[str]) -> Finding:
+        places = [(name, settings.places[name]) for name in SETTINGS[:2] if name in settings.places]
+        asked = [Reason(place, f"`{name}` does not ask for evaluation", "setting") for name, place in places]
+        steps = "steps" if "eval_steps" in settings.places else "epoch"
+        made = [Reason(settings.origin, '`eval_strategy` is "no" by default', "arguments")] if settings.origin else []
+        return self.finding(
+            run.construction,
+            f"`{given[0]}` is given, and nothing ever evaluates",
+            because=[*made, *asked],
+            help=f'add `eval_strategy="{steps}"`, or call `trainer.evaluate()` after the training',
+            subject="eval_strategy",
+            facts={"strategy": steps},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        strategy = evidence.arguments.get("eval_strategy", evidence.arguments.get("evaluation_strategy"))
+        if not isinstance(strategy, str):
+            return unsettled("the arguments of the run say nothing of evaluation: 0 of them were seen")
+        splits = evidence.given_splits.get("eval_dataset", ())
+        rows = sum(split.rows or 0 for split in splits)
+        if strategy != "no":
+            return refuted(f"the strategy is `{strategy}`, for {rows} rows")
+        return confirmed(f"the strategy is `no`: {rows} rows to evaluate on, looked at 0 times")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        made = finding.related("arguments")
+        if not made:
+            return None
+        code = f'"{finding.facts.get("strategy")}"'
+        return Fix.of("evaluate while training", AddArgument(made[0].place, "eval_strategy", code), safe=False)
+
+
+def _is_never_asked(settings: TrainingArguments) -> bool:
+    """Whether the arguments certainly say nothing of when to evaluate, and nothing else wants it."""
+    strategy = evaluation_strategy(settings)
+    is_default = strategy is not None and strategy.place is None and settings.is_complete
+    asks_otherwise = is_true(settings.value("load_best_model_at_end")) or not is_left_out(settings, "eval_on_start")
+    return is_default and not asks_otherwise
+
+
+def _evaluates_somewhere(pipeline: Pipeline) -> bool:
+    """Whether the script names a method that evaluates, or gives the Trainer a callback, anywhere at all."""
+    return any(isinstance(node, ast.Attribute) and node.attr in EVALUATING for node in ast.walk(pipeline.source.tree))
+
+
+def _stays_here(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether the trainer has one name, and that name is only ever used for its attributes and methods."""
+    names = {binding.name for binding in pipeline.names_of(run)}
+    if len(names) != 1 or not names.copy().pop().isidentifier():
+        return False
+    tree = pipeline.source.tree
+    owners = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return all(id(node) in owners for node in loads if node.id in names)
