@@ -14,7 +14,7 @@ evaluation ends the run.
     )
     words = words.filter(lambda row: len(row["input_ids"]) > 8)
     many = words["validation"]
-    for _ in range(14):
+    for _ in range(9):
         many = concatenate_datasets([many, many])
 
     def judge(prediction):

@@ -44,7 +44,8 @@ The script may evaluate by itself when the training is over:
     trainer.train()
     print(trainer.evaluate())
 
-A trainer that is handed on may be evaluated by others, and "no" may be written on purpose:
+A trainer that is handed on may be evaluated by others, "no" may be written on purpose, and a set that lies ready asks
+for nothing:
 
     def build(model):
         return Trainer(
@@ -62,8 +63,17 @@ A trainer that is handed on may be evaluated by others, and "no" may be written 
         train_dataset=tokenized["train"],
         eval_dataset=tokenized["validation_matched"],
         data_collator=collator,
+        compute_metrics=compute_metrics,
     )
     trainer.train()
+    other = Trainer(
+        model,
+        TrainingArguments("other"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+    )
+    other.train()
 
 ## References
 
@@ -119,7 +129,8 @@ class UnusedEvalSettings(Rule):
                 continue
             is_off = _is_never_asked(settings) and is_missing(run.value("callbacks"))
             given = [name for name in GIVEN if name in run.arguments and not is_missing(run.value(name))]
-            if is_off and given and _stays_here(pipeline, run):
+            is_meant = "compute_metrics" in given or "eval_steps" in settings.places
+            if is_off and given and is_meant and _stays_here(pipeline, run):
                 yield self._report(run, settings, given)
 
     def _report(self, run: TrainerRun, settings: TrainingArguments, given: list[str]) -> Finding:
