@@ -162,3 +162,72 @@ def test_items_are_gone_through_one_by_one(code: str, expected: object) -> None:
 def test_a_comprehension_that_may_leave_items_out_is_not_complete(code: str) -> None:
     value = value_of(code)
     assert getattr(value, "is_complete", None) is False
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = ({'a': 1} | {'b': 3})['b']", 3),
+        ("c = {'a': 1}\nc |= {'b': 3}\nx = c['b']", 3),
+        ("c = {}\nc.setdefault('a', 3)\nx = c['a']", 3),
+        ("c = {'a': 1, 'b': 3}\ndel c['a']\nx = c", {"b": 3}),
+        ("c = {'a': 1}\nif y:\n    c.pop('a')\nx = 'a' in c", "unknown"),
+        ("a = [1, 2, 3]\nx = a[1:]", [2, 3]),
+        ("a = [1, 2, 3]\nx = a[:y]", [{1, 2, 3}]),
+        ("import copy\na = {'b': [1]}\nc = copy.deepcopy(a)\na['b'].append(2)\nx = c['b']", [1]),
+        ("import copy\na = {'b': 1}\nc = copy.copy(a)\na['b'] = 2\nx = c['b']", 1),
+        ("from collections import OrderedDict\nx = OrderedDict(a=3)['a']", 3),
+        ("from types import SimpleNamespace\nx = SimpleNamespace(a=3).a", 3),
+        ("from enum import Enum\nclass E(Enum):\n    A = 3\nx = E.A.value", 3),
+        ("x = any([False, True])", True),
+        ("x = all([True, y])", "unknown"),
+        ("x = 'org/name'.split('/')[-1]", "name"),
+        ("import os\nx = os.path.join('out', 'run')", "out/run"),
+    ],
+)
+def test_containers_hold_what_was_put_into_them(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+FIELDS = "from dataclasses import asdict, dataclass, replace\n@dataclass\nclass C:\n    a: int = 3\n    b: int = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (f"{FIELDS}x = asdict(C())['a']", 3),
+        (f"{FIELDS}x = vars(C())['a']", 3),
+        (f"{FIELDS}x = C().__dict__['a']", 3),
+        (f"{FIELDS}x = replace(C(), b=2).a", 3),
+        (f"{FIELDS}x = getattr(C(), 'other', 3)", 3),
+        (f"{FIELDS}x = isinstance(C(), C)", True),
+        ("x = isinstance('a', (int, str))", True),
+        ("class A:\n    def __getitem__(self, i): return 3\nx = A()[0]", 3),
+        ("class A:\n    def __len__(self): return 3\nx = len(A())", 3),
+        ("class A:\n    def __iter__(self):\n        yield 3\nfor x in A(): pass", 3),
+        ("class A:\n    def __iter__(self): return self\n    def __next__(self): return 3\nfor x in A(): pass", 3),
+        ("class A: pass\nA.k = 3\nx = A.k", 3),
+        ("class A:\n    k = 3\n    @classmethod\n    def make(cls): return cls()\nx = A.make().k", 3),
+        ("class A(foo.B): pass\nx = getattr(A(), 'other', 3)", "unknown"),
+    ],
+)
+def test_objects_of_the_script_do_what_their_classes_say(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+def test_what_two_methods_that_nobody_calls_store_is_one_of_both() -> None:
+    code = """
+        from transformers import TrainingArguments
+
+        class Experiment:
+            def small(self):
+                self.rate = 1
+
+            def large(self):
+                self.rate = 2
+
+            def train(self):
+                return TrainingArguments("out", learning_rate=self.rate)
+    """
+    (arguments,) = pipeline_of(code).arguments
+    assert plain(arguments.value("learning_rate")) == {1, 2}

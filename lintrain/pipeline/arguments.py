@@ -26,13 +26,13 @@ def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> N
             else:
                 call.is_open = True
         else:
-            call.positional.append(Argument(value, place, reader.source.code(place)))
+            call.positional.append(Argument(value, place, reader.code(place)))
     for keyword in node.keywords:
         value = expressions.evaluate(reader, keyword.value, scope)
         place = reader.source.place(keyword.value)
         if keyword.arg is not None:
             whole = reader.source.place(keyword)
-            call.keywords[keyword.arg] = Argument(value, place, reader.source.code(place), whole)
+            call.keywords[keyword.arg] = Argument(value, place, reader.code(place), whole)
         else:
             _add_expanded(call, value, place)
 

@@ -46,7 +46,7 @@ class Call:
         """The code of what a method is called on (`optimizer` in `optimizer.step()`), empty where there is none."""
         if self.node is None or not isinstance(self.node.func, ast.Attribute):
             return ""
-        return self.reader.source.code(self.reader.source.place(self.node.func.value))
+        return self.reader.code(self.reader.source.place(self.node.func.value))
 
     def argument(self, name: str, position: int | None = None) -> Argument | None:
         """One argument by its parameter name, or by its position counted from 0; None where it was not given."""

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lintrain.pipeline import expressions, invocation, operations, project_modules, statements
+from lintrain.pipeline import expressions, invocation, objects, operations, project_modules, statements
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.targets import assign
 from lintrain.pipeline.values.python import (
     UNKNOWN,
-    Bound,
     Class,
     Constant,
     Either,
@@ -95,7 +94,8 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
     """What `with manager as name` binds."""
     match manager:
         case Instance():
-            return _call_own(reader, manager, "__enter__", [], item)
+            given = objects.special(reader, manager, "__enter__", [], reader.source.place(item.context_expr))
+            return manager if given is None else given
         case LibraryObject(path="contextlib.nullcontext"):
             return manager.arguments.get("0", manager.arguments.get("enter_result", Constant(None)))
         case _:
@@ -104,15 +104,8 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
 
 def _leave(reader: Reader, manager: Value, item: ast.withitem) -> None:
     if isinstance(manager, Instance):
-        _call_own(reader, manager, "__exit__", [Constant(None)] * 3, item)
-
-
-def _call_own(reader: Reader, manager: Instance, name: str, given: list[Value], item: ast.withitem) -> Value:
-    found = manager.cls.lookup(name)
-    if found is None or not isinstance(found[1], Function):
-        return manager
-    place = reader.source.place(item.context_expr)
-    return invocation.apply(reader, Bound(manager, name, found[1], found[0]), given, {}, place)
+        nothing: list[Value] = [Constant(None)] * 3
+        objects.special(reader, manager, "__exit__", nothing, reader.source.place(item.context_expr))
 
 
 def turns_grad_off(manager: Value) -> bool:

@@ -55,7 +55,7 @@ def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
         place = reader.source.place(node)
         receiver = call.func.value
         known = scope.lookup(receiver.id) if isinstance(receiver, ast.Name) else None
-        text = reader.source.code(reader.source.place(receiver))
+        text = reader.code(reader.source.place(receiver))
         shown = reader.source.is_displayed(place)
         reader.record.discards.append(Discard(place, known or UNKNOWN, text, call.func.attr, value, shown))
 
@@ -139,7 +139,7 @@ def computed(
     if isinstance(result, Constant | SequenceValue) or result is left or result is right:
         return result
     result = Unknown() if result is UNKNOWN else result
-    first, second = (reader.source.code(reader.source.place(operand)) for operand in operands)
+    first, second = (reader.code(reader.source.place(operand)) for operand in operands)
     made = Arithmetic(result, type(node.op).__name__, left, right, first, second, place)
     reader.record.arithmetic[id(result)] = made
     return result

@@ -56,7 +56,7 @@ def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
     """What a call in the script gives."""
     callee = _callee(reader, node, scope)
     place = reader.source.place(node)
-    call = Call(reader, node, place, reader.source.code(place), "")
+    call = Call(reader, node, place, reader.code(place), "")
     arguments.add_arguments(reader, call, node, scope)
     return invoke_value(call, callee)
 
@@ -119,7 +119,7 @@ def record_call(call: Call) -> None:
         return
     reader = call.reader
     guarded = reader.guards > 0
-    callee = reader.source.code(reader.source.place(call.node.func))
+    callee = reader.code(reader.source.place(call.node.func))
     certain = not reader.uncalled and not reader.conditions
     given = dict(call.keywords)
     made = LibraryCall(call.path, call.place, given, len(call.positional), guarded, call.is_open, callee, certain)

@@ -98,7 +98,7 @@ def swap_of(pipeline: Pipeline, first: Event, second: Event) -> tuple[str, str] 
     one, other = first.place, second.place
     if one.path != other.path or one.end_line + 1 != other.line or one.column != other.column:
         return None
-    lines = pipeline.source.lines
+    lines = pipeline.source_of(one).lines
     codes = [pipeline.code(place) for place in (one, other)]
     whole = [lines[place.line - 1].partition("#")[0].strip() for place in (one, other)]
     is_whole = one.line == one.end_line and other.line == other.end_line and whole == codes

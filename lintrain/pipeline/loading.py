@@ -93,15 +93,20 @@ def is_map_style(value: Value) -> bool:
 
 def is_deliberate(pipeline: Pipeline, place: Place) -> bool:
     """Whether the script says that it tries something out: anywhere of overfitting, or near a place of a trial."""
-    lines = pipeline.source.text.splitlines()
+    source = pipeline.source_of(place)
+    lines = source.text.splitlines()
     near = "\n".join(lines[max(0, place.line - 4) : place.end_line])
-    return SAYS_OVERFITTING.search(pipeline.source.text) is not None or SAYS_TRIAL.search(near) is not None
+    return (
+        any(SAYS_OVERFITTING.search(each.text) for each in pipeline.sources.values())
+        or SAYS_TRIAL.search(near) is not None
+    )
 
 
 def expects_error(pipeline: Pipeline, place: Place) -> bool:
     """Whether the code at a place is tried, or stands in a `with` that waits for an error."""
-    for node in ast.walk(pipeline.source.tree):
-        if isinstance(node, ast.With | ast.Try) and pipeline.source.place(node).holds(place):
+    source = pipeline.source_of(place)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.With | ast.Try) and source.place(node).holds(place):
             items = node.items if isinstance(node, ast.With) else []
             if isinstance(node, ast.Try) and node.handlers:
                 return True

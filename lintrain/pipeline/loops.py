@@ -23,9 +23,11 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
     """`for`: its element bound to the target, its body run once."""
     over = expressions.evaluate(reader, node.iter, scope)
     each = operations.element(reader, over)
-    header = reader.source.code(reader.source.place(node.iter))
-    loop = Loop(reader.source.place(node), over, each, header, _body_place(reader, node.body), made_anew(node.body))
-    _forget_changing(node.body, scope)
+    header = reader.code(reader.source.place(node.iter))
+    loop = Loop(
+        reader.source.place(node), over, each, header, _body_place(reader, node.body), reader.once(_made_anew, node)
+    )
+    _forget_changing(reader, node, scope)
     before = dict(scope.names)
     assign(reader, node.target, each, scope)
     return _execute_loop(reader, loop, node.body, node.orelse, scope, before)
@@ -33,13 +35,18 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
 
 def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
     """`while`: its body run once, unless the test is certainly false."""
-    _forget_changing(node.body, scope)
+    _forget_changing(reader, node, scope)
     test = expressions.evaluate(reader, node.test, scope)
     if operations.truth(test) is False:
         return statements.execute_block(reader, node.orelse, scope)
-    header = reader.source.code(reader.source.place(node.test))
+    header = reader.code(reader.source.place(node.test))
     loop = Loop(
-        reader.source.place(node), UNKNOWN, UNKNOWN, header, _body_place(reader, node.body), made_anew(node.body)
+        reader.source.place(node),
+        UNKNOWN,
+        UNKNOWN,
+        header,
+        _body_place(reader, node.body),
+        reader.once(_made_anew, node),
     )
     return _execute_loop(reader, loop, node.body, node.orelse, scope, dict(scope.names))
 
@@ -78,9 +85,20 @@ def _after_loop(ends: list[dict[str, Value]]) -> dict[str, Value]:
     return joined(ends)
 
 
-def _forget_changing(body: Sequence[ast.stmt], scope: Scope) -> None:
+ForOrWhile = ast.For | ast.AsyncFor | ast.While
+
+
+def _made_anew(node: ForOrWhile) -> frozenset[str]:
+    return made_anew(node.body)
+
+
+def _assigned(node: ForOrWhile) -> tuple[str, ...]:
+    return tuple(assigned_names(node.body))
+
+
+def _forget_changing(reader: Reader, node: ForOrWhile, scope: Scope) -> None:
     """A constant that the loop's body assigns is another one in each iteration."""
-    for name in assigned_names(body):
+    for name in reader.once(_assigned, node):
         known = scope.names.get(name)
         if isinstance(known, Constant) and known.value is not None:
             scope.names[name] = Unknown(name=name)

@@ -22,6 +22,7 @@ from lintrain.pipeline.values.python import (
     Super,
     Unknown,
     Value,
+    mapping_of,
 )
 
 if TYPE_CHECKING:
@@ -34,10 +35,37 @@ def attribute(reader: Reader, value: Instance | Super | Class, name: str, place:
         case Super():
             return _above(reader, value, name)
         case Class():
-            found = value.lookup(name)
-            return found[1] if found else UNKNOWN
+            return _class_attribute(value, name)
         case Instance():
             return _instance_attribute(reader, value, name, place)
+
+
+def _class_attribute(value: Class, name: str) -> Value:
+    found = value.lookup(name)
+    if found is None:
+        return UNKNOWN
+    owner, member = found
+    is_bound = isinstance(member, Function) and "classmethod" in _kinds(member)
+    return Bound(value, name, member, owner) if is_bound and isinstance(member, Function) else member
+
+
+def _kinds(member: Function) -> set[str]:
+    return {decorator.name for decorator in member.decorators if isinstance(decorator, Library)}
+
+
+def lacks(value: Instance, name: str) -> bool:
+    """Whether an object certainly has no attribute of this name."""
+    if name in value.attributes or value.cls.lookup(name) is not None or value.cls.lookup("__getattr__") is not None:
+        return False
+    return not value.cls.has_unknown_base and not value.cls.library_bases
+
+
+def special(reader: Reader, value: Instance, name: str, given: list[Value], place: Place) -> Value | None:
+    """What a special method of the script's class gives, such as `__getitem__`; None where it has none."""
+    found = value.cls.lookup(name)
+    if found is None or not isinstance(found[1], Function):
+        return None
+    return invocation.apply(reader, Bound(value, name, found[1], found[0]), given, {}, place)
 
 
 def _instance_attribute(reader: Reader, value: Instance, name: str, place: Place) -> Value:
@@ -45,6 +73,8 @@ def _instance_attribute(reader: Reader, value: Instance, name: str, place: Place
         return value.attributes[name]
     if name == "__class__":
         return value.cls
+    if name == "__dict__":
+        return mapping_of(value.attributes, is_complete=False)
     found = value.cls.lookup(name)
     if found is None:
         return _library_method(value, name) or operations.child(reader, value, name)
@@ -56,7 +86,7 @@ def bind_member(reader: Reader, value: Instance, name: str, owner: Class, member
     """A class's member as seen on an object: functions become methods, properties are read."""
     if not isinstance(member, Function):
         return member
-    kinds = {decorator.name for decorator in member.decorators if isinstance(decorator, Library)}
+    kinds = _kinds(member)
     if kinds & {"property", "cached_property"}:
         return invocation.apply(reader, Bound(value, name, member, owner), [], {}, place)
     if "staticmethod" in kinds:

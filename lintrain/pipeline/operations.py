@@ -95,21 +95,11 @@ def subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     handler = of_type(SUBSCRIPTS, value)
     if handler:
         return handler(reader, value, key, place)
-    match value, key:
-        case Mapping(), Constant() if key.value in value.entries:
-            return value.entries[key.value]
-        case Mapping(is_complete=False), Constant():
-            return child(reader, value, f"[{key.value!r}]")
-        case Mapping(), _:
-            return join(value.entries.values()) if value.entries and value.is_complete else UNKNOWN
-        case Sequence(), Constant(value=int(index)) if value.is_complete and -len(value.items) <= index < len(
-            value.items
-        ):
-            return value.items[index]
-        case Unknown(), Constant():
-            return child(reader, value, f"[{key.value!r}]")
-        case _:
-            return UNKNOWN
+    return (
+        child(reader, value, f"[{key.value!r}]")
+        if isinstance(value, Unknown) and isinstance(key, Constant)
+        else UNKNOWN
+    )
 
 
 def element(reader: Reader, value: Value) -> Value:
@@ -216,6 +206,8 @@ def truth(value: Value) -> bool | None:
     match value:
         case Constant():
             return None if value.is_default else bool(value.value)
+        case Sequence(kind="generator"):
+            return True
         case Sequence():
             return bool(value.items) if value.is_complete else None
         case Mapping():
@@ -259,12 +251,13 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place
         if handler:
             handler(reader, option, name, value, place)
         elif isinstance(option, Class):
-            option.attributes[name] = UNKNOWN
+            option.attributes[name] = weakly(reader, option.attributes.get(name), value)
 
 
 def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
-    """What an attribute holds after a store that may have been skipped."""
-    if before is None or not reader.conditions or before is value or _is_none(before):
+    """What an attribute holds after a store that may have been skipped: also one in a method that nobody calls."""
+    is_certain = not reader.conditions and not reader.uncalled
+    if before is None or is_certain or before is value or _is_none(before):
         return value
     return join([before, value])
 

@@ -96,6 +96,10 @@ class Reader:
         """The function under evaluation."""
         return self.frames[-1]
 
+    def code(self, place: Place) -> str:
+        """The code at a place, in whichever file it lies."""
+        return self.record.code(place)
+
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
         """The answer to a question about the syntax of a node, asked only once while its file's tree is kept."""
         answers = self.source.answers

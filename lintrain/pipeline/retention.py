@@ -77,7 +77,7 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
     if not loop.place.holds(place):
         return _is_kept_by_object(reader, target, loop, scope)
     root = text.partition(".")[0].partition("[")[0]
-    return root not in loop.made_anew and not _is_emptied(reader.source.code(loop.place), text)
+    return root not in loop.made_anew and not _is_emptied(reader.code(loop.place), text)
 
 
 def _is_emptied(code: str, target: str) -> bool:
@@ -93,7 +93,7 @@ def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scop
     owner = expressions.evaluate(reader, target.value, scope)
     if not isinstance(owner, Instance) or owner.origin is None or loop.place.holds(owner.origin):
         return False
-    return re.search(r"reset|clear|zero_\(|init", reader.source.code(loop.place)) is None
+    return re.search(r"reset|clear|zero_\(|init", reader.code(loop.place)) is None
 
 
 def made_anew(body: Sequence[ast.stmt]) -> frozenset[str]:

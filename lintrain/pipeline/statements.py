@@ -28,9 +28,11 @@ from lintrain.pipeline.values.python import (
     Constant,
     Function,
     Library,
+    Mapping,
     Unknown,
     Value,
 )
+from lintrain.pipeline.values.python import Sequence as SequenceValue
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -204,7 +206,18 @@ def _delete(reader: Reader, node: ast.Delete, scope: Scope) -> Flow:
             if value is not None:
                 reader.act(Act.DELETE, reader.source.place(target), value)
             scope.unbind(target.id)
+        elif isinstance(target, ast.Subscript):
+            _delete_item(reader, target, scope)
     return Flow.ON
+
+
+def _delete_item(reader: Reader, target: ast.Subscript, scope: Scope) -> None:
+    held = expressions.evaluate(reader, target.value, scope)
+    key = expressions.evaluate(reader, target.slice, scope)
+    if isinstance(held, Mapping) and isinstance(key, Constant) and not reader.conditions:
+        held.entries.pop(key.value, None)
+    elif isinstance(held, Mapping | SequenceValue):
+        held.is_complete = False
 
 
 def _declare_outer(reader: Reader, node: ast.Global | ast.Nonlocal, scope: Scope) -> Flow:

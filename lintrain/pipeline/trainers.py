@@ -75,10 +75,11 @@ def says(function: Function, text: str) -> bool:
 def head_of(pipeline: Pipeline, function: Function) -> Place:
     """The place of a function's `def name`, or of a lambda."""
     node = function.node
-    whole = pipeline.source.place(node)
+    source = function.source or pipeline.source
+    whole = source.place(node)
     if isinstance(node, ast.Lambda):
         return whole
-    line = pipeline.source.lines[whole.line - 1]
+    line = source.lines[whole.line - 1]
     end = line.find(node.name, whole.column - 1) + len(node.name) + 1
     return Place(whole.path, whole.line, whole.column, whole.line, max(end, whole.column + 3))
 

@@ -40,6 +40,7 @@ class Source:
         init=False, default_factory=dict[tuple[object, ast.AST], object]
     )
     """What was found out about the syntax of nodes of the tree, by question and node."""
+    _places: dict[ast.AST, Place] = field(init=False, default_factory=dict[ast.AST, Place], repr=False)
 
     def __post_init__(self) -> None:
         self.lines = self.text.split("\n")
@@ -56,6 +57,7 @@ class Source:
         """Give the memory of the tree back; it is made again when it is asked for."""
         self.__dict__.pop("tree", None)
         self.answers.clear()
+        self._places.clear()
 
     @cached_property
     def suppressions(self) -> tuple[Suppression, ...]:
@@ -64,6 +66,12 @@ class Source:
 
     def place(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Place:
         """Where a node of the tree stands; the parser counts UTF-8 bytes, a place counts characters."""
+        known = self._places.get(node)
+        if known is None:
+            known = self._places[node] = self._place(node)
+        return known
+
+    def _place(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Place:
         end_line = node.end_lineno or node.lineno
         end_column = node.end_col_offset if node.end_col_offset is not None else node.col_offset
         return Place(

@@ -156,8 +156,8 @@ class UnscaledComputeLoss(Rule):
         owner = own_class(run, "compute_loss")
         can_say = owner is not None and is_since(pipeline.targets, "transformers", (5, 20))
         reasons = [Reason(accumulation.place, f"{accumulation.steps} batches make one step", "accumulation")]
-        if owner is not None and can_say:
-            reasons.append(Reason(pipeline.source.place(owner.node), "the trainer's class", "class"))
+        if owner is not None and owner.origin is not None and can_say:
+            reasons.append(Reason(owner.origin, "the trainer's class", "class"))
         return self.finding(
             head_of(pipeline, function),
             f"this loss is not divided over the {accumulation.steps} batches of a step",

@@ -232,6 +232,5 @@ def _is_name(node: ast.expr, name: str) -> bool:
 def _assigns_again(pipeline: Pipeline, node: ast.Assign, binding: Binding) -> bool:
     if _is_name(node.value, binding.name):
         return True
-    return any(
-        _is_name(target, binding.name) and pipeline.source.place(target) != binding.place for target in node.targets
-    )
+    source = pipeline.source_of(binding.place)
+    return any(_is_name(target, binding.name) and source.place(target) != binding.place for target in node.targets)

@@ -134,7 +134,7 @@ class IneffectiveFreeze(Rule):
 
 def _assignment_at(pipeline: Pipeline, target: Place) -> Place | None:
     """The plain assignment that has this target alone."""
-    source = pipeline.source
+    source = pipeline.source_of(target)
     assignments = [node for node in ast.walk(source.tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
     return next((source.place(each) for each in assignments if source.place(each.targets[0]) == target), None)
 

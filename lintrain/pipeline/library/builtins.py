@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lintrain.pipeline import operations
+from lintrain.pipeline import objects, operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import function, method_of
 from lintrain.pipeline.values.counts import Count
@@ -56,6 +56,8 @@ def _len(call: Call) -> Value:
         case Constant(value=str(text), is_default=is_default):
             return Constant(len(text), is_default)
         case value:
+            if isinstance(value, Instance):
+                return objects.special(call.reader, value, "__len__", [], call.place) or UNKNOWN
             count = method_of(value, "__len__")
             return UNKNOWN if count is None else call.reader.call(Bound(value, "__len__"), [], place=call.place)
 
@@ -162,11 +164,30 @@ def _number(call: Call) -> Value:
             return UNKNOWN
 
 
+@function("builtins.any", "builtins.all")
+def _any_or_all(call: Call) -> Value:
+    over = call.value("iterable", 0)
+    if not isinstance(over, Sequence) or not over.is_complete:
+        return UNKNOWN
+    truths = [operations.truth(item) for item in over.items]
+    is_any = call.path == "builtins.any"
+    if is_any in truths:
+        return Constant(is_any)
+    return UNKNOWN if None in truths else Constant(not is_any)
+
+
 @function("builtins.isinstance")
 def _isinstance(call: Call) -> Value:
-    """Only what compute_metrics functions ask: whether the predictions are a tuple."""
+    """Whether predictions are a tuple, a literal is of a builtin type, or an object of one of the script's classes."""
     value, kind = call.value("obj", 0), call.value("class_or_tuple", 1)
     kinds = kind.items if isinstance(kind, Sequence) else [kind]
+    classes = [each for each in kinds if isinstance(each, Class)]
+    if isinstance(value, Instance) and len(classes) == len(kinds):
+        is_one = any(each in classes for each in value.cls.lineage())
+        return Constant(is_one) if is_one or not value.cls.has_unknown_base else UNKNOWN
+    if isinstance(value, Constant) and not value.is_default and all(_is_plain_type(each) for each in kinds):
+        names = {each.path.rpartition(".")[2] for each in kinds if isinstance(each, Library)}
+        return Constant(any(base.__name__ in names for base in type(value.value).__mro__))
     asked = {each.path for each in kinds if isinstance(each, Library)}
     if asked & {"builtins.tuple", "builtins.list"} and len(asked) == len(kinds):
         if isinstance(value, Sequence):
@@ -176,12 +197,19 @@ def _isinstance(call: Call) -> Value:
     return UNKNOWN
 
 
+def _is_plain_type(kind: Value) -> bool:
+    return isinstance(kind, Library) and kind.path.startswith("builtins.")
+
+
 @function("builtins.getattr")
 def _getattr(call: Call) -> Value:
     name = text_of(call.value("name", 1))
     if name is None or not call.positional:
         return UNKNOWN
-    return operations.attribute(call.reader, call.positional[0].value, name, call.place)
+    value, default = call.positional[0].value, call.value("default", 2)
+    if isinstance(value, Instance) and not isinstance(default, Absent) and objects.lacks(value, name):
+        return default
+    return operations.attribute(call.reader, value, name, call.place)
 
 
 @function("builtins.setattr")
@@ -197,7 +225,7 @@ def _next(call: Call) -> Value:
     return operations.element(call.reader, call.value("iterator", 0))
 
 
-@function("builtins.iter", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm", "copy.copy")
+@function("builtins.iter", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm")
 def _same(call: Call) -> Value:
     """What wraps an iterable without changing what it gives."""
     return call.value("iterable", 0)

@@ -149,10 +149,12 @@ def _store_option(reader: Reader, owner: Value, name: str, value: Value, place: 
 @function("builtins.vars")
 def _vars(call: Call) -> Value:
     value = call.value("object", 0)
+    if isinstance(value, Instance):
+        return mapping_of(value.attributes, is_complete=False)
     return mapping_of(value.options, is_complete=False) if isinstance(value, Namespace) else UNKNOWN
 
 
-@function("argparse.Namespace")
+@function("argparse.Namespace", "types.SimpleNamespace")
 def _made_namespace(call: Call) -> Value:
     return Namespace({name: argument.value for name, argument in call.keywords.items()}, origin=call.place)
 

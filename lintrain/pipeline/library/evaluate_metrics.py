@@ -153,7 +153,7 @@ def note_metric_call(call: Call, metric: Metric, predictions: Argument | None, r
 @subscript_of(Metric)
 def _subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     """A metric has no splits: it is taken for a data set."""
-    reader.record.misuses.append(Misuse(place, value, "subscript", reader.source.code(place)))
+    reader.record.misuses.append(Misuse(place, value, "subscript", reader.code(place)))
     return UNKNOWN
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.registry import attribute_of, method
+from lintrain.pipeline.registry import attribute_of, function, method
 from lintrain.pipeline.retention import note_append
-from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, Mapping, Sequence, Value
+from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, LibraryObject, Mapping, Sequence, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -59,15 +60,25 @@ def _copied(call: Call) -> Value:
 @method(Mapping, "get", "pop", "setdefault")
 def _get(call: Call) -> Value:
     receiver, key = call.receiver, call.value("key", 0)
-    if not isinstance(receiver, Mapping) or not isinstance(key, Constant):
+    name = call.path.rpartition(".")[2]
+    if not isinstance(receiver, Mapping):
+        return UNKNOWN
+    if not isinstance(key, Constant):
+        receiver.is_complete = receiver.is_complete and name == "get"
         return UNKNOWN
     if key.value in receiver.entries:
-        name = call.path.rpartition(".")[2]
-        return receiver.entries.pop(key.value) if name == "pop" else receiver.entries[key.value]
+        return _take(call, receiver, key) if name == "pop" else receiver.entries[key.value]
     default = call.value("default", 1)
-    if not receiver.is_complete:
-        return UNKNOWN
-    return Constant(None) if isinstance(default, Absent) else default
+    found = Constant(None) if isinstance(default, Absent) else default
+    if name == "setdefault" and receiver.is_complete:
+        receiver.entries[key.value] = found
+    return found if receiver.is_complete else UNKNOWN
+
+
+def _take(call: Call, receiver: Mapping, key: Constant) -> Value:
+    """`pop`: gone afterwards, or perhaps there, where the call may be skipped."""
+    receiver.is_complete = receiver.is_complete and not call.reader.conditions
+    return receiver.entries.pop(key.value)
 
 
 @method(Mapping, "update")
@@ -76,7 +87,9 @@ def _update(call: Call) -> Value:
     if isinstance(receiver, Mapping):
         for argument in call.positional:
             receiver.is_complete = operations.update(receiver.entries, argument.value) and receiver.is_complete
-        receiver.entries.update({name: argument.value for name, argument in call.keywords.items()})
+        named = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
+        receiver.entries.update(named)
+        receiver.is_complete = receiver.is_complete and not call.is_open and "**" not in call.keywords
     return Constant(None)
 
 
@@ -88,18 +101,22 @@ def _copy(call: Call) -> Value:
 
 @attribute_of(Constant)
 def _constant_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if name == "value":
+        return value  # a literal has no such attribute: it is the member of an Enum
     return Bound(value, name) if isinstance(value, Constant) and isinstance(value.value, str) else UNKNOWN
 
 
-@method(Constant, "lower", "upper", "strip", "replace", "split", "format")
+@method(Constant, "lower", "upper", "strip", "replace", "split", "rsplit", "format", "startswith", "endswith")
 def _string_method(call: Call) -> Value:
     receiver = call.receiver
     given = [*call.positional, *call.keywords.values()]
     if isinstance(receiver, Constant) and given and call.path.endswith(".format"):
         parts = (receiver, *(argument.value for argument in given))
         return operations.text_of_parts(call.reader, parts, call.place)
-    if not isinstance(receiver, Constant) or not isinstance(receiver.value, str) or given:
+    if not isinstance(receiver, Constant) or not isinstance(receiver.value, str):
         return UNKNOWN
+    if given:
+        return _changed_by(call, receiver, receiver.value)
     match call.path.rpartition(".")[2]:
         case "lower":
             return Constant(receiver.value.lower(), receiver.is_default)
@@ -109,3 +126,34 @@ def _string_method(call: Call) -> Value:
             return Constant(receiver.value.strip(), receiver.is_default)
         case _:
             return UNKNOWN
+
+
+def _changed_by(call: Call, receiver: Constant, text: str) -> Value:
+    """What a method gives that is told how, by literals."""
+    known = [each.value for each in call.positional if isinstance(each.value, Constant)]
+    texts = [each.value for each in known if isinstance(each.value, str) and len(each.value) <= MOST_ITEMS]
+    if len(texts) != len(call.positional) or call.keywords or call.is_open:
+        return UNKNOWN
+    is_default = receiver.is_default or any(each.is_default for each in known)
+    match call.path.rpartition(".")[2], texts:
+        case "replace", [old, new]:
+            return Constant(text.replace(old, new), is_default)
+        case "split" | "rsplit", [mark] if mark:
+            return Sequence([Constant(part, is_default) for part in text.split(mark)])
+        case "strip", [characters]:
+            return Constant(text.strip(characters), is_default)
+        case "startswith", [start]:
+            return Constant(text.startswith(start), is_default)
+        case "endswith", [end]:
+            return Constant(text.endswith(end), is_default)
+        case _:
+            return UNKNOWN
+
+
+@function("os.path.join")
+def _path(call: Call) -> Value:
+    parts = [each.value for each in call.positional if isinstance(each.value, Constant)]
+    texts = [each.value for each in parts if isinstance(each.value, str)]
+    if not texts or len(texts) != len(call.positional) or call.is_open:
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    return Constant(posixpath.join(*texts), any(each.is_default for each in parts), origin=call.place)

@@ -210,7 +210,7 @@ def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     if not isinstance(value, Tensor):
         return UNKNOWN
     keys = key.items if isinstance(key, Sequence) and key.kind == "tuple" else [key]
-    text = reader.source.code(place)
+    text = reader.code(place)
     if all(isinstance(each, Slice | Tensor) or _is_whole_axis(each) for each in keys):
         chosen = value.is_cleaned or any(isinstance(each, Tensor) for each in keys)
         return subscripted(replace(value, text=text, is_cleaned=chosen, origin=place), keys)
@@ -245,7 +245,7 @@ def _row(reader: Reader, value: Value) -> Value:
 def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
     """A comparison of scores decides classes; arithmetic with a plain number changes nothing of the role."""
     tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
-    text = reader.source.code(place)
+    text = reader.code(place)
     if operator in COMPARISONS:
         role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
         return Tensor(role, tensors[0].model, text, origin=place)

@@ -48,7 +48,7 @@ def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value,
     if name == REQUIRES_GRAD or name in MISSPELT:
         use = REQUIRES_GRAD if literal(value) is False else "unfreeze" if literal(value) is True else ""
         if use:
-            reader.record.misuses.append(Misuse(place, owner, use, reader.source.code(place)))
+            reader.record.misuses.append(Misuse(place, owner, use, reader.code(place)))
     else:
         reader.act(Act.REPLACE, place, owner, name=Constant(name), value=value)
 
@@ -74,7 +74,7 @@ def _store_on_parameter(reader: Reader, owner: Value, name: str, value: Value, p
     if name == REQUIRES_GRAD:
         _switch(reader, owner, value, place)
     if name in MISSPELT and isinstance(literal(value), bool):
-        reader.record.misuses.append(Misuse(place, owner, REQUIRES_GRAD, reader.source.code(place)))
+        reader.record.misuses.append(Misuse(place, owner, REQUIRES_GRAD, reader.code(place)))
 
 
 @method(Parameter, "requires_grad_")
@@ -103,7 +103,7 @@ def _gives(loop: Loop, parameter: Parameter) -> bool:
 
 
 def _leaves_out(reader: Reader, loop: Loop) -> bool:
-    return CHOOSES.search(reader.source.code(loop.place)) is not None
+    return CHOOSES.search(reader.code(loop.place)) is not None
 
 
 def _wanted(call: Call) -> Value:

@@ -9,6 +9,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.library.copies import copied
 from lintrain.pipeline.library.torch_freezing import note_module_attribute
 from lintrain.pipeline.library.torch_layers import through
 from lintrain.pipeline.library.torch_losses import function_loss, module_loss
@@ -125,7 +126,9 @@ def _wrap(call: Call) -> Value:
 def _deep_copy(call: Call) -> Value:
     """A module of its own: training it, or putting it into eval mode, leaves the first one alone."""
     given = call.value("x", 0)
-    return replace(given, origin=call.place) if isinstance(given, Model | Module | Instance) else UNKNOWN
+    if isinstance(given, Instance):
+        return replace(given, attributes=dict(given.attributes), origin=call.place)
+    return replace(given, origin=call.place) if isinstance(given, Model | Module) else copied(given) or UNKNOWN
 
 
 @called(Module)

@@ -84,5 +84,5 @@ def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     keys = key.items if isinstance(key, Sequence) else [key]
     if value is UNKNOWN or not any(isinstance(each, Slice) for each in keys):
         return UNKNOWN
-    text = reader.source.code(place)
+    text = reader.code(place)
     return Derived(of=value, by="slice", text=text.rpartition("[")[2].removesuffix("]"), origin=place)

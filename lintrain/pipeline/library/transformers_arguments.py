@@ -14,6 +14,7 @@ from lintrain.pipeline.values.python import (
     Absent,
     Class,
     Constant,
+    Instance,
     Library,
     LibraryObject,
     Value,
@@ -135,6 +136,9 @@ def _set_many(call: Call) -> Value:
 @function("dataclasses.replace")
 def _replace(call: Call) -> Value:
     before = call.value("obj", 0)
+    if isinstance(before, Instance) and not call.is_open and "**" not in call.keywords:
+        given = {name: argument.value for name, argument in call.keywords.items()}
+        return Instance(before.cls, {**before.attributes, **given}, origin=call.place)
     if not isinstance(before, TrainingArguments):
         return LibraryObject(call.path, call.values(), origin=call.place)
     changed = {name: argument for name, argument in call.keywords.items() if name != "**"}

@@ -51,8 +51,8 @@ def _output(reader: Reader, value: Value, name: str, place: Place) -> Value | No
         return operations.child(reader, value, name)
     value.reads.add(name)
     if role is Role.HIDDEN:
-        return Tensor(role, value.model, reader.source.code(place), origin=place)
-    text = reader.source.code(place)
+        return Tensor(role, value.model, reader.code(place), origin=place)
+    text = reader.code(place)
     shape = Shape((), False) if role is Role.LOSS else _logits_shape(value.model)
     made = Operation(role.value, place, text) if _has_its_own_head(value.model) else None
     return Tensor(role, value.model, text, made, shape, "float", origin=place)
