@@ -138,6 +138,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.rows import Sharing as Sharing
     from lintrain.pipeline.rows import is_in_order as is_in_order
     from lintrain.pipeline.rows import is_shuffled as is_shuffled
+    from lintrain.pipeline.rows import keeps_source_order as keeps_source_order
     from lintrain.pipeline.rows import sharing as sharing
     from lintrain.pipeline.schedule import Strategy as Strategy
     from lintrain.pipeline.schedule import best_metric as best_metric
@@ -299,7 +300,7 @@ _WORDS_OF = {
     "lintrain.pipeline.pipeline": "Arithmetic Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.replacing": "has_parameters",
-    "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled sharing",
+    "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled keeps_source_order sharing",
     "lintrain.pipeline.schedule": (
         "Strategy best_metric evaluation_strategy is_given_in_call is_left_out keeps_the_best saving_strategy"
     ),
@@ -310,8 +311,8 @@ _WORDS_OF = {
         "generates_nothing head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
     ),
     "lintrain.pipeline.tuning": (
-        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt name_in_enum "
-        "quantization_of scales_gradients trainings weights_format"
+        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt "
+        "name_in_enum quantization_of scales_gradients trainings weights_format"
     ),
     "lintrain.pipeline.values.counts": "Count",
     "lintrain.pipeline.values.cuts": "Cut",

@@ -154,3 +154,30 @@ def test_rows_that_two_data_sets_share(one: str, other: str, how: str | None) ->
     named = {binding.name: binding.value for binding in pipeline.bindings}
     shared = sharing(named["x"], named["y"])
     assert (shared.how if shared else None) == how
+
+
+def test_the_columns_that_a_transform_cannot_do_without() -> None:
+    made = value_of(
+        """
+        def encode(rows):
+            if "label" in rows:
+                rows["label"]
+            rows.get("id"), rows.pop("other", None)
+            return {"a": rows["text"]}
+        x = imdb["train"].with_transform(encode)
+        """
+    )
+    assert isinstance(made, Dataset)
+    assert set(made.needs) == {"text"}
+
+
+def test_the_columns_that_a_collator_cannot_do_without() -> None:
+    pipeline = read(
+        """
+        from transformers import Trainer
+        def collate(rows):
+            return {"a": [row["text"] for row in rows], "b": [row["label"] for row in rows]}
+        trainer = Trainer(model, train_dataset=imdb["train"], data_collator=collate)
+        """
+    )
+    assert set(pipeline.runs[0].collator_needs) == {"text", "label"}

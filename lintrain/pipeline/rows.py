@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import dataclass
 
+from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.python import Instance, Value
@@ -65,6 +68,52 @@ def is_in_order(dataset: Dataset) -> bool:
 def is_shuffled(dataset: Dataset) -> bool:
     """Whether some step certainly put its rows into a random order."""
     return bool(SHUFFLING & set(dataset.operations))
+
+
+SHUFFLES = re.compile(
+    r"shuffle|permutation|randperm|(random|train_test|stratified)_?split|sample|choice|^rand|_rand|normal$|uniform$|"
+    r"[kK]_?[fF]old|bootstrap|synthetic|generate"
+)
+"""Names of functions that put rows into a random order, or into one on purpose, or that draw rows at random."""
+
+OTHER_ORDERS = re.compile(
+    r"bptt|repackage_hidden|stateful|curricul|time_?series|forecast|stock|sequence|window|temporal|video|episode|bucket|sort_by|key=len",
+    re.IGNORECASE,
+)
+"""Words of data whose order means something."""
+
+
+def keeps_source_order(pipeline: Pipeline, dataset: Value) -> bool:
+    """Whether a data set certainly gives its rows in the order of their source, and nothing speaks for that order."""
+    match dataset:
+        case Dataset():
+            is_plain = IN_ORDER | {"select", "take", "skip", "filter"} >= set(dataset.operations)
+            is_known = all(made.cut is None or made.cut.first is not None for made in dataset.lineage)
+            return is_plain and is_known and not _means_order(dataset.steps[0].text)
+        case TorchDataset(name="TensorDataset" | "ConcatDataset" | "Subset") | Instance():
+            return not _means_order(_name_of(dataset)) and not _may_shuffle(pipeline)
+        case TorchDataset(path=path):
+            return path.startswith("torchvision.") and "Fake" not in path
+        case _:
+            return False
+
+
+def _name_of(dataset: Value) -> str:
+    return dataset.cls.node.name + ast.unparse(dataset.cls.node) if isinstance(dataset, Instance) else ""
+
+
+def _means_order(text: str) -> bool:
+    return OTHER_ORDERS.search(text) is not None
+
+
+def _may_shuffle(pipeline: Pipeline) -> bool:
+    """Whether some call of the script may put rows into a random order, loaders that shuffle by themselves left out."""
+    for node in ast.walk(pipeline.source.tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if SHUFFLES.search(name):
+                return True
+    return OTHER_ORDERS.search(pipeline.source.text) is not None
 
 
 def sharing(train: Value, evaluation: Value) -> Sharing | None:

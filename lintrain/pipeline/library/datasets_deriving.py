@@ -18,6 +18,7 @@ def derived(call: Call, parent: Dataset, operation: str) -> Dataset:
         parent=parent,
         steps=(*parent.steps, Step(operation, call.place, call.text)),
         hidden=dict(parent.hidden),
+        needs=dict(parent.needs),
         is_unchanged=False,
         rows=None,
         cut=None,

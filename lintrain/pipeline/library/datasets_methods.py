@@ -230,6 +230,7 @@ def transform(call: Call, dataset: Dataset) -> None:
     if function is not None and dataset.has_transform:
         rows = Rows(dataset, True, depth=len(call.reader.conditions), origin=call.place)
         call.reader.call(function.value, [rows], place=call.place)
+        dataset.needs = dict(rows.needs) if len(call.reader.conditions) <= dataset.depth else {}
 
 
 def set_format(call: Call, dataset: Dataset) -> None:

@@ -65,6 +65,8 @@ def read_row(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     if not isinstance(value, Rows) or name is None:
         return UNKNOWN
     value.reads.add(name)
+    if len(reader.conditions) <= value.depth and not reader.guards and name not in value.items:
+        value.needs.setdefault(name, place)
     held, is_complete = row_entries(value)
     if name in held:
         return held[name]
@@ -148,9 +150,18 @@ def _copy(call: Call) -> Value:
     return Mapping(held, is_complete, origin=call.place)
 
 
+def _looked_up(call: Call) -> Value:
+    """What is there, for code that can do without it."""
+    rows, before = call.receiver, dict(call.receiver.needs) if isinstance(call.receiver, Rows) else {}
+    found = call.reader.subscript(rows, call.value("key", 0), call.place)
+    if isinstance(rows, Rows):
+        rows.needs = before
+    return found
+
+
 @_methods("get", "setdefault")
 def _get(call: Call) -> Value:
-    found = call.reader.subscript(call.receiver, call.value("key", 0), call.place)
+    found = _looked_up(call)
     default = call.value("default", 1)
     return join([found, Constant(None) if isinstance(default, Absent) else default])
 
@@ -158,7 +169,8 @@ def _get(call: Call) -> Value:
 @_methods("pop")
 def _pop(call: Call) -> Value:
     name = text_of(call.value("key", 0))
-    found = call.reader.subscript(call.receiver, call.value("key", 0), call.place)
+    has_default = len(call.positional) + len(call.keywords) > 1
+    found = _looked_up(call) if has_default else call.reader.subscript(call.receiver, call.value("key", 0), call.place)
     _take_out(call.reader, call.receiver, name)
     return found
 

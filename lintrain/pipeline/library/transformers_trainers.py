@@ -6,7 +6,19 @@ from lintrain.pipeline import invocation
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.transformers_predictions import read_metric_function
 from lintrain.pipeline.registry import base_call, function, instance_method
-from lintrain.pipeline.values.python import UNKNOWN, Absent, Class, Function, Instance, Value, is_missing
+from lintrain.pipeline.values.data import Rows
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Partial,
+    Sequence,
+    Value,
+    is_missing,
+)
 from lintrain.pipeline.values.training import TrainerRun
 
 PLAIN = (
@@ -72,7 +84,18 @@ def _made(call: Call, run: TrainerRun) -> TrainerRun:
         run.attributes["model"] = call.reader.call(run.value("model_init"), [], place=call.place)
     if not isinstance(run.value("compute_metrics"), Absent):
         read_metric_function(call.reader, run, call.place)
+    _read_collator(call, run)
     return run
+
+
+def _read_collator(call: Call, run: TrainerRun) -> None:
+    """Read a collator of the script's own on a row of the training set, for the columns that it needs."""
+    collator, dataset = run.value("data_collator"), run.dataset("train_dataset")
+    if dataset is None or not isinstance(collator, Function | Instance | Partial | Bound):
+        return
+    rows = Rows(dataset, False, depth=len(call.reader.conditions), origin=call.place)
+    call.reader.call(collator, [Sequence([rows], is_complete=False)], place=call.place)
+    run.collator_needs = dict(rows.needs)
 
 
 @base_call(*PARAMETERS)

@@ -4,63 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from lintrain.core.finding import Reason
 from lintrain.core.place import Place
+from lintrain.pipeline.values.columns import Column as Column
+from lintrain.pipeline.values.columns import Kind as Kind
+from lintrain.pipeline.values.columns import Padding as Padding
 from lintrain.pipeline.values.cuts import Cut as Cut
 from lintrain.pipeline.values.python import UNKNOWN, Literal, Value
 from lintrain.pipeline.values.tokens import TokenSetting
-
-
-class Kind(StrEnum):
-    """What a column holds."""
-
-    TEXT = "text"
-    TOKENS = "token ids"
-    MASK = "mask"
-    CLASS = "class label"
-    INTEGER = "integer"
-    FLOAT = "float"
-    LIST = "list"
-    IMAGE = "image"
-    AUDIO = "audio"
-    UNKNOWN = "unknown"
-
-
-class Padding(StrEnum):
-    """How far rows of tokens are padded: not, to the longest of a batch, all to one length, or not understood."""
-
-    NONE = "none"
-    LONGEST = "longest"
-    FIXED = "fixed"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: what it holds, its class names in order, how its token rows are padded, and who says so.
-
-    `copied_from` names the column whose values it repeats; `is_masked` says that some of them were set to -100;
-    `written` is the text that code put together for it; `is_moved`: its tokens are those after the `input_ids`.
-    """
-
-    name: str
-    kind: Kind = Kind.UNKNOWN
-    class_names: tuple[str, ...] = ()
-    num_classes: int | None = None
-    padding: Padding = Padding.UNKNOWN
-    truncated: bool | None = None
-    max_length: int | None = None
-    source: str = ""
-    copied_from: str = ""
-    is_masked: bool = False
-    written: Value | None = None
-    is_moved: bool = False
-
-    def named(self, name: str) -> Column:
-        """The same column under another name."""
-        return replace(self, name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +33,8 @@ class Dataset(Value):
     is shared by the data sets with the same columns. `is_unchanged` where its last operation left rows and columns
     alone, None where that is not known. `sorted_by` names the column that it was sorted by when it was loaded,
     `is_unlabelled` says that its labels are all -1.
-    `cut` tells which rows its last step kept, where it took some that lie side by side. `depth` counts the conditions
+    `cut` tells which rows its last step kept, where it took some that lie side by side. `needs` are the columns
+    that its transform certainly reads. `depth` counts the conditions
     around the place where it was made.
     """
 
@@ -104,6 +57,7 @@ class Dataset(Value):
     sorted_by: str | None = None
     is_unlabelled: bool = False
     cut: Cut | None = None
+    needs: dict[str, Place] = field(default_factory=dict[str, Place])
     depth: int = 0
 
     @property
@@ -169,7 +123,8 @@ class DatasetDict(Value):
 class Rows(Value):
     """What a mapped function, a collator or a loop gets of a data set: one row, or a batch of rows by columns.
 
-    `items` holds what code put into it since, by key; `removed` what it took out, `reads` what it looked at.
+    `items` holds what code put into it since, by key; `removed` what it took out, `reads` what it looked at; `needs`
+    are the columns without which that code certainly fails, and where it reads them.
     """
 
     dataset: Value = UNKNOWN
@@ -177,6 +132,7 @@ class Rows(Value):
     items: dict[Literal, Value] = field(default_factory=dict[Literal, Value])
     removed: set[str] = field(default_factory=set[str])
     reads: set[str] = field(default_factory=set[str])
+    needs: dict[str, Place] = field(default_factory=dict[str, Place])
     is_open: bool = False
     depth: int = 0
 

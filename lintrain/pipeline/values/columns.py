@@ -1,0 +1,58 @@
+"""Columns of data sets: what they hold, and how their rows of tokens are padded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from lintrain.pipeline.values.python import Value
+
+
+class Kind(StrEnum):
+    """What a column holds."""
+
+    TEXT = "text"
+    TOKENS = "token ids"
+    MASK = "mask"
+    CLASS = "class label"
+    INTEGER = "integer"
+    FLOAT = "float"
+    LIST = "list"
+    IMAGE = "image"
+    AUDIO = "audio"
+    UNKNOWN = "unknown"
+
+
+class Padding(StrEnum):
+    """How far rows of tokens are padded: not, to the longest of a batch, all to one length, or not understood."""
+
+    NONE = "none"
+    LONGEST = "longest"
+    FIXED = "fixed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: what it holds, its class names in order, how its token rows are padded, and who says so.
+
+    `copied_from` names the column whose values it repeats; `is_masked` says that some of them were set to -100;
+    `written` is the text that code put together for it; `is_moved`: its tokens are those after the `input_ids`.
+    """
+
+    name: str
+    kind: Kind = Kind.UNKNOWN
+    class_names: tuple[str, ...] = ()
+    num_classes: int | None = None
+    padding: Padding = Padding.UNKNOWN
+    truncated: bool | None = None
+    max_length: int | None = None
+    source: str = ""
+    copied_from: str = ""
+    is_masked: bool = False
+    written: Value | None = None
+    is_moved: bool = False
+
+    def named(self, name: str) -> Column:
+        """The same column under another name."""
+        return replace(self, name=name)

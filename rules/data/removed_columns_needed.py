@@ -1,0 +1,262 @@
+"""Trainer drops a column that the script's own code reads.
+
+Trainer keeps the columns that the model's `forward` accepts, and drops the others before anything reads a row. A
+transform that runs when a row is read, a collator or a loss that needs one of the others then fails at the first batch
+with a `KeyError`.
+
+## Bad
+
+    def encode(rows):
+        return {**tokenizer(rows["premise"], rows["hypothesis"], truncation=True), "labels": rows["label"]}
+
+    rows = raw["train"].with_transform(encode)
+    args = TrainingArguments("out")
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- removed-columns-needed
+    # raises KeyError: 'premise'
+
+A collator that tokenizes finds no text:
+
+    def collate(rows):
+        batch = tokenizer([row["premise"] for row in rows], padding=True, truncation=True, return_tensors="pt")
+        return {**batch, "labels": torch.tensor([row["label"] for row in rows])}
+
+    args = TrainingArguments("out")
+    trainer = Trainer(model, args, train_dataset=raw["train"], data_collator=collate)  # <- removed-columns-needed
+    # raises KeyError: 'premise'
+
+A loss with weights of its own finds no weights:
+
+    class OwnTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+            weights = inputs.pop("idx")
+            outputs = model(**inputs)
+            loss = (outputs.loss * weights.float().mean()).mean()
+            return (loss, outputs) if return_outputs else loss
+
+    rows = tokenized.remove_columns(["premise", "hypothesis"])["train"]
+    args = TrainingArguments("out")
+    trainer = OwnTrainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- removed-columns-needed
+    # raises KeyError: 'idx'
+
+## Good
+
+    def encode(rows):
+        return {**tokenizer(rows["premise"], rows["hypothesis"], truncation=True), "labels": rows["label"]}
+
+    rows = raw["train"].with_transform(encode)
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+and
+
+    def collate(rows):
+        batch = tokenizer([row["premise"] for row in rows], padding=True, truncation=True, return_tensors="pt")
+        return {**batch, "labels": torch.tensor([row["label"] for row in rows])}
+
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(model, args, train_dataset=raw["train"], data_collator=collate)
+
+and
+
+    class OwnTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+            weights = inputs.pop("idx")
+            outputs = model(**inputs)
+            loss = (outputs.loss * weights.float().mean()).mean()
+            return (loss, outputs) if return_outputs else loss
+
+    rows = tokenized.remove_columns(["premise", "hypothesis"])["train"]
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = OwnTrainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+## When it is fine
+
+Columns that the model takes are kept, and what may be missing is asked for with `get`:
+
+    def collate(rows):
+        batch = tokenizer.pad([{"input_ids": row["input_ids"]} for row in rows], return_tensors="pt")
+        weights = [row.get("premise", 1) for row in rows]
+        return {**batch, "labels": torch.tensor([row["label"] for row in rows])}
+
+    args = TrainingArguments("out")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collate)
+
+A model of one's own may take other columns:
+
+    class Wrapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, input_ids, attention_mask, labels, premise=None):
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask, labels=labels)
+
+    def collate(rows):
+        kept = [{name: row[name] for name in ("input_ids", "attention_mask", "label")} for row in rows]
+        assert all(row["premise"] for row in rows)
+        return collator(kept)
+
+    args = TrainingArguments("out", remove_unused_columns=True)
+    trainer = Trainer(Wrapped(), args, train_dataset=tokenized["train"], data_collator=collate)
+
+## References
+
+transformers#22119; transformers documentation, `TrainingArguments.remove_unused_columns`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    OWN_LOADING,
+    Absent,
+    AddArgument,
+    Dataset,
+    Evidence,
+    Finding,
+    Fix,
+    Kind,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    TrainerRun,
+    Verdict,
+    confirmed,
+    has_own_model,
+    is_missing,
+    is_true,
+    nodes_of,
+    options_of,
+    own_method,
+    refuted,
+    unsettled,
+)
+
+NEVER_INPUTS = frozenset(
+    {
+        *("text", "texts", "sentence", "sentence1", "sentence2", "premise", "hypothesis", "question", "question1"),
+        *("question2", "context", "images", "img", "audio", "file", "path", "review", "content", "title", "body"),
+        *("document", "summary", "article", "answer", "answers", "prompt", "completion", "translation", "tweet"),
+        *("comment", "tokens", "words", "ner_tags", "weight", "weights", "sample_weight", "target", "targets"),
+        *("idx", "id", "category", "class", "y"),
+    }
+)
+"""Columns that no model of transformers 5.23 takes in its forward."""
+
+OWN_MEDIA = frozenset({Kind.TEXT, Kind.AUDIO})
+
+
+class RemovedColumnsNeeded(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            dataset = run.dataset("train_dataset")
+            if dataset is None or not _drops_columns(run) or dataset.is_streaming or dataset.is_default:
+                continue
+            for who, needs in _needs(pipeline, run, dataset):
+                lost = [name for name in needs if _is_dropped(dataset, name)]
+                if lost:
+                    yield self._report(run, who, lost[0], needs[lost[0]])
+                    break
+
+    def _report(self, run: TrainerRun, who: str, column: str, place: Place) -> Finding:
+        settings = run.settings
+        is_call = settings is not None and settings.origin is not None and settings.text.endswith(")")
+        reasons = [Reason(place, f"reads `{column}`, which is gone by then", "needed")]
+        return self.finding(
+            run.construction,
+            f"`{run.name}` drops the column `{column}`, and {who} reads it",
+            because=reasons,
+            help="pass `remove_unused_columns=False` to the training arguments",
+            subject=column,
+            facts={
+                "line": settings.origin.line if is_call and settings and settings.origin else None,
+                "column": settings.origin.column if is_call and settings and settings.origin else None,
+                "end_line": settings.origin.end_line if is_call and settings and settings.origin else None,
+                "end_column": settings.origin.end_column if is_call and settings and settings.origin else None,
+                "safe": who != "`compute_loss`",
+            },
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        column = finding.subject or ""
+        stage = evidence.failed_with(f"KeyError: '{column}'", f'KeyError: "{column}"', f"KeyError: {column}")
+        if stage is not None:
+            return confirmed(f"KeyError in the {stage.name} stage: 0 rows have `{column}`")
+        batch = evidence.batch("train_dataset")
+        if batch is not None and evidence.passed("forward"):
+            return refuted(f"a batch of {batch.rows} rows was made and went through the model without a KeyError")
+        return unsettled(evidence.not_reached("batch"))
+
+    def fix(self, finding: Finding) -> Fix | None:
+        facts = finding.facts
+        line, column, end_line, end_column = (facts.get(name) for name in ("line", "column", "end_line", "end_column"))
+        if not (isinstance(line, int) and isinstance(column, int)):
+            return None
+        if not (isinstance(end_line, int) and isinstance(end_column, int)):
+            return None
+        call = Place(finding.place.path, line, column, end_line, end_column)
+        edit = AddArgument(call, "remove_unused_columns", "False")
+        return Fix.of("keep all columns", edit, safe=facts.get("safe") is True)
+
+
+def _drops_columns(run: TrainerRun) -> bool:
+    """Whether a plain Trainer certainly drops what a library's model does not take."""
+    if not run.is_plain or has_own_model(run) or run.overrides & OWN_LOADING:
+        return False
+    if run.settings is None:
+        return is_missing(run.value("args"))
+    kept = run.settings.value("remove_unused_columns")
+    return isinstance(kept, Absent) or is_true(kept)
+
+
+def _needs(pipeline: Pipeline, run: TrainerRun, dataset: Dataset) -> Iterator[tuple[str, dict[str, Place]]]:
+    """What reads columns, and which ones it certainly reads."""
+    if dataset.has_transform:
+        yield "its transform", dataset.needs
+        return
+    yield "the collator", run.collator_needs
+    if isinstance(run.value("data_collator"), Absent) or all(map(is_missing, options_of(run.value("data_collator")))):
+        yield "`compute_loss`", dict(_read_by_loss(pipeline, run))
+
+
+def _is_dropped(dataset: Dataset, name: str) -> bool:
+    """Whether a column is there, and no model of the library takes it."""
+    column = {**dataset.hidden, **(dataset.columns or {})}.get(name)
+    if column is None:
+        return False
+    return name in NEVER_INPUTS or (column.kind in OWN_MEDIA and name not in {"label", "labels", "label_ids"})
+
+
+def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Place]]:
+    """The keys of `inputs` without which the script's own `compute_loss` fails."""
+    loss = own_method(run, "compute_loss")
+    if loss is None or loss.origin is None or loss.origin.path != pipeline.source.path:
+        return
+    parameters = [each.arg for each in loss.node.args.args]
+    if len(parameters) < 3:
+        return
+    body = loss.node.body if isinstance(loss.node.body, list) else []
+    certain = {id(node) for statement in body if isinstance(statement, ast.Assign) for node in ast.walk(statement)}
+    for node in nodes_of(loss):
+        key = _key(node, parameters[2])
+        if key is not None and id(node) in certain and isinstance(node, ast.expr):
+            yield key, pipeline.source.place(node)
+
+
+def _key(node: ast.AST, inputs: str) -> str | None:
+    """The key that `inputs["key"]` or `inputs.pop("key")` reads."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+            return key if name == inputs else None
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id=name), attr="pop"), args=[ast.Constant(value=str(key))], keywords=[]
+        ):
+            return key if name == inputs else None
+        case _:
+            return None

@@ -1,0 +1,176 @@
+"""The labels that reach a classifier are words.
+
+A model computes its loss from the number of each class. Where the label column holds the names instead, the collator
+cannot make a tensor of them, and the run ends at its first batch with an error that speaks of nesting, not of words.
+
+## Bad
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "label": ["pos", "neg"] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- string-labels
+    # raises ValueError: Unable to create tensor
+
+Without a tokenizer for the collator the error is another one:
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "class": ["pos", "neg"] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"], padding="max_length", max_length=8), batched=True)
+    rows = rows.rename_column("class", "labels")
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=rows)  # <- string-labels
+
+## Good
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "label": ["pos", "neg"] * 8})
+    rows = rows.class_encode_column("label")
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+and
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "class": ["pos", "neg"] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"], padding="max_length", max_length=8), batched=True)
+    rows = rows.rename_column("class", "labels")
+    rows = rows.class_encode_column("labels")
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=rows)
+
+## When it is fine
+
+A map may look the numbers up:
+
+    numbers = {"pos": 1, "neg": 0}
+
+    def encode(row):
+        return {**tokenizer(row["text"]), "label": numbers[row["label"]]}
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "label": ["pos", "neg"] * 8}).map(encode)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+Columns of other names are not for the model:
+
+    rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "label_name": ["pos", "neg"] * 8, "label": [1, 0] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+## References
+
+transformers#2869; datasets documentation, `Dataset.class_encode_column`. The error is that of transformers 5.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Collator,
+    Column,
+    Dataset,
+    Evidence,
+    Finding,
+    Fix,
+    Given,
+    InsertAfter,
+    Kind,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    Step,
+    Task,
+    Verdict,
+    confirmed,
+    given_datasets,
+    has_own_model,
+    is_default_collator,
+    refuted,
+    unsettled,
+)
+
+LABELS = ("label", "labels", "label_ids")
+
+
+class StringLabels(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[object] = set()
+        for given in given_datasets(pipeline):
+            columns = [_words(dataset) for dataset in given.datasets]
+            found = columns[0]
+            if found is None or not all(columns) or not _classifies(given) or given.run in reported:
+                continue
+            reported.add(given.run)  # the evaluation set comes from the same rows: one cause, one finding
+            yield self._report(pipeline, given, found)
+
+    def _report(self, pipeline: Pipeline, given: Given, column: Column) -> Finding:
+        dataset = given.datasets[0]
+        source = _first_with(dataset, column.name)
+        step = source.steps[-1] if source else None
+        reasons = [Reason(step.place, f"`{column.name}` holds text here", "origin", step.text)] if step else []
+        return self.finding(
+            given.argument.place,
+            f"the column `{column.name}` of {given.text} holds text, and the model needs numbers",
+            because=reasons,
+            help=f'number the classes before splitting: `.class_encode_column("{column.name}")`',
+            subject=given.parameter,
+            facts=_encoding(pipeline, source, step, column.name),
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        split = evidence.split(finding.subject or "train_dataset")
+        if split is None or not split.columns:
+            return unsettled(evidence.not_reached("dataset"))
+        kinds = {name: column.kind for name in LABELS if (column := split.column(name)) is not None}
+        words = [name for name, kind in kinds.items() if kind == "text"]
+        if words:
+            return confirmed(f"`{words[0]}` is text in all {split.rows} rows of {split.argument}", rows=split.rows)
+        if kinds:
+            told = ", ".join(f"`{name}` is {kind}" for name, kind in kinds.items())
+            return refuted(f"{told} in {split.rows} rows of {split.argument}")
+        return unsettled(f"none of the {len(split.columns)} columns is a label")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        origins = finding.related("origin")
+        if not isinstance(code, str) or not origins:
+            return None
+        return Fix.of("number the classes", InsertAfter(origins[0].place, code), safe=False)
+
+
+def _classifies(given: Given) -> bool:
+    """Whether a library's classifier gets these rows through a library's collator."""
+    run = given.run
+    if run.model is None or has_own_model(run) or run.model.task is not Task.SEQUENCE_CLASSIFICATION:
+        return False
+    collator = run.value("data_collator")
+    return is_default_collator(collator) or (
+        isinstance(collator, Collator) and collator.path.startswith("transformers.")
+    )
+
+
+def _words(dataset: Dataset) -> Column | None:
+    """The label column of tokenized rows that certainly holds text."""
+    if dataset.is_default or not dataset.is_tokenized:
+        return None
+    columns = dataset.columns or {}
+    return next((columns[name] for name in LABELS if name in columns and columns[name].kind is Kind.TEXT), None)
+
+
+def _first_with(dataset: Dataset, name: str) -> Dataset | None:
+    """The earliest data set of the lineage that has the column as text."""
+    with_it = [made for made in dataset.lineage if name in (made.columns or {})]
+    return with_it[-1] if with_it else None
+
+
+def _encoding(
+    pipeline: Pipeline, source: Dataset | None, step: Step | None, column: str
+) -> dict[str, str | int | float | bool | None]:
+    """The statement that numbers the classes, where the rows have one name."""
+    names = {binding.name for binding in pipeline.names_of(source)} if source else set[str]()
+    name = names.pop() if len(names) == 1 else None
+    is_plain = name is not None and step is not None and name.isidentifier()
+    return {"code": f'{name} = {name}.class_encode_column("{column}")' if is_plain else None}
