@@ -12,7 +12,7 @@ from benchmarks.accuracy.mutants import injects
 def steps_of(code: Code) -> Iterator[ast.Call]:
     """The calls of `optimizer.step()`, under whatever name with `optim` or `opt` in it."""
     for call in code.calls("step"):
-        if "opt" in ast.unparse(call.func).lower() and code.loops(call):
+        if "opt" in ast.unparse(call.func).lower() and code.loops(call) and not call.args:
             yield call
 
 

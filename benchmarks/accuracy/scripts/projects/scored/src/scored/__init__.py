@@ -1,0 +1,1 @@
+"""Opinions with a score."""
