@@ -114,3 +114,42 @@ def test_views_and_slices_of_unknown_tensors_can_be_followed_back() -> None:
     assert isinstance(sliced, Derived)
     assert sliced.text == ":, 1:"
     assert sliced.of is whole
+
+
+def shape_of_target(code: str) -> str:
+    (loss,) = losses_of(f"from torch.utils.data import DataLoader, TensorDataset, random_split\n{code}")
+    assert loss.target is not None
+    assert isinstance(loss.target.value, Tensor)
+    return f"{loss.target.value.kind} {loss.target.value.shape}"
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ("torch.randn(96)", "float (N,)"),
+        ("torch.zeros((96, 1), dtype=torch.long)", "int (N, 1)"),
+        ("torch.randint(0, 3, (96, 5))", "int (N, 5)"),
+        ("torch.tensor([[1.0], [2.0]])", "float (N, 1)"),
+        ("torch.tensor([0, 1, 1]).float()", "float (N,)"),
+        ("torch.randint(3, size=(96,)) % 2", "int (N,)"),
+    ],
+)
+def test_batches_of_tensors_keep_their_axes_and_kinds(made: str, expected: str) -> None:
+    code = f"""
+data, rest = random_split(TensorDataset(torch.randn(96, 8), {made}), [0.8, 0.2])
+for x, y in DataLoader(data, batch_size=16):
+    y = y.to(device)
+    F.mse_loss(net(x), y)
+"""
+    assert shape_of_target(code) == expected
+
+
+def test_batches_of_a_loader_with_a_collator_of_its_own_are_not_known() -> None:
+    code = """
+from torch.utils.data import DataLoader, TensorDataset
+for x, y in DataLoader(TensorDataset(torch.randn(96, 8), torch.randn(96)), collate_fn=own):
+    F.mse_loss(net(x), y)
+"""
+    (loss,) = losses_of(code)
+    assert loss.target is not None
+    assert not isinstance(loss.target.value, Tensor)

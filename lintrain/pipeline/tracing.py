@@ -68,6 +68,11 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     return replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced)
 
 
+def detached(tensor: Tensor, name: str, place: Place) -> Tensor:
+    """A tensor's numbers without its graph, as an attribute gives them: `x.data`."""
+    return replace(tensor, cut=tensor.cut or Operation(name, place), origin=place)
+
+
 def rest(call: Call, tensor: Value) -> list[Argument]:
     """The arguments of an operation without the tensor that it works on."""
     named = [call.keywords[name] for name in ("dim", "axis", "start_dim", "shape") if name in call.keywords]
@@ -102,6 +107,9 @@ def is_loss(value: Value) -> bool:
     return isinstance(value, Tensor) and value.role is Role.LOSS
 
 
+DATA = "data"
+"""The operation behind tensors that no model made: by the script itself, or out of its data."""
+
 NORMALISERS = frozenset({"softmax", "log_softmax", "sigmoid"})
 
 
@@ -131,7 +139,25 @@ def combined(left: Value, operator: str, right: Value, text: str, place: Place) 
     if len(tensors) == 1 and any(isinstance(operand, Constant) for operand in (left, right)):
         shape = tensors[0].shape
     made = Operation(operator.lower(), place, text)
-    return Tensor(text=text, made=made, shape=shape, kind="", cut=cuts[0] if is_cut else None, origin=place)
+    kind = _kind_after(operator, left, right)
+    return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cuts[0] if is_cut else None, origin=place)
+
+
+def _kind_after(operator: str, left: Value, right: Value) -> str:
+    """The kind of number that arithmetic gives: whole numbers stay so, but for a division or beside a float."""
+    kinds = {_kind_of_operand(operand) for operand in (left, right)}
+    if "" in kinds or not kinds <= {"int", "float"}:
+        return ""
+    return "float" if operator == "Div" or "float" in kinds else "int"
+
+
+def _kind_of_operand(operand: Value) -> str:
+    if isinstance(operand, Tensor):
+        return operand.kind
+    plain = literal(operand)
+    if isinstance(plain, bool) or not isinstance(plain, int | float):
+        return ""
+    return "int" if isinstance(plain, int) else "float"
 
 
 def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:

@@ -141,6 +141,8 @@ from lintrain import (
     tensors_given,
 )
 
+DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
+
 
 class SoftmaxBeforeCrossEntropy(Rule):
     level = Level.ERROR
@@ -173,4 +175,5 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
 def _has_soft_targets(loss: LossCall) -> bool:
     """Targets that are probabilities themselves: such a loss compares distributions, by a recipe of its own."""
-    return any(target.made is not None or target.kind == "float" for target in tensors_given(loss, "target"))
+    targets = tensors_given(loss, "target")
+    return any(target.kind == "float" or (target.made and target.made.name in DISTRIBUTIONS) for target in targets)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.library.torch_creation import from_literal
 from lintrain.pipeline.pipeline import Misuse
 from lintrain.pipeline.registry import element_of, function, method, operated, stored_item_of, subscript_of
 from lintrain.pipeline.tracing import combined, normalised, subscripted, traced
@@ -33,6 +34,7 @@ SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 """What has one number for each class."""
 
 WHOLE_NUMBERS = frozenset({"int", "int8", "int16", "int32", "int64", "long", "bool", "bool_", "uint8", "int_"})
+LITERALS = frozenset({"numpy.array", "torch.tensor", "torch.Tensor", "torch.FloatTensor"})
 COMPARISONS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})
 
 
@@ -154,7 +156,8 @@ def _normalise(call: Call) -> Value:
 @function("torch.cat", "torch.concat", "torch.vstack", "torch.FloatTensor")
 def _keep(call: Call) -> Value:
     """The same numbers in another shape or place."""
-    return _mapped(call, {}, None)
+    made = from_literal(call) if call.path in LITERALS else None
+    return _mapped(call, {}, None) if made is None else made
 
 
 @function("numpy.clip", "torch.clamp")
@@ -174,7 +177,8 @@ def _keep_by_method(call: Call) -> Value:
 @function("torch.tensor")
 def _take_off(call: Call) -> Value:
     """The same numbers, in a tensor of its own that autograd does not know."""
-    kept = _mapped(call, {}, None)
+    made = from_literal(call) if call.path in LITERALS else None
+    kept = _mapped(call, {}, None) if made is None else made
     return replace(kept) if isinstance(kept, Tensor) else kept
 
 

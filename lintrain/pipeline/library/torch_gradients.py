@@ -15,6 +15,7 @@ from lintrain.pipeline.registry import (
     method,
     stored_attribute_of,
 )
+from lintrain.pipeline.tracing import detached
 from lintrain.pipeline.values.model import Parameter, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value
 
@@ -66,6 +67,8 @@ def _unknown_attribute(reader: Reader, value: Value, name: str, place: Place) ->
 @attribute_of(Tensor)
 @attribute_of(Parameter)
 def _gradient_of(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if name == "data" and isinstance(value, Tensor):
+        return detached(value, name, place)
     if name != "grad":
         return Bound(value, name)
     reader.act(Act.GRADIENT, place, value)

@@ -1,0 +1,72 @@
+"""Tensors and arrays that a script makes itself: their shapes and kinds of number, as far as the call tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceType
+
+from lintrain.pipeline.call import Call
+from lintrain.pipeline.registry import function
+from lintrain.pipeline.shapes import ANY, integer, viewed
+from lintrain.pipeline.tracing import DATA, kind_given
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Sequence, Value, is_true, literal
+from lintrain.pipeline.values.tensors import Operation, Shape
+
+
+def data(call: Call, shape: Shape, kind: str) -> Value:
+    """A tensor of numbers that no model made; Unknown where autograd shall follow it."""
+    if is_true(call.value("requires_grad")):
+        return UNKNOWN
+    made = Operation(DATA, call.place, call.text)
+    return Tensor(text=call.text, made=made, shape=shape, kind=kind_given(call) or kind, origin=call.place)
+
+
+@function("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "numpy.random.randn")
+@function("numpy.random.rand", "numpy.zeros", "numpy.ones", "numpy.random.random")
+def _sized(call: Call) -> Value:
+    """`torch.randn(96, 8)`: one argument for each axis, or all in one tuple."""
+    size = call.keywords.get("size", call.keywords.get("shape"))
+    sizes = [size.value] if size else [argument.value for argument in call.positional]
+    if call.path in {"numpy.zeros", "numpy.ones"}:
+        sizes = sizes[:1]
+    return data(call, ANY if call.is_open else _shape_of(sizes), "float")
+
+
+def _shape_of(sizes: SequenceType[Value]) -> Shape:
+    return viewed(ANY, [Constant(size) for size in map(integer, sizes)]) if _are_numbers(sizes) else viewed(ANY, sizes)
+
+
+def _are_numbers(sizes: SequenceType[Value]) -> bool:
+    return bool(sizes) and all(integer(size) is not None for size in sizes)
+
+
+@function("torch.randint")
+def _integers(call: Call) -> Value:
+    """`torch.randint(3, (96,))`, `torch.randint(0, 3, size=(96,))`."""
+    sizes: list[Value] = [each.value for each in call.positional if isinstance(each.value, Sequence)]
+    sizes.extend([call.keywords["size"].value] if "size" in call.keywords else [])
+    return data(call, viewed(ANY, sizes) if len(sizes) == 1 else ANY, "int")
+
+
+@function("torch.arange", "torch.linspace", "numpy.arange", "numpy.linspace")
+def _line(call: Call) -> Value:
+    bounds = [literal(argument.value) for argument in call.positional]
+    is_whole = call.path.endswith("arange") and bool(bounds) and all(isinstance(bound, int) for bound in bounds)
+    return data(call, Shape((None,), False), "int" if is_whole else "")
+
+
+def from_literal(call: Call) -> Value | None:
+    """`torch.tensor([[1.0, 2.0]])`: shape and kind of nested lists of numbers; None for anything else."""
+    given = call.positional[0].value if call.positional else Absent()
+    if not isinstance(given, Sequence):
+        return None
+    sizes: list[int | None] = []
+    while isinstance(given, Sequence) and given.items:
+        sizes.append(len(given.items) if given.is_complete else None)
+        given = given.items[0]
+    if not isinstance(given, Constant) or not isinstance(given.value, int | float):
+        return None
+    kind = "bool" if isinstance(given.value, bool) else "int" if isinstance(given.value, int) else "float"
+    if call.path in {"torch.Tensor", "torch.FloatTensor"}:
+        kind = "float"
+    return data(call, Shape(tuple(sizes), False), kind)

@@ -1,0 +1,133 @@
+"""Predictions `(N, 1)` and targets `(N,)` are spread over each other.
+
+The loss then compares every prediction with every target, N x N pairs instead of N. What minimises it is the mean of
+the targets for every row: a perfect prediction scores badly, and the network learns to give a constant. Torch warns
+once, in one line, and goes on.
+
+## Bad
+
+    prices = torch.randn(96)
+    regressor = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(regressor.parameters())
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), prices), batch_size=16):
+        optimizer.zero_grad()
+        F.mse_loss(regressor(x), y).backward()  # <- broadcast-loss
+        optimizer.step()
+
+The same for a squeezed prediction and targets in a column:
+
+    prices = torch.randn(96, 1)
+    regressor = nn.Linear(8, 1)
+    criterion = nn.L1Loss()
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), prices), batch_size=16):
+        criterion(regressor(x).squeeze(-1), y).backward()  # <- broadcast-loss
+
+## Good
+
+    prices = torch.randn(96)
+    regressor = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(regressor.parameters())
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), prices), batch_size=16):
+        optimizer.zero_grad()
+        F.mse_loss(regressor(x).squeeze(-1), y).backward()
+        optimizer.step()
+
+The same for targets in a column:
+
+    prices = torch.randn(96, 1)
+    regressor = nn.Linear(8, 1)
+    criterion = nn.L1Loss()
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), prices), batch_size=16):
+        criterion(regressor(x), y).backward()
+
+## When it is fine
+
+The targets get the missing axis, or the shape is not known:
+
+    from my_data import make_loader
+
+    regressor = nn.Linear(8, 1)
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), torch.randn(96)), batch_size=16):
+        F.mse_loss(regressor(x), y.unsqueeze(1)).backward()
+        F.mse_loss(regressor(x), y.view(-1, 1)).backward()
+        F.mse_loss(regressor(x).flatten(), y).backward()
+    for x, y in make_loader():
+        F.mse_loss(regressor(x), y).backward()
+
+One number may be compared with a whole tensor on purpose:
+
+    regressor = nn.Linear(8, 1)
+    F.mse_loss(regressor(torch.randn(4, 8)), torch.tensor(0.5)).backward()
+    F.mse_loss(regressor(torch.randn(4, 8)), torch.zeros(1)).backward()
+
+## References
+
+PyTorch documentation, `torch.nn.MSELoss`; pytorch#18349.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Finding,
+    Fix,
+    Level,
+    LossCall,
+    Operation,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    Shape,
+    losses_called,
+    tensors_given,
+)
+
+SPREADING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+"""Losses that broadcast; those of classes raise."""
+
+CALLABLE = re.compile(r"[\w.]+(\(.*\))?", re.DOTALL)
+"""Code that a method can be called on as it is."""
+
+
+class BroadcastLoss(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for loss in losses_called(pipeline, *SPREADING):
+            predictions, targets = tensors_given(loss), tensors_given(loss, "target")
+            pairs = [(one.shape, other.shape) for one in predictions for other in targets]
+            if pairs and all(_spread(one, other) for one, other in pairs):
+                found.setdefault(loss.place, self._report(loss, *pairs[0], targets[0].made))
+        yield from found.values()
+
+    def _report(self, loss: LossCall, prediction: Shape, target: Shape, made: Operation | None) -> Finding:
+        because: list[Reason] = []
+        if loss.prediction is not None and prediction.last == 1 and CALLABLE.fullmatch(loss.prediction.text):
+            code = f"{loss.prediction.text}.squeeze(-1)"
+            because.append(Reason(loss.prediction.place, f"of shape {prediction}", "prediction", code))
+        if made is not None and made.place is not None:
+            because.append(Reason(made.place, f"the targets are made here, in batches of shape {target}", "target"))
+        return self.finding(
+            loss.place,
+            f"a prediction of shape {prediction} is compared with targets of shape {target}",
+            because=because,
+            help="squeeze the prediction (`.squeeze(-1)`), or give the targets their last axis",
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        edits = [Replace(each.place, each.text) for each in finding.related("prediction")]
+        return Fix.of("drop the last axis of the prediction", *edits, safe=True) if edits else None
+
+
+def _spread(one: Shape, other: Shape) -> bool:
+    """Whether a column is certainly compared with a row: `(N, 1)` with `(N,)`, or the other way round."""
+    return _is_column_against_row(one, other) or _is_column_against_row(other, one)
+
+
+def _is_column_against_row(column: Shape, row: Shape) -> bool:
+    return row.rank == 1 and row.last != 1 and column.rank == 2 and column.last == 1

@@ -1,0 +1,146 @@
+"""No gradient flows from the loss back to the model.
+
+The loss is rebuilt as a tensor of its own, detached, or goes through numbers, NumPy or `argmax` on its way. Rebuilt
+with `requires_grad=True` it trains nothing, and only a warning about copying appears; in the other ways `backward`
+ends with an error.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss = torch.tensor(loss.item(), requires_grad=True)  # <- detached-loss
+        loss.backward()
+        optimizer.step()
+
+Through `argmax`, which has no gradient:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        classes = net(x).argmax(dim=1).float()  # <- detached-loss
+        loss = F.mse_loss(classes, y.float())
+        loss.backward()
+        optimizer.step()
+
+    # raises RuntimeError: element 0 of tensors does not require grad
+
+A number has no `backward`:
+
+    for x, y in loader:
+        loss = F.cross_entropy(net(x), y).item()  # <- detached-loss
+        loss.backward()
+
+    # raises AttributeError: 'float' object has no attribute 'backward'
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+A copy for the log, a target without gradient, and one loss of several that trains nothing:
+
+    history = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        logits = net(x)
+        loss = F.cross_entropy(logits, y)
+        history.append(loss.item())
+        teacher = net(x).detach()
+        total = loss + F.mse_loss(logits, teacher) + 0.1 * loss.detach()
+        total.backward()
+        optimizer.step()
+
+The straight-through trick lets the gradient pass by:
+
+    for x, y in loader:
+        logits = net(x)
+        soft = logits.softmax(dim=1)
+        hard = F.one_hot(soft.argmax(dim=1), 3).float()
+        loss = F.mse_loss(soft + (hard - soft).detach(), F.one_hot(y, 3).float())
+        loss.backward()
+
+The input is what is trained, and the network is not:
+
+    x = features[:4].clone().requires_grad_(True)
+    loss = F.cross_entropy(net(x), targets[:4])
+    loss.backward()
+
+What the other side of the loss holds may have a gradient:
+
+    generator = nn.Linear(8, 3)
+    for x, y in loader:
+        F.mse_loss(net(x).detach(), generator(x)).backward()
+
+## References
+
+PyTorch documentation, `torch.Tensor.detach` and `torch.tensor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Level,
+    Operation,
+    Pipeline,
+    Place,
+    Reason,
+    Role,
+    Rule,
+    Tensor,
+    options_of,
+    text_of_event,
+)
+
+HOW = {
+    "item": "`.item()` makes a plain number",
+    "tolist": "`.tolist()` makes plain numbers",
+    "numpy": "NumPy keeps no gradient",
+    "array": "NumPy keeps no gradient",
+    "asarray": "NumPy keeps no gradient",
+    "tensor": "a tensor made anew has no history",
+    "Tensor": "a tensor made anew has no history",
+    "FloatTensor": "a tensor made anew has no history",
+    "detach": "`.detach()` takes it off the graph",
+    "data": "`.data` takes it off the graph",
+}
+
+
+class DetachedLoss(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for event in pipeline.acts(Act.BACKWARD):
+            cut = _cut_of(event)
+            if cut is not None and cut.place is not None:
+                found.setdefault(cut.place, self._report(cut, cut.place, event))
+        yield from found.values()
+
+    def _report(self, cut: Operation, place: Place, event: Event) -> Finding:
+        text = text_of_event(event)
+        loss = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the loss"
+        how = HOW.get(cut.name, f"`{cut.name}` has no gradient")
+        return self.finding(
+            place,
+            f"no gradient reaches the model from {loss}: {how}",
+            because=[Reason(event.place, "goes back from here, and reaches no parameter", "backward")],
+            help="call `backward` on the loss as the loss function gave it",
+        )
+
+
+def _cut_of(event: Event) -> Operation | None:
+    """What took the loss off the graph, where that is certain of everything that it may be."""
+    options = options_of(event.details["loss"])
+    losses = [option for option in options if isinstance(option, Tensor) and option.role is Role.LOSS]
+    cuts = [loss.cut for loss in losses if loss.cut is not None]
+    return cuts[0] if cuts and len(cuts) == len(losses) == len(options) else None
