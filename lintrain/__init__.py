@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from lintrain.pipeline.accumulation import smooths_labels as smooths_labels
     from lintrain.pipeline.accumulation import verdict_on_accumulation as verdict_on_accumulation
     from lintrain.pipeline.call import Argument as Argument
+    from lintrain.pipeline.checkpoints import entries_read as entries_read
+    from lintrain.pipeline.checkpoints import is_read as is_read
+    from lintrain.pipeline.checkpoints import loaded_from_file as loaded_from_file
     from lintrain.pipeline.collation import Collation as Collation
     from lintrain.pipeline.collation import collations as collations
     from lintrain.pipeline.collation import masks_words as masks_words
@@ -277,6 +280,7 @@ _WORDS_OF = {
         "smooths_labels verdict_on_accumulation"
     ),
     "lintrain.pipeline.call": "Argument",
+    "lintrain.pipeline.checkpoints": "entries_read is_read loaded_from_file",
     "lintrain.pipeline.collation": "Collation collations masks_words tokenizer_of",
     "lintrain.pipeline.events": "Act Condition Event Loop",
     "lintrain.pipeline.given": (

@@ -21,7 +21,7 @@ for x, y in loader:
 
 
 def order_of(code: str) -> list[str]:
-    return [event.act.value for event in acts_of(code, *set(Act) - {Act.ESCAPE, Act.LEAVE, Act.OPTIMIZER})]
+    return [event.act.value for event in acts_of(code, *set(Act) - {Act.ESCAPE, Act.LEAVE, Act.OPTIMIZER, Act.SHARE})]
 
 
 def test_a_loop_is_read_in_the_order_of_its_effects() -> None:

@@ -55,6 +55,8 @@ class Act(StrEnum):
     """An optimizer is made: from here on it has the parameters that its modules have now."""
     NEW_PART = "new_part"
     """A module gets a `part` with fresh parameters after it was made."""
+    SHARE = "share"
+    """An object is handed to what runs it in several processes: prepared, or wrapped for DDP (`how`: the path)."""
     LEAVE = "leave"
     """`break`, `return` or `raise` inside a loop."""
 

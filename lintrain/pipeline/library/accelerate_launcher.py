@@ -52,6 +52,8 @@ def _prepare(call: Call) -> Value:
 def _note_prepared(call: Call, given: list[Value]) -> None:
     if isinstance(call.receiver, Launcher):
         call.receiver.prepared.extend(given)
+        for value in given:
+            call.reader.act(Act.SHARE, call.place, value, how=Constant(call.receiver.path), launcher=call.receiver)
 
 
 @method(Launcher, "prepare_model", "prepare_optimizer", "prepare_data_loader", "prepare_scheduler", "setup_module")

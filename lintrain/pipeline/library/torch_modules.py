@@ -119,6 +119,8 @@ def _parts_of(value: Value) -> list[Value]:
 @function("torch.distributed.fsdp.FullyShardedDataParallel", "torch.fx.symbolic_trace")
 def _wrap(call: Call) -> Value:
     given = call.value("module", 0)
+    if call.path.endswith(("DistributedDataParallel", "FullyShardedDataParallel")):
+        call.reader.act(Act.SHARE, call.place, given, how=Constant(call.path))
     return call.value("model") if isinstance(given, Absent) else given
 
 

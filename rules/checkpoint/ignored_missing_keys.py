@@ -1,0 +1,110 @@
+"""Saved weights are loaded with `strict=False`, and nobody looks at what was missing.
+
+`strict=False` skips every weight whose name is not found, and returns the list of them. If the names differ by a
+prefix, as they do after `DataParallel` or `torch.compile`, all of them are skipped: the model keeps its random weights,
+and nothing says so.
+
+## Bad
+
+    torch.save({f"module.{name}": weight for name, weight in net.state_dict().items()}, "weights.pt")
+
+    net.load_state_dict(torch.load("weights.pt"), strict=False)  # <- ignored-missing-keys
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    torch.save({f"module.{name}": weight for name, weight in net.state_dict().items()}, "weights.pt")
+
+    weights = {name.removeprefix("module."): weight for name, weight in torch.load("weights.pt").items()}
+    net.load_state_dict(weights)
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+What is missing may be looked at, or be known because the weights were chosen before:
+
+    torch.save(net.state_dict(), "weights.pt")
+
+    missing, unexpected = net.load_state_dict(torch.load("weights.pt"), strict=False)
+    assert not unexpected, unexpected
+
+    body = {name: weight for name, weight in torch.load("weights.pt").items() if not name.startswith("3.")}
+    net.load_state_dict(body, strict=False)
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+An adapter has but some of the weights, and loads them on purpose:
+
+    torch.save(net.state_dict(), "lora.pt")
+    lora_weights = torch.load("lora.pt")
+    net.load_state_dict(lora_weights, strict=False)
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, `torch.nn.Module.load_state_dict`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import Finding, Level, Pipeline, Reason, Rule, loaded_from_file
+
+ON_PURPOSE = re.compile(
+    r"lora|adapter|peft|\bema|teacher|partial|backbone|pretrain|encoder|decoder|vae|clip|proj|head|delta|strict|base",
+    re.IGNORECASE,
+)
+"""Words of weights that are but some of a model's."""
+
+
+class IgnoredMissingKeys(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        source = pipeline.source
+        for node in ast.walk(source.tree):
+            if (
+                not isinstance(node, ast.Expr)
+                or not _loads_what_it_finds(node.value)
+                or source.is_displayed(source.place(node))
+            ):
+                continue
+            assert isinstance(node.value, ast.Call)
+            read = loaded_from_file(source.tree, node.value.args[0]) if node.value.args else None
+            said = ast.unparse(node).replace("strict=False", "") + (ast.unparse(read) if read else "")
+            if read is not None and not ON_PURPOSE.search(said):
+                yield self.finding(
+                    source.place(node.value),
+                    "weights that are missing in the file are skipped, and nobody is told",
+                    because=[Reason(source.place(read), "read here, names not checked", "read")],
+                    help="leave `strict=False` out, or look at the `missing_keys` that it returns",
+                )
+
+
+def _loads_what_it_finds(call: ast.expr) -> bool:
+    if (
+        not isinstance(call, ast.Call)
+        or not isinstance(call.func, ast.Attribute)
+        or call.func.attr != "load_state_dict"
+    ):
+        return False
+    owner = call.func.value
+    is_whole = isinstance(owner, ast.Name) or (isinstance(owner, ast.Attribute) and ast.unparse(owner.value) == "self")
+    return is_whole and any(
+        each.arg == "strict" and isinstance(each.value, ast.Constant) and each.value.value is False
+        for each in call.keywords
+    )

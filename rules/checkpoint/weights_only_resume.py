@@ -1,0 +1,164 @@
+"""A run is resumed with its weights alone, though the state of the optimizer was saved with them.
+
+The optimizer starts with empty averages and the schedule at its warm-up, in the middle of a training: the loss jumps at
+each resume, and what was learned last is partly undone. The file holds what is needed; nobody reads it.
+
+## Bad
+
+    start = 0
+    if os.path.exists("last.pt"):
+        saved = torch.load("last.pt")
+        net.load_state_dict(saved["net"])  # <- weights-only-resume
+        start = saved["epoch"] + 1
+    for epoch in range(start, epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
+
+## Good
+
+    start = 0
+    if os.path.exists("last.pt"):
+        saved = torch.load("last.pt")
+        net.load_state_dict(saved["net"])
+        optimizer.load_state_dict(saved["optimizer"])
+        start = saved["epoch"] + 1
+    for epoch in range(start, epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
+
+## When it is fine
+
+A training that starts anew from weights of another one needs no more than these, and an evaluation of the best epoch
+neither:
+
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "best.pt")
+
+    best = torch.load("best.pt")
+    net.load_state_dict(best["net"])
+    print("best epoch:", best["epoch"])
+
+Where no state of an optimizer was saved, the script may well have none that matters:
+
+    start = 0
+    if os.path.exists("last.pt"):
+        saved = torch.load("last.pt")
+        net.load_state_dict(saved["net"])
+        start = saved["epoch"] + 1
+    for epoch in range(start, epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        torch.save({"net": net.state_dict(), "epoch": epoch}, "last.pt")
+
+## References
+
+the_well#63; yolov5#292; torch-points3d#630; asteroid#322; DiM#5; PyTorch tutorial "Saving and loading a general
+checkpoint".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import Finding, Level, Pipeline, Reason, Rule, entries_read, loaded_from_file
+
+OPTIMIZER = re.compile(r"optim|\bopt\b|opt_|_opt", re.IGNORECASE)
+RESTORES = re.compile(r"load|resum|restor", re.IGNORECASE)
+PROGRESS = ("epoch", "step", "iteration", "global_step", "iter", "epochs")
+
+
+class WeightsOnlyResume(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        tree, source = pipeline.source.tree, pipeline.source
+        saved = _saved_state(tree)
+        if saved is None or _may_restore(tree) or any(entries_read(tree, _key_of(saved))):
+            return
+        goes_on = _goes_on_from(tree)
+        loads = [node for node in ast.walk(tree) if _loads_weights(tree, node)]
+        if goes_on is None or len(loads) != 1:
+            return
+        yield self.finding(
+            source.place(loads[0]),
+            f'the run goes on with its weights alone: `"{_key_of(saved)}"` is saved, never loaded',
+            because=[
+                Reason(source.place(saved), "saved here", "saved"),
+                Reason(source.place(goes_on), "the epochs go on from here", "progress"),
+            ],
+            help="load the state of the optimizer, and of the schedule, with the weights",
+        )
+
+
+def _saved_state(tree: ast.Module) -> ast.Constant | None:
+    """The key under which the script saves the state of an optimizer with other things."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) != "torch.save":
+            continue
+        for argument in call.args[:1]:
+            for key, value in _entries(argument):
+                if OPTIMIZER.search(ast.unparse(value)) and ast.unparse(value).endswith(".state_dict()"):
+                    return key
+    return None
+
+
+def _entries(node: ast.expr) -> Iterator[tuple[ast.Constant, ast.expr]]:
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key, value
+
+
+def _key_of(key: ast.Constant) -> str:
+    return str(key.value)
+
+
+def _may_restore(tree: ast.Module) -> bool:
+    """Whether anything loads the state of an optimizer, or a function that loads something is given one."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and RESTORES.search(ast.unparse(call.func)):
+            given = " ".join(
+                ast.unparse(argument) for argument in [*call.args, *(each.value for each in call.keywords)]
+            )
+            if OPTIMIZER.search(ast.unparse(call.func)) or OPTIMIZER.search(given):
+                return True
+    return False
+
+
+def _goes_on_from(tree: ast.Module) -> ast.Subscript | None:
+    """Where the number of an epoch or step is read from the file, and given a name that a `range` starts with."""
+    starts = {
+        ast.unparse(call.args[0])
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "range" and len(call.args) > 1
+    }
+    entries = [entry for key in PROGRESS for entry in entries_read(tree, key)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(ast.unparse(target) in starts for target in node.targets):
+            found = [entry for entry in entries if any(part is entry for part in ast.walk(node.value))]
+            if found:
+                return found[0]
+    return None
+
+
+def _loads_weights(tree: ast.Module, node: ast.AST) -> bool:
+    is_load = (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "load_state_dict"
+    )
+    return (
+        is_load and isinstance(node, ast.Call) and bool(node.args) and loaded_from_file(tree, node.args[0]) is not None
+    )

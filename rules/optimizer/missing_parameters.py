@@ -1,0 +1,151 @@
+"""A module takes part in the loss, and no optimizer has its parameters.
+
+It keeps the weights that it was made with, as a random projection that the rest learns to live with. Nothing fails: the
+loss falls, only less than it could, and the saved weights of that part are those of the first line of the script.
+
+## Bad
+
+    encoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
+    head = nn.Linear(32, 3)
+    optimizer = torch.optim.Adam(encoder.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(head(encoder(x)), y).backward()  # <- missing-parameters
+        optimizer.step()
+
+## Good
+
+    encoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
+    head = nn.Linear(32, 3)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()])
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(head(encoder(x)), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+Each part may have an optimizer of its own, and a part that is kept as it is says so:
+
+    encoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
+    projection = nn.Linear(32, 16)
+    projection.requires_grad_(False)
+    head = nn.Linear(16, 3)
+    first = torch.optim.Adam(encoder.parameters())
+    second = torch.optim.SGD(head.parameters(), lr=0.1)
+    for x, y in loader:
+        first.zero_grad()
+        second.zero_grad()
+        criterion(head(projection(encoder(x))), y).backward()
+        first.step()
+        second.step()
+
+A part that runs without gradients is meant to stay:
+
+    encoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
+    head = nn.Linear(32, 3)
+    optimizer = torch.optim.Adam(head.parameters())
+    for x, y in loader:
+        with torch.no_grad():
+            hidden = encoder(x)
+        optimizer.zero_grad()
+        criterion(head(hidden), y).backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, `torch.optim`, "Constructing it".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Instance,
+    Level,
+    Module,
+    Optimizer,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    TrainingLoop,
+    Value,
+    has_parameters,
+    is_certain_step,
+    mentions,
+    overlap,
+    touches,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class MissingParameters(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        trained = _trained(pipeline)
+        if not trains_by_hand(pipeline) or not trained:
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            forwards = list(_forwards(training))
+            if not any(overlap(forward.subject, module) for forward in forwards for module in trained):
+                continue
+            for forward in forwards:
+                if _is_left_out(pipeline, training, forward, trained):
+                    found.setdefault(forward.place, self._report(pipeline, forward, training))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, forward: Event, training: TrainingLoop) -> Finding:
+        name = pipeline.names_of(forward.subject)[0].name
+        made = forward.subject.origin
+        return self.finding(
+            forward.place,
+            f"`{name}` takes part in the loss, but no optimizer has its parameters",
+            because=[
+                *([Reason(made, "made here, never trained", "origin")] if made else []),
+                Reason(training.steps[-1].place, "changes other parameters", "step"),
+            ],
+            help=f"give `{name}.parameters()` to the optimizer, or run it under `torch.no_grad()` if it is to stay",
+        )
+
+
+def _trained(pipeline: Pipeline) -> list[Value]:
+    """The modules that optimizers have, if it is known of every optimizer; else none."""
+    known = [optimizer for optimizer in pipeline.optimizers if optimizer.trains and not optimizer.is_extended]
+    steps = pipeline.acts(Act.STEP)
+    are_all_known = all(is_certain_step(step) and isinstance(step.subject, Optimizer) for step in steps)
+    if len(known) != len(pipeline.optimizers) or not are_all_known:
+        return []
+    return [module for optimizer in known for module in optimizer.trains]
+
+
+def _forwards(training: TrainingLoop) -> Iterator[Event]:
+    """The passes with gradients that come before the backward pass of a loop."""
+    for event in training.inside:
+        if event.act is Act.FORWARD and not event.without_grad and event.order < training.backward.order:
+            yield event
+
+
+def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, trained: list[Value]) -> bool:
+    """Whether a module of the script's own, with fresh weights, certainly runs for the loss and is never changed."""
+    module = forward.subject
+    names = {binding.name for binding in pipeline.names_of(module)}
+    if not isinstance(module, Module | Instance) or not has_parameters(module) or len(names) != 1 or forward.uncalled:
+        return False
+    (name,) = names
+    if any(overlap(module, other) for other in trained) or forward.conditions != training.backward.conditions:
+        return False
+    held = rf"\b{re.escape(name)}\b(\.\w+)*\.(parameters|named_parameters|load_state_dict|eval|requires_grad_|detach)\("
+    fate = pipeline.acts(Act.FREEZE, Act.EVAL_MODE, Act.ESCAPE, Act.NEW_PART)
+    is_detached = ".detach()" in pipeline.code(training.backward.place) or mentions(
+        pipeline, r"\.detach\(|(?<!utils)\.data\b"
+    )
+    return not is_detached and not mentions(pipeline, held) and not any(touches(event, module) for event in fate)

@@ -1,0 +1,120 @@
+"""A schedule that Accelerate steps once per process is as long as the batches of one process.
+
+In `prepare` the loader is divided among the processes, and the schedule gets a step of its own for each of them. A
+length taken before `prepare` counts all batches, which fits; a length taken afterwards is too short by the number of
+processes, and the learning rate reaches its end, mostly 0, when 1/N of the training is done. One process shows
+nothing.
+
+## Bad
+
+    accelerator = Accelerator(cpu=True)
+    net, optimizer, train_loader = accelerator.prepare(net, optimizer, train_loader)
+    steps = len(train_loader) * epochs
+    scheduler = get_linear_schedule_with_warmup(optimizer, 0, steps)  # <- multiplied-scheduler-steps
+    scheduler = accelerator.prepare(scheduler)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+            scheduler.step()
+
+## Good
+
+    accelerator = Accelerator(cpu=True)
+    steps = len(train_loader) * epochs
+    scheduler = get_linear_schedule_with_warmup(optimizer, 0, steps)
+    net, optimizer, train_loader, scheduler = accelerator.prepare(net, optimizer, train_loader, scheduler)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+            scheduler.step()
+
+## When it is fine
+
+The number of processes may be part of the length:
+
+    accelerator = Accelerator(cpu=True)
+    net, optimizer, train_loader = accelerator.prepare(net, optimizer, train_loader)
+    steps = len(train_loader) * epochs * accelerator.num_processes
+    scheduler = accelerator.prepare(get_linear_schedule_with_warmup(optimizer, 0, steps))
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+        scheduler.step()
+
+A schedule that is not prepared steps once, and one that is not tied to the optimizer too:
+
+    accelerator = Accelerator(cpu=True, step_scheduler_with_optimizer=False)
+    net, optimizer, train_loader = accelerator.prepare(net, optimizer, train_loader)
+    scheduler = accelerator.prepare(get_linear_schedule_with_warmup(optimizer, 0, len(train_loader) * epochs))
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+        scheduler.step()
+
+## References
+
+accelerate#2318, accelerate#2926, accelerate#1398, accelerate#662; transformers#24088; Accelerate documentation,
+`AcceleratedScheduler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Count,
+    Event,
+    Finding,
+    Launcher,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    Scheduler,
+    is_missing,
+    length_of,
+    mentions,
+)
+
+OTHER_WAYS = ("split_batches", "step_scheduler_with_optimizer", "dataloader_config")
+"""Arguments of Accelerator that change how many steps a prepared schedule takes."""
+
+
+class MultipliedSchedulerSteps(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if mentions(pipeline, "num_processes|world_size"):
+            return
+        shared = [event for event in pipeline.acts(Act.SHARE) if _multiplies(event)]
+        for event in shared:
+            length = length_of(event.subject) if isinstance(event.subject, Scheduler) else None
+            count = length.value if length else None
+            if length is None or not isinstance(count, Count):
+                continue
+            divided = [each for each in shared if each.subject is count.of and each.order < count.made_at]
+            if divided:
+                yield self.finding(
+                    length.place,
+                    "the schedule counts the batches of one process, but steps for all of them",
+                    because=[
+                        Reason(divided[0].place, "the loader is divided here", "loader"),
+                        Reason(event.place, "from here on it steps once per process", "schedule"),
+                    ],
+                    help="take the length before `prepare`, or multiply it by `accelerator.num_processes`",
+                )
+
+
+def _multiplies(event: Event) -> bool:
+    """Whether an Accelerator takes an object in, and steps its schedules once per process."""
+    launcher = event.details.get("launcher")
+    if not isinstance(launcher, Launcher) or not launcher.path.startswith("accelerate.") or launcher.is_open:
+        return False
+    return all(name not in launcher.arguments or is_missing(launcher.arguments[name]) for name in OTHER_WAYS)

@@ -1,0 +1,137 @@
+"""OneCycleLR is stepped more often than it was told.
+
+It raises an error at the first step beyond its end: a training dies after hours, in its last epoch or after a resume.
+The usual causes are a length in epochs with a step per batch, a length of one epoch, and a length that counts
+accumulated batches.
+
+## Bad
+
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=epochs)  # <- overrun-one-cycle
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            cycle.step()
+    # raises ValueError: Tried to step 2 times. The specified number of total steps is 1
+
+A length of one epoch, for a training of two:
+
+    steps = len(train_loader)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=steps)  # <- overrun-one-cycle
+    for epoch in range(2):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            cycle.step()
+    # raises ValueError: Tried to step 7 times. The specified number of total steps is 6
+
+## Good
+
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=len(train_loader) * epochs)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            cycle.step()
+
+## When it is fine
+
+Fewer steps than the cycle has are no error, and neither is a length that cannot be compared:
+
+    length = int(os.environ.get("STEPS", "100"))
+    cycle = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=0.01, epochs=3, steps_per_epoch=len(train_loader)
+    )
+    other = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=length)
+    for epoch in range(2):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            cycle.step()
+            other.step()
+
+## References
+
+PyTorch documentation, `torch.optim.lr_scheduler.OneCycleLR`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Count,
+    Finding,
+    Level,
+    Pace,
+    Pipeline,
+    Reason,
+    Rule,
+    Scheduler,
+    Unit,
+    Value,
+    counts_epochs,
+    events_in,
+    length_of,
+    literal,
+    pace_of,
+    runs_by_launcher,
+    unit_of,
+)
+
+
+class OverrunOneCycle(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if runs_by_launcher(pipeline):  # a prepared schedule stops at its end by itself
+            return
+        for scheduler in pipeline.schedulers:
+            length, pace = length_of(scheduler), pace_of(pipeline, scheduler)
+            if scheduler.name != "OneCycleLR" or length is None or pace is None or not pace.per_batch:
+                continue
+            if pace.epochs is None or any(event.act is Act.LEAVE for event in events_in(pipeline, pace.epochs)):
+                continue
+            if _is_short(pipeline, scheduler, length.value, pace, unit_of(length)):
+                yield self.finding(
+                    length.place,
+                    f"`{pipeline.code(pace.step.place)}` runs more often than `OneCycleLR` has steps",
+                    because=[Reason(pace.step.place, "steps with every batch of every epoch", "step")],
+                    help="use `total_steps=len(loader) * epochs`",
+                )
+
+
+def _is_short(pipeline: Pipeline, scheduler: Scheduler, length: Value, pace: Pace, unit: Unit) -> bool:
+    """Whether a cycle ends before the loops do: counted in epochs, or in fewer rounds through the same loader."""
+    if scheduler.origin is None or pace.epochs is None or pace.epochs.place.holds(scheduler.origin):
+        return False
+    if unit is Unit.EPOCHS:
+        return "total_steps" in scheduler.given and counts_epochs(pipeline, pace.epochs)
+    if not isinstance(length, Count) or not length.is_exact or pace.times_around is None:
+        return False
+    is_same = length.of is pace.loader or (pace.loader is None and length.of is pace.training.loop.over)
+    rounds = _rounds(scheduler, length)
+    return is_same and rounds is not None and rounds < pace.times_around
+
+
+def _rounds(scheduler: Scheduler, length: Count) -> float | None:
+    """How many times the loader's batches a cycle counts; None where a number in it is not known."""
+    numbers = [literal(each) for each in length.multipliers]
+    if "steps_per_epoch" in scheduler.given and "total_steps" not in scheduler.given:
+        numbers.append(literal(scheduler.given["epochs"].value) if "epochs" in scheduler.given else None)
+    rounds = 1.0
+    for number in numbers:
+        if not isinstance(number, int | float):
+            return None
+        rounds *= number
+    for divisor in length.divisors:
+        number = literal(divisor)
+        if not isinstance(number, int) or number < 1:
+            return None
+        rounds /= number
+    return rounds
