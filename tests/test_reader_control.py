@@ -231,3 +231,46 @@ def test_what_two_methods_that_nobody_calls_store_is_one_of_both() -> None:
     """
     (arguments,) = pipeline_of(code).arguments
     assert plain(arguments.value("learning_rate")) == {1, 2}
+
+
+EXPERIMENT = """
+    import torch
+
+    class Experiment:
+        def evaluate(self, batches):
+            for batch in batches:
+                self.model(batch)
+
+        def train(self, batches):
+            for epoch in range(3):
+                self.model.train()
+                for batch in batches:
+                    self.model(batch).sum().backward()
+                self.evaluate(batches)
+
+        def setup(self):
+            self.model = torch.nn.Linear(2, 2)
+"""
+
+
+def test_a_class_that_nobody_makes_is_read_from_what_nobody_calls() -> None:
+    pipeline = pipeline_of(EXPERIMENT)
+    done = pipeline.acts(Act.TRAIN_MODE, Act.FORWARD, Act.BACKWARD)
+    assert [(event.act, len(event.loops)) for event in done] == [
+        (Act.TRAIN_MODE, 1),
+        (Act.FORWARD, 2),
+        (Act.BACKWARD, 2),
+        (Act.FORWARD, 2),
+    ]
+    assert len({event.subject for event in done if event.act is not Act.BACKWARD}) == 1
+
+
+def test_a_constructor_is_read_once_where_nobody_calls_it() -> None:
+    code = """
+        from transformers import TrainingArguments
+
+        class Run:
+            def __init__(self, folder):
+                self.args = TrainingArguments(folder)
+    """
+    assert len(pipeline_of(code).arguments) == 1

@@ -251,7 +251,9 @@ def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value
     call = Call(reader, None, place, "", "")
     node = function.node
     names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    receiver = _receiver(reader, owner, place) if owner is not None and names else None
+    receiver = _receiver(reader, owner, function, place) if owner is not None and names else None
+    if function.node in reader.visited and function.name == "__init__":
+        return Constant(None)
     for name in names[1:] if receiver is not None else names:
         default = function.defaults.get(name)
         value = Constant(default.value, True) if isinstance(default, Constant) else Unknown(name=name)
@@ -259,7 +261,11 @@ def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value
     return invoke(call, function, receiver, owner)
 
 
-def _receiver(reader: Reader, owner: Class, place: Place) -> Instance:
+def _receiver(reader: Reader, owner: Class, function: Function, place: Place) -> Value | None:
+    """What a method gets as its first argument: an object of the class, made with arguments that are not known."""
+    kinds = {decorators.path_of(decorator) for decorator in function.decorators}
+    if kinds & {"builtins.staticmethod", "builtins.classmethod"}:
+        return owner if "builtins.classmethod" in kinds else None
     if owner.node not in reader.instances:
         call = Call(reader, None, place, "", "", receiver=owner, is_open=True)
         objects.make_instance(call, owner)

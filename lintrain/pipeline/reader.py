@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -30,6 +32,13 @@ STEP_BUDGET = 250_000
 
 DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
+
+
+NAME = re.compile(r"(?<![\w.])\w+")
+METHOD = re.compile(r"\b(?:self|cls)\.(\w+)")
+
+BUILDS = re.compile(r"_*(setup|build|init|prepare|create|make)")
+"""Names of methods that make what other methods use."""
 
 
 class BudgetSpentError(Exception):
@@ -191,13 +200,28 @@ def read_pipeline(source: Source, targets: TargetVersions, project: Project | No
 
 
 def _read_uncalled(reader: Reader) -> None:
-    """Read the functions that the file defines and nobody in it calls, with parameters that are not known."""
+    """Read the functions that the file defines and nobody in it calls, with parameters that are not known.
+
+    Those that nothing in the file speaks of come first, and of them those that build what the others use: what they
+    call is read where they call it.
+    """
     reader.uncalled = True
     reader.modules.leave(UNCALLED_BUDGET)
-    position = 0
-    while position < len(reader.defined):
-        function, owner = reader.defined[position]
-        position += 1
+    text = reader.record.source.text
+    methods, names = set(METHOD.findall(text)), Counter(NAME.findall(text))
+    first = [
+        (function, owner)
+        for function, owner in reader.defined
+        if (function.name not in methods if owner else names[function.name] == 1)
+    ]
+    _read_all(reader, sorted(first, key=lambda each: BUILDS.match(each[0].name) is None))
+    while reader.defined:
+        waiting, reader.defined = reader.defined, []
+        _read_all(reader, waiting)
+
+
+def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:
+    for function, owner in functions:
         if function.node not in reader.visited:
             value = invocation.read_alone(reader, function, owner)
             if owner is not None:
