@@ -163,6 +163,8 @@ if TYPE_CHECKING:
     from lintrain.pipeline.shifts import keeps_labels as keeps_labels
     from lintrain.pipeline.shifts import shifts_labels as shifts_labels
     from lintrain.pipeline.shifts import tokens_of as tokens_of
+    from lintrain.pipeline.token_feeds import TokenFeed as TokenFeed
+    from lintrain.pipeline.token_feeds import token_feeds as token_feeds
     from lintrain.pipeline.tokens import certain_facts as certain_facts
     from lintrain.pipeline.tokens import is_handed_over as is_handed_over
     from lintrain.pipeline.tokens import lacks_pad as lacks_pad
@@ -298,8 +300,8 @@ _WORDS_OF = {
     "lintrain.pipeline.mentions": "every_node mentions runs_by_launcher",
     "lintrain.pipeline.modules": "ignores_mode is_module modules_in overlap",
     "lintrain.pipeline.phases": (
-        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "
-        "is_left_after made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
+        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
+        "made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
     ),
     "lintrain.pipeline.pipeline": "Arithmetic Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
@@ -310,6 +312,7 @@ _WORDS_OF = {
     ),
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
     "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
+    "lintrain.pipeline.token_feeds": "TokenFeed token_feeds",
     "lintrain.pipeline.tokens": "certain_facts is_handed_over lacks_pad padding_by_eos parts_of put_into_data",
     "lintrain.pipeline.trainers": (
         "generates_nothing head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"

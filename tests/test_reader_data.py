@@ -477,7 +477,7 @@ def test_a_tokenizer_keeps_what_is_set_on_it() -> None:
         "pad_token": True,
         "eos_token": True,
     }
-    assert len(tokenizer.added) == 1
+    assert len(tokenizer.additions) == 1
 
 
 def test_collators_say_what_they_do() -> None:

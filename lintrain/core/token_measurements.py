@@ -10,7 +10,8 @@ class TokenizerEvidence:
     """The tokenizer of a run: its class, the number of its tokens, and its special ids (None where it has none).
 
     `checkpoint` is the name or folder that it was loaded from. `adds_bos` and `adds_eos` tell whether it puts these
-    around a text by itself.
+    around a text by itself. `shared` is the share of the tokens of the model's own tokenizer that have the same id
+    here, None where that tokenizer is not on this machine.
     """
 
     name: str
@@ -22,6 +23,7 @@ class TokenizerEvidence:
     mask_id: int | None = None
     adds_bos: bool = False
     adds_eos: bool = False
+    shared: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,11 @@ loss as 0, so that the run looks as if it had learned everything.
 
 ## Bad
 
+    from my_project import pairs, words
+
     model = AutoModelForSeq2SeqLM.from_pretrained("google/flan-t5-base")
     args = Seq2SeqTrainingArguments("out", fp16=True)  # <- fp16-overflow-prone-model
-    trainer = Seq2SeqTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer = Seq2SeqTrainer(model, args, train_dataset=pairs["train"], data_collator=DataCollatorForSeq2Seq(words))
 
 The weights themselves in float16:
 
@@ -34,9 +36,11 @@ Mixed precision in a loop of one's own:
 
 ## Good
 
+    from my_project import pairs, words
+
     model = AutoModelForSeq2SeqLM.from_pretrained("google/flan-t5-base")
     args = Seq2SeqTrainingArguments("out", bf16=True)
-    trainer = Seq2SeqTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer = Seq2SeqTrainer(model, args, train_dataset=pairs["train"], data_collator=DataCollatorForSeq2Seq(words))
 
 ## When it is fine
 

@@ -14,7 +14,7 @@ a single row or rows of equal length.
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
     # raises ValueError: Asking to pad but the tokenizer does not have a padding token
 
-## Bad
+A tokenizer call that pads ends the same way:
 
     def tokenize_lines(batch):
         return lm_tokenizer(batch["text"], truncation=True, padding="max_length", max_length=32)  # <- missing-pad-token
@@ -52,6 +52,17 @@ Code that is not shown here may give it one:
 
     prepare_tokenizer(lm_tokenizer)
     pairs = raw.map(lambda batch: lm_tokenizer(batch["premise"], padding=True), batched=True)
+
+A branch may be for other tokenizers than this one:
+
+    def encode(words, message):
+        if hasattr(words, "image_processor"):
+            return words(message, padding=True)
+        return words(message)
+
+    lines = text.map(lambda row: encode(lm_tokenizer, row["text"]), remove_columns=["text"])
+    args = TrainingArguments("out", per_device_train_batch_size=1)
+    trainer = Trainer(lm, args, train_dataset=lines["train"].select([1]))
 
 Blocks of one length need no padding:
 
@@ -127,7 +138,10 @@ def _padded_at(pipeline: Pipeline, tokenizer: Tokenizer) -> list[Place]:
     places = [
         encoding.origin
         for encoding in pipeline.encodings
-        if encoding.tokenizer is tokenizer and encoding.padding in {Padding.LONGEST, Padding.FIXED} and encoding.origin
+        if encoding.tokenizer is tokenizer
+        and encoding.padding in {Padding.LONGEST, Padding.FIXED}
+        and encoding.origin
+        and encoding.depth <= tokenizer.depth
     ]
     for collation in collations(pipeline):
         collator = collation.collator

@@ -12,7 +12,7 @@ see: the loss falls to nothing and nothing is learned.
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
     # raises ValueError: This tokenizer does not have a mask token
 
-## Bad
+The same with a masked model, which runs through:
 
     model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
     lines = text.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
@@ -26,7 +26,7 @@ see: the loss falls to nothing and nothing is learned.
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
-## Good
+And for the masked model:
 
     model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
     lines = text.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
@@ -112,8 +112,9 @@ class MlmOnCausalModel(Rule):
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if evidence.failed_with(NO_MASK):
-            return confirmed(f"the tokenizer {NO_MASK}, which masking words needs")
+        failed = evidence.failed_with(NO_MASK)
+        if failed is not None:
+            return confirmed(f"the {failed.name} stage ends with `This tokenizer {NO_MASK}`")
         batch = evidence.batch()
         if batch is None or batch.labels is None or evidence.model is None:
             return unsettled(evidence.not_reached("batch") if batch is None else "the batch holds no labels of tokens")

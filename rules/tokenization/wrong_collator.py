@@ -15,7 +15,7 @@ for each token, or the tokens of an answer. The run ends at the first batch whos
     trainer = Trainer(model, args, train_dataset=tagged["train"], data_collator=collator)  # <- wrong-collator
     # raises ValueError: Unable to create tensor
 
-## Bad
+What Trainer makes of a tokenizer is the same collator:
 
     words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
@@ -39,7 +39,7 @@ for each token, or the tokens of an answer. The run ends at the first batch whos
     collator = DataCollatorForTokenClassification(tokenizer)
     trainer = Trainer(model, args, train_dataset=tagged["train"], data_collator=collator)
 
-## Good
+And for sequences as labels:
 
     words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
@@ -164,11 +164,11 @@ class WrongCollator(Rule):
 
 
 def _has_ragged_labels(value: object) -> bool:
-    """Whether the rows' labels are lists that the tokenized rows brought with them."""
+    """Whether rows have labels beside their ragged ids, not known to be one number: such models want one each."""
     if not isinstance(value, Dataset):
         return False
     label = (value.columns or {}).get("labels")
-    return label is not None and label.kind not in {Kind.CLASS, Kind.INTEGER, Kind.FLOAT, Kind.TEXT, Kind.UNKNOWN}
+    return label is not None and label.kind not in {Kind.CLASS, Kind.INTEGER, Kind.FLOAT, Kind.TEXT}
 
 
 def _short(task: Task) -> str:

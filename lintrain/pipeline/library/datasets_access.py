@@ -111,8 +111,10 @@ def _distinct(call: Call) -> Value:
 @subscript_of(ColumnValues)
 def _some_values(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     """Some of a column's values; a part of token rows may be cut or not."""
-    if not isinstance(value, ColumnValues) or not _has_slice(key):
+    if not isinstance(value, ColumnValues):
         return value
+    if not _has_slice(key):
+        return replace(value, column=replace(value.column, is_stacked=False)) if value.column.is_stacked else value
     stretch = reader.source.code(place).rpartition("[")[2].removesuffix("]")
     if isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
         column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
@@ -130,6 +132,10 @@ def _one_value(reader: Reader, value: Value) -> Value:
     return ColumnValues(value.column, value.dataset) if isinstance(value, ColumnValues) else UNKNOWN
 
 
+RESHAPING = frozenset({"squeeze", "flatten", "view", "reshape", "numpy", "tolist", "to_list"})
+"""Methods after which nobody knows the leading dimension any more."""
+
+
 @method(ColumnValues, "copy", "clone", "tolist", "to_list", "numpy", "squeeze", "flatten", "view", "reshape", "long")
 @method(ColumnValues, "to", "detach", "cpu", "cuda", "contiguous")
 def _copied(call: Call) -> Value:
@@ -137,6 +143,8 @@ def _copied(call: Call) -> Value:
     if not isinstance(values, ColumnValues):
         return UNKNOWN
     column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
+    if call.path.rpartition(".")[2] in RESHAPING:
+        column = replace(column, is_stacked=False)
     return ColumnValues(column, values.dataset, values.stretch, origin=call.place)
 
 

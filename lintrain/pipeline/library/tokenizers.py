@@ -74,7 +74,7 @@ def _add_special_tokens(call: Call) -> Value:
     """`add_special_tokens({"pad_token": "[PAD]"})` sets attributes and grows the vocabulary."""
     tokenizer, given = call.receiver, call.value("special_tokens_dict", 0)
     if isinstance(tokenizer, Tokenizer):
-        tokenizer.added.append(call.place)
+        _add(call, tokenizer, given)
         entries = given.entries if isinstance(given, Mapping) else {"pad_token": UNKNOWN}
         for name, value in entries.items():
             _set(call.reader, tokenizer, str(name), value, call.place)
@@ -84,7 +84,7 @@ def _add_special_tokens(call: Call) -> Value:
 @method(Tokenizer, "add_tokens")
 def _add_tokens(call: Call) -> Value:
     if isinstance(call.receiver, Tokenizer):
-        call.receiver.added.append(call.place)
+        _add(call, call.receiver, call.value("new_tokens", 0))
     return UNKNOWN
 
 
@@ -96,6 +96,11 @@ def _decode(call: Call) -> Value:
         made = Misuse(given.place, given.value, call.path.rpartition(".")[2], given.text)
         call.reader.record.misuses.append(made)
     return UNKNOWN
+
+
+def _add(call: Call, tokenizer: Tokenizer, tokens: Value) -> None:
+    conditions = tuple(call.reader.conditions[tokenizer.depth :])
+    tokenizer.additions.append(TokenSetting("tokens", tokens, call.place, conditions))
 
 
 @method(Tokenizer, "save_pretrained", "convert_tokens_to_ids", "convert_ids_to_tokens")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import called, method
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding, Rows, Tokenizer
@@ -11,6 +13,7 @@ from lintrain.pipeline.values.python import (
     Constant,
     Either,
     Sequence,
+    Unknown,
     Value,
     is_missing,
     is_true,
@@ -45,7 +48,6 @@ def encode(call: Call) -> Value:
     limit = int(max_length) if max_length is not None else None
     encoding = Encoding(
         call.receiver,
-        _columns(call, arguments, padding, truncated, limit) if is_plain or "text" in call.keywords else {},
         padding=padding,
         truncated=truncated,
         max_length=limit,
@@ -57,16 +59,27 @@ def encode(call: Call) -> Value:
         depth=len(call.reader.conditions),
         origin=call.place,
     )
+    if is_plain or "text" in call.keywords:
+        encoding.columns = _columns(call, encoding)
     call.reader.record.encodings.append(encoding)
     _note_text(call, arguments)
     return encoding
 
 
-def _columns(
-    call: Call, arguments: dict[str, Value], padding: Padding, truncated: bool | None, limit: int | None
-) -> dict[str, Column]:
+def _columns(call: Call, encoding: Encoding) -> dict[str, Column]:
+    arguments = encoding.arguments
+    like = Column(
+        "",
+        padding=encoding.padding,
+        truncated=encoding.truncated,
+        max_length=encoding.max_length,
+        source="tokenizer",
+        made_by=encoding,
+        is_stacked=_stacks(encoding),
+    )
+
     def tokens(name: str, kind: Kind = Kind.TOKENS) -> Column:
-        return Column(name, kind, padding=padding, truncated=truncated, max_length=limit, source="tokenizer")
+        return replace(like, name=name, kind=kind)
 
     columns: dict[str, Column] = {}
     target = arguments.get("text_target", Constant(None))
@@ -79,6 +92,15 @@ def _columns(
         if not is_missing(given := call.value(switch)) and not (isinstance(given, Constant) and not given.value):
             columns[name] = Column(name, Kind.MASK if name == "special_tokens_mask" else Kind.UNKNOWN)
     return columns
+
+
+def _stacks(encoding: Encoding) -> bool:
+    """Whether a call gives tensors [1, tokens] for one text: not those of a batch of rows."""
+    wanted = encoding.arguments.get("return_tensors")
+    text = encoding.inputs
+    is_batch = not isinstance(text, ColumnValues) or not isinstance(text.dataset, Rows) or text.dataset.is_batch
+    is_single = isinstance(text, Unknown | Text) or not is_batch
+    return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.is_default and is_single
 
 
 def padding_of(call: Call) -> Padding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from lintrain.pipeline.values.python import Value
@@ -38,6 +38,8 @@ class Column:
 
     `copied_from` names the column whose values it repeats; `is_masked` says that some of them were set to -100;
     `written` is the text that code put together for it; `is_moved`: its tokens are those after the `input_ids`.
+    `made_by` is the tokenizer call that gave its ids; `is_stacked` where each of them has the leading dimension of one
+    that such a call leaves with `return_tensors`.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Column:
     is_masked: bool = False
     written: Value | None = None
     is_moved: bool = False
+    made_by: Value | None = field(default=None, compare=False)
+    is_stacked: bool = False
 
     def named(self, name: str) -> Column:
         """The same column under another name."""

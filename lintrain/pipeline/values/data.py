@@ -181,7 +181,7 @@ class Feature(Value):
 class Tokenizer(Value):
     """A tokenizer or processor by its checkpoint; `attributes` holds what the script set on it (`pad_token`).
 
-    `added` lists the places where tokens are added to its vocabulary, `settings` the special tokens it was given,
+    `additions` lists what may be added to its vocabulary, `settings` the special tokens it was given,
     `depth` counts the conditions around the place where it was made.
     """
 
@@ -189,7 +189,7 @@ class Tokenizer(Value):
     checkpoint: Value = UNKNOWN
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
-    added: list[Place] = field(default_factory=list[Place])
+    additions: list[TokenSetting] = field(default_factory=list[TokenSetting])
     settings: list[TokenSetting] = field(default_factory=list[TokenSetting])
     is_complete: bool = True
     """Whether `arguments` are all that its call was given."""

@@ -6,8 +6,9 @@ import inspect
 from typing import Any
 
 from lintrain.core.evidence import TokenizerEvidence
+from lintrain.probe.child.experiments.model import base_model
 from lintrain.probe.child.frames import is_users
-from lintrain.probe.child.library import loaded
+from lintrain.probe.child.library import library, loaded
 from lintrain.probe.child.run import Run
 
 
@@ -58,4 +59,19 @@ def measure_tokenizer(run: Run) -> TokenizerEvidence | None:
         mask_id=tokenizer.mask_token_id,
         adds_bos=len(ids) > 1 and ids[0] == tokenizer.bos_token_id,
         adds_eos=len(ids) > 1 and ids[-1] == tokenizer.eos_token_id,
+        shared=_shared(run, tokenizer),
     )
+
+
+def _shared(run: Run, tokenizer: Any) -> float | None:
+    """The share of the tokens of the model's own tokenizer that have the same id in the run's."""
+    name = str(getattr(getattr(base_model(run.trainer.model), "config", None), "_name_or_path", "") or "")
+    if not name or name == tokenizer.name_or_path:
+        return 1.0 if name else None
+    try:
+        loaded: Any = library("transformers").AutoTokenizer.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError, KeyError):  # not on this machine, or no tokenizer with it
+        return None
+    own: dict[str, int] = loaded.get_vocab()
+    there: dict[str, int] = tokenizer.get_vocab()
+    return sum(there.get(token) == number for token, number in own.items()) / max(len(own), 1)

@@ -1,0 +1,181 @@
+"""Each row keeps the leading dimension of one that `return_tensors` gave it.
+
+A tokenizer call with `return_tensors` gives [1, tokens] for one text. Rows of that shape become batches of
+[rows, 1, tokens], and the model ends with an error about their shape.
+
+## Bad
+
+    def tokenize_row(row):
+        text = row["premise"]
+        return tokenizer(text, padding="max_length", max_length=32, return_tensors="pt")  # <- extra-batch-dimension
+
+    rows = raw.map(tokenize_row)
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=default_data_collator)
+    # raises IndexError: index 1 is out of bounds for dimension 1 with size 1
+
+In a data set of one's own, a collator that pads fails on such rows:
+
+    class Premises(torch.utils.data.Dataset):
+        def __init__(self, rows):
+            self.rows = rows
+
+        def __len__(self):
+            return len(self.rows)
+
+        def __getitem__(self, index):
+            row = self.rows[index]
+            encoded = tokenizer(row["premise"], truncation=True, return_tensors="pt")  # <- extra-batch-dimension
+            return {"input_ids": encoded["input_ids"], "labels": row["label"]}
+
+    trainer = Trainer(model, args, train_dataset=Premises(raw["train"]), data_collator=collator)
+    # raises ValueError: Unable to create tensor
+
+## Good
+
+    def tokenize_row(row):
+        text = row["premise"]
+        return tokenizer(text, padding="max_length", max_length=32)
+
+    rows = raw.map(tokenize_row)
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=default_data_collator)
+
+And in the data set of one's own:
+
+    class Premises(torch.utils.data.Dataset):
+        def __init__(self, rows):
+            self.rows = rows
+
+        def __len__(self):
+            return len(self.rows)
+
+        def __getitem__(self, index):
+            row = self.rows[index]
+            encoded = tokenizer(row["premise"], truncation=True)
+            return {"input_ids": encoded["input_ids"], "labels": row["label"]}
+
+    trainer = Trainer(model, args, train_dataset=Premises(raw["train"]), data_collator=collator)
+
+## When it is fine
+
+The dimension may be taken off again:
+
+    class Premises(torch.utils.data.Dataset):
+        def __init__(self, rows):
+            self.rows = rows
+
+        def __len__(self):
+            return len(self.rows)
+
+        def __getitem__(self, index):
+            row = self.rows[index]
+            encoded = tokenizer(row["premise"], padding="max_length", max_length=32, return_tensors="pt")
+            return {name: values.squeeze(0) for name, values in encoded.items()} | {"labels": row["label"]}
+
+    trainer = Trainer(model, args, train_dataset=Premises(raw["train"]), data_collator=default_data_collator)
+
+A batch of texts has the dimension of its rows:
+
+    def tokenize_rows(batch):
+        return tokenizer(batch["premise"], truncation=True, padding=True, return_tensors="pt")
+
+    rows = raw.map(tokenize_rows, batched=True, batch_size=None)
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)
+
+A collator of the script's own may put such rows together:
+
+    def join_rows(rows):
+        return {
+            "input_ids": torch.cat([torch.tensor(row["input_ids"]) for row in rows]),
+            "labels": torch.tensor([row["label"] for row in rows]),
+        }
+
+    def tokenize_row(row):
+        return tokenizer(row["premise"], truncation=True, padding="max_length", max_length=32, return_tensors="pt")
+
+    rows = raw.map(tokenize_row)
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=join_rows)
+
+## References
+
+transformers#17052, transformers#28206.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Collator,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    RemoveArgument,
+    Rule,
+    TokenFeed,
+    Verdict,
+    confirmed,
+    has_own_model,
+    refuted,
+    token_feeds,
+    unsettled,
+)
+
+TAKES_OFF = ("squeeze", ".view(", "reshape", "flatten", "torch.cat")
+"""Code that a loop takes such a dimension off with."""
+
+SHAPES = (
+    "too many values to unpack (expected 2",
+    "Unable to create tensor",
+    "is out of bounds for dimension 1 with size 1",
+)
+
+
+class ExtraBatchDimension(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[Place] = set()
+        for feed in token_feeds(pipeline):
+            ids, encoding = feed.columns.get("input_ids"), feed.encoding
+            if ids is None or not ids.is_stacked or encoding is None or encoding.origin is None:
+                continue
+            if encoding.origin in reported or not _reaches_the_model(pipeline, feed):
+                continue
+            reported.add(encoding.origin)
+            yield self.finding(
+                encoding.origin,
+                "`return_tensors` gives every row a leading dimension of 1, which stays",
+                because=[Reason(feed.place, "rows are put into batches here", "batched")],
+                help="leave out `return_tensors`: the collator makes tensors of a batch",
+                facts={"pads": isinstance(feed.collator, Collator) and feed.collator.pads is True},
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch()
+        ids = batch.tensor("input_ids") if batch else None
+        failed = evidence.failed_with(*SHAPES)
+        if ids is not None and len(ids.shape) == 3 and ids.shape[1] == 1:
+            return confirmed(f"the batch of `input_ids` is {list(ids.shape)}")
+        if failed is not None and ids is None:
+            return confirmed(f"rows of 1 x tokens make no batch: the {failed.name} stage fails on them")
+        if ids is None:
+            return unsettled(evidence.not_reached("batch"))
+        return refuted(f"the batch of `input_ids` is {list(ids.shape)}")
+
+    def fix(self, finding: Finding) -> Fix:
+        pads = finding.facts.get("pads") is True
+        return Fix.of("leave out `return_tensors`", RemoveArgument(finding.place, "return_tensors"), safe=pads)
+
+
+def _reaches_the_model(pipeline: Pipeline, feed: TokenFeed) -> bool:
+    """Whether the rows certainly come to a library's model in the shape that they have."""
+    if not feed.is_stacked_plainly:
+        return False
+    if feed.run is not None:
+        return not has_own_model(feed.run) and not feed.run.overrides & {"compute_loss", "training_step"}
+    is_known = feed.model is not None and feed.model.path.startswith("transformers.")
+    return is_known and not any(code in source.text for source in pipeline.sources.values() for code in TAKES_OFF)

@@ -1,0 +1,195 @@
+"""Nothing cuts the rows to the positions that the model has.
+
+A model with learned positions (BERT, RoBERTa, GPT-2) ends with a shape or index error at the first row that is longer,
+which may come in the middle of an epoch. On a GPU the error names neither the row nor the cause.
+
+## Bad
+
+    pages = text.map(lambda batch: {"text": [" ".join(batch["text"])]}, batched=True, batch_size=80)
+
+    def tokenize_pages(batch):
+        return tokenizer(batch["text"])  # <- missing-truncation
+
+    pages = pages.map(tokenize_pages, batched=True, remove_columns=["text"])
+    model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
+    collator = DataCollatorForLanguageModeling(tokenizer)
+    trainer = Trainer(model, args, train_dataset=pages["train"], data_collator=collator)
+    # raises must match the size of tensor b (512)
+
+## Good
+
+    pages = text.map(lambda batch: {"text": [" ".join(batch["text"])]}, batched=True, batch_size=80)
+
+    def tokenize_pages(batch):
+        return tokenizer(batch["text"], truncation=True)
+
+    pages = pages.map(tokenize_pages, batched=True, remove_columns=["text"])
+    model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
+    collator = DataCollatorForLanguageModeling(tokenizer)
+    trainer = Trainer(model, args, train_dataset=pages["train"], data_collator=collator)
+
+## When it is fine
+
+Sentences of a well-known data set never come near the limit:
+
+    pairs = raw.map(lambda batch: tokenizer(batch["premise"], batch["hypothesis"]), batched=True)
+    trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
+
+Rows may be cut into blocks, or chosen by their length, after they are tokenized:
+
+    def cut_into_blocks(batch):
+        ids = sum(batch["input_ids"], [])
+        return {"input_ids": [ids[start : start + 64] for start in range(0, len(ids), 64)]}
+
+    lines = text.map(lambda batch: tokenizer(batch["text"]), batched=True, remove_columns=["text"])
+    blocks = lines.remove_columns(["attention_mask"]).map(cut_into_blocks, batched=True)
+    model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
+    trainer = Trainer(
+        model, args, train_dataset=blocks["train"], data_collator=DataCollatorForLanguageModeling(tokenizer)
+    )
+
+A `max_length` alone cuts where no padding is asked for:
+
+    lines = text.map(lambda batch: tokenizer(batch["text"], max_length=128), batched=True, remove_columns=["text"])
+    model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
+    trainer = Trainer(
+        model, args, train_dataset=lines["train"], data_collator=DataCollatorForLanguageModeling(tokenizer)
+    )
+
+Relative and rotary positions have no such limit:
+
+    words = AutoTokenizer.from_pretrained("t5-small")
+    pairs = text.map(lambda batch: words(batch["text"], text_target=batch["text"]), batched=True,
+                     remove_columns=["text"])
+    model = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    trainer = Seq2SeqTrainer(
+        model,
+        Seq2SeqTrainingArguments("out"),
+        train_dataset=pairs["train"],
+        data_collator=DataCollatorForSeq2Seq(words),
+    )
+
+## References
+
+transformers#2446, transformers#3902, transformers#14384.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Dataset,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    TokenFeed,
+    Verdict,
+    certain_facts,
+    confirmed,
+    is_missing,
+    literal,
+    refuted,
+    token_feeds,
+    unsettled,
+)
+
+ABSOLUTE = frozenset(
+    {"albert", "bart", "bert", "camembert", "distilbert", "electra", "gpt2", "gpt_neo", "opt", "roberta", "xlm-roberta"}
+)
+"""Model types whose position embeddings are learned, one for each place."""
+
+SHORT = frozenset(
+    {
+        "ag_news",
+        "conll2003",
+        "dair-ai/emotion",
+        "emotion",
+        "fancyzhx/ag_news",
+        "glue",
+        "multi_nli",
+        "nyu-mll/glue",
+        "nyu-mll/multi_nli",
+        "paws",
+        "rotten_tomatoes",
+        "snli",
+        "sst2",
+        "stanfordnlp/snli",
+        "stanfordnlp/sst2",
+        "trec",
+        "tweet_eval",
+        "wnut_17",
+        "xnli",
+    }
+)
+"""Data sets of sentences, none of them near 512 tokens."""
+
+
+class MissingTruncation(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[Place] = set()
+        for feed in token_feeds(pipeline):
+            encoding, ids = feed.encoding, feed.columns.get("input_ids")
+            if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
+                continue
+            limit, name = _positions(pipeline, feed)
+            if ids.truncated is not False or limit is None or _is_short(feed.dataset) or _is_chunked(feed):
+                continue
+            reported.add(encoding.origin)
+            yield self.finding(
+                encoding.origin,
+                f"nothing cuts these rows to the {limit} positions of `{name}`",
+                because=[Reason(feed.place, "read here", "read")],
+                help="pass `truncation=True`, or cut longer texts into several rows",
+                facts={"positions": limit},
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        limit = evidence.model.positions if evidence.model else None
+        columns = [column for split in evidence.splits if (column := split.column("input_ids")) and column.lengths]
+        if limit is None or not columns:
+            return unsettled("the model's positions or the lengths of its inputs are not known")
+        longest = max(column.lengths[-1] for column in columns)
+        rows = sum(column.rows_read for column in columns)
+        text = f"the longest of {rows} rows has {longest} tokens for {limit} positions"
+        if longest > limit:
+            return confirmed(text, longest=longest, positions=limit)
+        return refuted(text, longest=longest, positions=limit)
+
+    def fix(self, finding: Finding) -> Fix:
+        return Fix.of("cut rows to the tokenizer's limit", AddArgument(finding.place, "truncation", "True"), safe=False)
+
+
+def _positions(pipeline: Pipeline, feed: TokenFeed) -> tuple[int | None, str]:
+    """The learned positions of the model that reads the rows, and the name of its checkpoint."""
+    if feed.model is not None and (feed.model.config is not None or not feed.model.is_complete):
+        return None, ""
+    owner = feed.model or feed.tokenizer
+    facts = certain_facts(pipeline, owner) if owner else None
+    if owner is None or facts is None or facts.model_type not in ABSOLUTE:
+        return None, ""
+    return facts.max_positions, str(literal(owner.checkpoint))
+
+
+def _is_short(dataset: Dataset | None) -> bool:
+    """Whether rows are known to be short: sentences of a well-known data set, or those that the script spells out."""
+    root = dataset.lineage[-1] if dataset else None
+    if root is None:
+        return False
+    return root.hub_name in SHORT or (root.rows is not None and root.operations[:1] in {("from_dict",), ("from_list",)})
+
+
+def _is_chunked(feed: TokenFeed) -> bool:
+    """Whether rows are chosen, perhaps by their length, or spread over several."""
+    encoding = feed.encoding
+    overflow = encoding.arguments.get("return_overflowing_tokens") if encoding else None
+    chosen = feed.dataset is not None and "filter" in feed.dataset.operations
+    return chosen or (overflow is not None and not is_missing(overflow)) or bool(encoding and encoding.depth)

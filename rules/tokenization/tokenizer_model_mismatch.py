@@ -1,0 +1,136 @@
+"""The tokenizer and the model come from checkpoints with different vocabularies.
+
+An id means another word to the model than to the tokenizer, so the model reads noise. As long as the ids fit into its
+embedding nothing fails: the loss falls a little and stays high.
+
+## Bad
+
+    tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")
+    rows = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True), batched=True)
+    collator = DataCollatorWithPadding(tokenizer)
+    model = AutoModelForSequenceClassification.from_pretrained("roberta-base", num_labels=3)
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)  # <- tokenizer-model-mismatch
+
+## Good
+
+    tokenizer = AutoTokenizer.from_pretrained("roberta-base")
+    rows = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True), batched=True)
+    collator = DataCollatorWithPadding(tokenizer)
+    model = AutoModelForSequenceClassification.from_pretrained("roberta-base", num_labels=3)
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)
+
+## When it is fine
+
+Some checkpoints share one vocabulary:
+
+    tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
+    premises = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    trainer = Trainer(
+        model, args, train_dataset=premises["train"], data_collator=DataCollatorWithPadding(tokenizer)
+    )
+
+An option of its own for the tokenizer is for the user to fit:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default="distilbert-base-uncased")
+    parser.add_argument("--tokenizer", default="bert-base-uncased")
+    options = parser.parse_args()
+    tokenizer = AutoTokenizer.from_pretrained(options.tokenizer)
+    premises = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(options.model, num_labels=3)
+    trainer = Trainer(
+        model, args, train_dataset=premises["train"], data_collator=DataCollatorWithPadding(tokenizer)
+    )
+
+A folder may hold anything:
+
+    from my_project import FOLDER
+
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    model = AutoModelForSequenceClassification.from_pretrained("roberta-base", num_labels=3)
+    premises = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True), batched=True)
+    trainer = Trainer(model, args, train_dataset=premises["train"], data_collator=DataCollatorWithPadding(tokenizer))
+
+## References
+
+Hugging Face course, chapter 2, "Models" and "Tokenizers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Level,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Tokenizer,
+    Verdict,
+    certain_facts,
+    confirmed,
+    literal,
+    refuted,
+    token_feeds,
+    unsettled,
+)
+
+SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5", "umt5"})
+"""Model types whose embedding has more rows than the tokenizer has tokens: the number says nothing of the words."""
+
+LIKE_GPT2 = frozenset({"codegen", "gpt2", "gpt_neo", "phi"})
+"""Model types that share the words of GPT-2, some with more after them."""
+
+SAME, OTHER = 0.999, 0.9
+
+
+class TokenizerModelMismatch(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[Place] = set()
+        for feed in token_feeds(pipeline):
+            tokenizer, model = feed.tokenizer, feed.model
+            if tokenizer is None or model is None or feed.place in reported or not _differ(pipeline, tokenizer, model):
+                continue
+            reported.add(feed.place)
+            names = f"`{literal(tokenizer.checkpoint)}`", f"`{literal(model.checkpoint)}`"
+            yield self.finding(
+                feed.place,
+                f"ids are those of {names[0]}, the model is {names[1]}",
+                because=[
+                    Reason(place, note)
+                    for place, note in ((tokenizer.origin, "the tokenizer"), (model.origin, "the model"))
+                    if place is not None
+                ],
+                help="load both from one checkpoint",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        tokenizer, model = evidence.tokenizer, evidence.model
+        if tokenizer is None or model is None or tokenizer.shared is None:
+            return unsettled("the model's own tokenizer is not on this machine")
+        text = f"{tokenizer.shared:.0%} of the tokens have the id that `{model.checkpoint}` was trained with"
+        if tokenizer.shared >= SAME:
+            return refuted(text, shared=tokenizer.shared)
+        if tokenizer.shared < OTHER:
+            return confirmed(text, shared=tokenizer.shared)
+        return unsettled(text, shared=tokenizer.shared)
+
+
+def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
+    """Whether two well-known checkpoints certainly have different vocabularies: of different sizes."""
+    own, other = certain_facts(pipeline, tokenizer), certain_facts(pipeline, model)
+    if own is None or other is None or own.vocab_size is None or other.vocab_size is None:
+        return False
+    is_trained_before = model.how == "from_pretrained" and model.config is None
+    types = {own.model_type, other.model_type}
+    may_share = types <= LIKE_GPT2 or (len(types) == 1 and types <= SPARE_ROWS)
+    return is_trained_before and not may_share and own.vocab_size != other.vocab_size and not tokenizer.additions

@@ -1,0 +1,176 @@
+"""Tokens are added to the tokenizer, and the model has no embedding for them.
+
+The ids of new tokens lie beyond the last row of the embedding. The first batch that holds one ends the run: on the CPU
+with `index out of range in self`, on a GPU with an assertion that points at another line.
+
+## Bad
+
+    lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})  # <- unresized-embeddings
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+    # raises IndexError: index out of range in self
+
+## Good
+
+    lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    lm.resize_token_embeddings(len(lm_tokenizer))
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+
+## When it is fine
+
+A token that the tokenizer has already adds no id:
+
+    lm_tokenizer.add_special_tokens({"pad_token": "<|endoftext|>"})
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+
+A plain word may be in the vocabulary:
+
+    tokenizer.add_tokens(["man"])
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+Models whose embedding is larger than their vocabulary have rows to spare, and code that is not shown may resize it:
+
+    from my_project import fit_embeddings
+
+    tokenizer.add_tokens(["<e1>", "<e2>"])
+    fit_embeddings(tokenizer, model)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+transformers#1848, transformers#24698; Transformers documentation, `PreTrainedModel.resize_token_embeddings`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Fix,
+    InsertAfter,
+    Level,
+    Mapping,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Sequence,
+    Tokenizer,
+    Value,
+    Verdict,
+    certain_facts,
+    confirmed,
+    is_handed_over,
+    literal,
+    refuted,
+    token_feeds,
+    unsettled,
+)
+
+EXACT = frozenset({"bert", "distilbert", "electra", "gpt2", "gpt_neo", "llama", "mistral", "roberta", "xlm-roberta"})
+"""Model types whose published embeddings have exactly one row for each token."""
+
+WITHOUT_PAD = frozenset({"gpt2", "gpt_neo", "llama", "mistral"})
+BRACKETED = re.compile(r"[<\[][^<>\[\]]+[>\]]")
+THERE_ALREADY = re.compile(
+    r"<\|.*\|>|<(s|/s|unk|pad|mask|eos|bos)>|\[(PAD|CLS|SEP|MASK|UNK|unused\d+)\]|<(unused|extra_id_|0x)\w*>"
+)
+"""Tokens that some vocabularies have from the beginning."""
+
+INDEX_ERRORS = ("index out of range in self", "IndexError", "device-side assert")
+
+
+class UnresizedEmbeddings(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if any("resize_" in source.text for source in pipeline.sources.values()):
+            return
+        pairs = {id(pair[0]): pair for pair in _read_together(pipeline)}
+        for tokenizer, model in pairs.values():
+            added = _added(pipeline, tokenizer)
+            if added is None or not _has_exact_embedding(pipeline, tokenizer, model):
+                continue
+            place, token = added
+            made = [Reason(model.origin, "the model keeps the embedding of its checkpoint")] if model.origin else []
+            yield self.finding(
+                place,
+                f"`{token}` is a new token, and the embeddings get no row for it",
+                because=made,
+                help="call `model.resize_token_embeddings(len(tokenizer))` after it",
+                facts=_cure(pipeline, tokenizer, model, place),
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        rows = evidence.model.embedding_rows if evidence.model else None
+        tokens = evidence.tokenizer.tokens if evidence.tokenizer else None
+        if rows is None or tokens is None:
+            return unsettled("the tokenizer's tokens or the embedding's rows are not known")
+        text = f"the tokenizer has {tokens} tokens, the embedding {rows} rows"
+        if tokens <= rows:
+            return refuted(text, tokens=tokens, rows=rows)
+        failed = evidence.failed_with(*INDEX_ERRORS)
+        return confirmed(f"{text}{f', and the {failed.name} stage fails' if failed else ''}", tokens=tokens, rows=rows)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statement = finding.facts.get("statement")
+        if not isinstance(statement, str):
+            return None
+        return Fix.of("resize the embeddings", InsertAfter(finding.place, statement), safe=True)
+
+
+def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
+    """The tokenizers and models that the same run or loop uses."""
+    for feed in token_feeds(pipeline):
+        if feed.tokenizer is not None and feed.model is not None:
+            yield feed.tokenizer, feed.model
+
+
+def _added(pipeline: Pipeline, tokenizer: Tokenizer) -> tuple[Place, str] | None:
+    """Where a token is certainly added that the tokenizer did not have, and the token."""
+    facts = certain_facts(pipeline, tokenizer)
+    kind = facts.model_type if facts else None
+    for addition in tokenizer.additions:
+        if addition.conditions:
+            continue
+        for token in _tokens_in(addition.value):
+            is_pad = token == "[PAD]" and kind in WITHOUT_PAD
+            if is_pad or (BRACKETED.fullmatch(token) and not THERE_ALREADY.fullmatch(token)):
+                return addition.place, token
+    return None
+
+
+def _tokens_in(value: Value) -> Iterator[str]:
+    """The tokens spelled out in what was added: in a list, or in a dictionary by their part."""
+    values = list(value.entries.values()) if isinstance(value, Mapping) else [value]
+    for each in values:
+        for item in each.items if isinstance(each, Sequence) else [each]:
+            token = literal(item)
+            if isinstance(token, str):
+                yield token
+
+
+def _has_exact_embedding(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
+    facts = certain_facts(pipeline, model)
+    same = literal(model.checkpoint) == literal(tokenizer.checkpoint)
+    is_known = facts is not None and facts.model_type in EXACT and same and model.how == "from_pretrained"
+    handed = is_handed_over(pipeline, tokenizer) or is_handed_over(pipeline, model)
+    return is_known and not handed and model.config is None and "ignore_mismatched_sizes" not in model.arguments
+
+
+def _cure(pipeline: Pipeline, tokenizer: Tokenizer, model: Model, place: Place) -> dict[str, str | None]:
+    """The statement that resizes, where both have one name and the model is made before the addition."""
+    names = [{binding.name for binding in pipeline.names_of(value)} for value in (model, tokenizer)]
+    before = model.origin is not None and model.origin.path == place.path and model.origin < place
+    if not before or any(len(each) != 1 for each in names):
+        return {}
+    return {"statement": f"{names[0].pop()}.resize_token_embeddings(len({names[1].pop()}))"}
