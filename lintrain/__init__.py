@@ -91,9 +91,11 @@ if TYPE_CHECKING:
     from lintrain.pipeline.iterations import swap_of as swap_of
     from lintrain.pipeline.keras import backbones as backbones
     from lintrain.pipeline.keras import keras_name as keras_name
+    from lintrain.pipeline.leaks import fitted_before_split as fitted_before_split
     from lintrain.pipeline.lightning import Configured as Configured
     from lintrain.pipeline.lightning import configured_schedules as configured_schedules
     from lintrain.pipeline.lightning import is_lightning_module as is_lightning_module
+    from lintrain.pipeline.loading import STREAM as STREAM
     from lintrain.pipeline.loading import Feeding as Feeding
     from lintrain.pipeline.loading import expects_error as expects_error
     from lintrain.pipeline.loading import feedings as feedings
@@ -294,8 +296,9 @@ _WORDS_OF = {
         "always_in_order contradict divisor_of going_back hides_gradients is_of is_switched_off launchers_of swap_of"
     ),
     "lintrain.pipeline.keras": "backbones keras_name",
+    "lintrain.pipeline.leaks": "fitted_before_split",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
-    "lintrain.pipeline.loading": "Feeding expects_error feedings is_deliberate is_map_style is_stream",
+    "lintrain.pipeline.loading": "Feeding STREAM expects_error feedings is_deliberate is_map_style is_stream",
     "lintrain.pipeline.losses": "callee_of losses_called operations_before tensors_given",
     "lintrain.pipeline.mentions": "every_node mentions runs_by_launcher",
     "lintrain.pipeline.modules": "ignores_mode is_module modules_in overlap",

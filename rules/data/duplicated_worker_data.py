@@ -1,0 +1,186 @@
+"""Every worker of a loader gives the whole stream.
+
+Each worker process of a `DataLoader` gets a copy of the data set. A stream that does not ask which worker it is in
+gives all its rows in each of them, so that every row comes once per worker: an epoch is that many times as long as it
+should be, and the steps of a schedule are counted wrongly.
+
+## Bad
+
+    from torch.utils.data import IterableDataset
+
+    class Numbers(IterableDataset):
+        def __init__(self, count):
+            self.count = count
+
+        def __iter__(self):
+            for number in range(self.count):
+                yield number
+
+    loader = DataLoader(Numbers(8), batch_size=2, num_workers=2)  # <- duplicated-worker-data
+    assert sorted(torch.cat(list(loader)).tolist()) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
+
+## Good
+
+    from torch.utils.data import IterableDataset, get_worker_info
+
+    class Numbers(IterableDataset):
+        def __init__(self, count):
+            self.count = count
+
+        def __iter__(self):
+            worker = get_worker_info()
+            first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+            for number in range(first, self.count, step):
+                yield number
+
+    loader = DataLoader(Numbers(8), batch_size=2, num_workers=2)
+    assert sorted(torch.cat(list(loader)).tolist()) == [0, 1, 2, 3, 4, 5, 6, 7]
+
+## When it is fine
+
+One worker gives each row once, and a function may share the rows out when the workers start:
+
+    from torch.utils.data import IterableDataset, get_worker_info
+
+    class Numbers(IterableDataset):
+        first, last = 0, 8
+
+        def __iter__(self):
+            return iter(range(self.first, self.last))
+
+    def share_out(worker):
+        rows = get_worker_info().dataset
+        rows.first, rows.last = 4 * worker, 4 * worker + 4
+
+    single = DataLoader(Numbers(), batch_size=2, num_workers=1)
+    shared = DataLoader(Numbers(), batch_size=2, num_workers=2, worker_init_fn=share_out)
+
+Streams that draw their rows at random, and those of the library `datasets`, which share themselves out:
+
+    from torch.utils.data import IterableDataset
+
+    class Draws(IterableDataset):
+        def __iter__(self):
+            while True:
+                yield torch.randn(8)
+
+    drawn = DataLoader(Draws(), batch_size=4, num_workers=2)
+    streamed = DataLoader(raw["train"].to_iterable_dataset(num_shards=2), batch_size=4, num_workers=2)
+
+A stream over something that is not known may be shared out already:
+
+    from torch.utils.data import IterableDataset
+
+    class Wrapped(IterableDataset):
+        def __init__(self, source):
+            self.source = source
+
+        def __iter__(self):
+            return iter(self.source)
+
+    def make_loader(source):
+        return DataLoader(Wrapped(source), batch_size=4, num_workers=4)
+
+## References
+
+PyTorch documentation, `torch.utils.data.IterableDataset`: the example with `get_worker_info`. Measured on torch 2.13.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    STREAM,
+    Absent,
+    Constant,
+    Finding,
+    Instance,
+    Level,
+    Loader,
+    Mapping,
+    Pipeline,
+    Reason,
+    Rule,
+    Sequence,
+    Value,
+    is_missing,
+    literal,
+)
+
+SHARES_OUT = re.compile(
+    r"worker|get_rank|world_size|\brank\b|shard|islice|rand|shuffle|sample|choice|queue|socket|\bdist\b|webdataset|wds",
+    re.IGNORECASE,
+)
+"""Words of classes that give each worker its own rows, or draw them."""
+
+READING = frozenset({"open", "range", "iter", "enumerate", "zip", "len", "int", "float", "str", "list"})
+"""Functions that give the same in each worker."""
+
+
+class DuplicatedWorkerData(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for loader in pipeline.loaders:
+            workers = literal(loader.value("num_workers"))
+            stream = loader.dataset
+            if not isinstance(workers, int) or workers < 2 or not isinstance(stream, Instance) or not loader.origin:
+                continue
+            if is_missing(loader.value("worker_init_fn")) and loader.is_complete and _gives_all(stream):
+                yield self._report(pipeline, loader, stream, workers)
+
+    def _report(self, pipeline: Pipeline, loader: Loader, stream: Instance, workers: int) -> Finding:
+        assert loader.origin is not None
+        name = stream.cls.node.name
+        reasons = [Reason(stream.origin, "asks nowhere which worker it is in", "origin")] if stream.origin else []
+        return self.finding(
+            loader.origin,
+            f"each of {workers} workers gives all rows of `{name}`",
+            because=reasons,
+            help="in `__iter__`, ask `get_worker_info()` and give every `num_workers`th row only",
+        )
+
+
+def _gives_all(stream: Instance) -> bool:
+    """Whether a stream of the script's own certainly goes through the same rows in every process."""
+    cls = stream.cls
+    bases = set(cls.library_bases)
+    if cls.has_unknown_base or STREAM not in bases or bases - {STREAM, "typing.Generic"}:
+        return False
+    nodes = [owner.node for owner in cls.lineage()]
+    if any(SHARES_OUT.search(ast.unparse(node)) for node in nodes):
+        return False
+    iterates = next((method for node in nodes for method in node.body if _is_iter(method)), None)
+    return iterates is not None and all(_is_plain(stream, each) for each in ast.walk(iterates))
+
+
+def _is_iter(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "__iter__"
+
+
+def _is_plain(stream: Instance, node: ast.AST) -> bool:
+    """Whether a part of `__iter__` is the same in every process: known attributes, and functions that only read."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            found = stream.attributes.get(name)
+            inherited = stream.cls.lookup(name)
+            return _is_known(found if found is not None else inherited[1] if inherited else Absent())
+        case ast.Call(func=ast.Name(id=name)):
+            return name in READING
+        case ast.YieldFrom(value=ast.Call(func=ast.Name(id=name))):
+            return name in READING
+        case _:
+            return True
+
+
+def _is_known(value: Value) -> bool:
+    match value:
+        case Constant():
+            return True
+        case Sequence(items=items) | Mapping(entries=dict() as items):
+            return bool(items) or isinstance(value, Sequence)
+        case _:
+            return False

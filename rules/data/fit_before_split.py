@@ -1,0 +1,79 @@
+"""What is learned from data is learned from the rows that are set aside for the test, too.
+
+A scaler, an imputer, a selector of features or a vectorizer that is fitted before the split has seen the test rows:
+their mean, their range, their words. The score on them is better than on rows that nobody has seen, by an amount that
+nobody knows.
+
+## Bad
+
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler()
+    scaled = scaler.fit_transform(x_train)  # <- fit-before-split
+    inside, outside, y_inside, y_outside = train_test_split(scaled, y_train, random_state=0)
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
+
+## Good
+
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
+    inside, outside, y_inside, y_outside = train_test_split(x_train, y_train, random_state=0)
+    scaler = StandardScaler().fit(inside)
+    inside, outside = scaler.transform(inside), scaler.transform(outside)
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
+
+## When it is fine
+
+What looks at one row at a time learns nothing, and classes need their numbers before the split:
+
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import LabelEncoder, Normalizer
+
+    normed = Normalizer().fit_transform(x_train)
+    numbers = LabelEncoder().fit_transform(y_train)
+    inside, outside, y_inside, y_outside = train_test_split(normed, numbers, random_state=0)
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
+
+The rows may be those of a split that was made before:
+
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
+    x_rest, x_test, y_rest, y_test = train_test_split(x_train, y_train, random_state=0)
+    x_rest = StandardScaler().fit_transform(x_rest)
+    inside, outside, y_inside, y_outside = train_test_split(x_rest, y_rest, random_state=0)
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
+
+## References
+
+scikit-learn documentation, "Common pitfalls and recommended practices": data leakage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import Finding, Level, Pipeline, Reason, Rule, fitted_before_split
+
+
+class FitBeforeSplit(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for leak in fitted_before_split(pipeline):
+            yield self.finding(
+                leak.place,
+                f"`{leak.learner}` learns from all rows, those that are split off later among them",
+                because=[Reason(leak.split, "the rows are split here", "split", pipeline.code(leak.split))],
+                help="split first, `fit` on the training rows, and `transform` both parts",
+            )

@@ -1,0 +1,131 @@
+"""A loop of one's own gets lists where it needs tensors.
+
+A data set of the library `datasets` gives Python lists. `DataLoader` puts lists of rows together position by position:
+a batch of 16 rows of 128 tokens becomes 128 tensors of 16 numbers, which no model takes for token ids.
+
+## Bad
+
+    def pad(batch):
+        return tokenizer(batch["premise"], batch["hypothesis"], truncation=True, padding="max_length", max_length=16)
+
+    rows = raw["train"].map(pad, batched=True).remove_columns(["premise", "hypothesis", "idx"])
+    rows = rows.rename_column("label", "labels")
+    loader = DataLoader(rows, batch_size=16, shuffle=True)  # <- unformatted-dataset
+    model.train()
+    for batch in loader:
+        optimizer.zero_grad()
+        batch = {name: tensor.to(device) for name, tensor in batch.items()}
+        model(**batch).loss.backward()
+        optimizer.step()
+    # raises AttributeError: 'list' object has no attribute 'to'
+
+## Good
+
+    def pad(batch):
+        return tokenizer(batch["premise"], batch["hypothesis"], truncation=True, padding="max_length", max_length=16)
+
+    rows = raw["train"].map(pad, batched=True).remove_columns(["premise", "hypothesis", "idx"])
+    rows = rows.rename_column("label", "labels")
+    loader = DataLoader(rows.with_format("torch"), batch_size=16, shuffle=True)
+    model.train()
+    for batch in loader:
+        optimizer.zero_grad()
+        batch = {name: tensor.to(device) for name, tensor in batch.items()}
+        model(**batch).loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+A collator makes tensors of the lists:
+
+    loader = DataLoader(columns["train"], batch_size=16, shuffle=True, collate_fn=collator)
+    model.train()
+    for batch in loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+Code may put the positions together again by itself:
+
+    def pad(batch):
+        return tokenizer(batch["premise"], batch["hypothesis"], truncation=True, padding="max_length", max_length=16)
+
+    rows = raw["train"].map(pad, batched=True)
+    loader = DataLoader(rows, batch_size=16, shuffle=True)
+    model.train()
+    for batch in loader:
+        optimizer.zero_grad()
+        ids, mask = (torch.stack(batch[name], dim=1) for name in ("input_ids", "attention_mask"))
+        model(input_ids=ids, attention_mask=mask, labels=batch["label"]).loss.backward()
+        optimizer.step()
+
+## References
+
+Datasets documentation, "Use with PyTorch"; the error is that of torch 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Dataset,
+    Finding,
+    Fix,
+    Level,
+    Loader,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    feedings,
+    is_missing,
+    ragged_at,
+    trains_by_hand,
+)
+
+MAKES_TENSORS = re.compile(r"\bstack\(|(set|with)_(format|transform)\(|as_tensor\(|\.tensor\(")
+"""Code that formats rows, or that puts the positions of a batch together again."""
+
+
+class UnformattedDataset(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or MAKES_TENSORS.search(pipeline.source.text):
+            return
+        seen: set[Loader] = set()
+        for feeding in feedings(pipeline):
+            loader = feeding.loader
+            if loader not in seen and isinstance(loader.dataset, Dataset) and _gives_lists(loader, loader.dataset):
+                seen.add(loader)
+                if not ragged_at(pipeline, loader.dataset):  # rows of several lengths: unpadded-batch tells it
+                    yield from self._report(pipeline, loader, loader.dataset)
+
+    def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding]:
+        place = loader.dataset_place
+        if place is None or loader.origin is None or place.path != pipeline.source.path:
+            return
+        text, last = pipeline.code(place), dataset.steps[-1]
+        yield self.finding(
+            loader.origin,
+            "the batches of this loader hold lists of token positions, no tensors of rows",
+            because=[Reason(last.place, "made here, without a format", "made", last.text)],
+            help=f'give it `{text}.with_format("torch")`' if text.isidentifier() else 'use `with_format("torch")`',
+            facts={"line": place.line, "column": place.column, "end": place.end_column, "text": text},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        line, column, end, text = (finding.facts.get(name) for name in ("line", "column", "end", "text"))
+        if not isinstance(line, int) or not isinstance(column, int) or not isinstance(end, int) or "\n" in str(text):
+            return None
+        place = type(finding.place)(finding.place.path, line, column, line, end)
+        return Fix.of("give tensors", Replace(place, f'{text}.with_format("torch")'), safe=True)
+
+
+def _gives_lists(loader: Loader, dataset: Dataset) -> bool:
+    """Whether token rows certainly come as lists and are put together by torch's own collator."""
+    if dataset.is_default or dataset.is_streaming or dataset.format is not None or dataset.has_transform:
+        return False
+    return dataset.is_tokenized and is_missing(loader.value("collate_fn")) and loader.is_complete
