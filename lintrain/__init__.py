@@ -245,6 +245,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.python import number_of as number_of
     from lintrain.pipeline.values.python import options_of as options_of
     from lintrain.pipeline.values.python import text_of as text_of
+    from lintrain.pipeline.values.tensors import CLASSES as CLASSES
     from lintrain.pipeline.values.tensors import Derived as Derived
     from lintrain.pipeline.values.tensors import Operation as Operation
     from lintrain.pipeline.values.tensors import Shape as Shape
@@ -321,8 +322,8 @@ _WORDS_OF = {
         "generates_nothing head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
     ),
     "lintrain.pipeline.tuning": (
-        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt "
-        "name_in_enum quantization_of scales_gradients trainings weights_format"
+        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt name_in_enum "
+        "quantization_of scales_gradients trainings weights_format"
     ),
     "lintrain.pipeline.values.counts": "Count",
     "lintrain.pipeline.values.cuts": "Cut",
@@ -338,7 +339,7 @@ _WORDS_OF = {
         "ABSENT Absent Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value "
         "is_missing is_true literal number_of options_of text_of"
     ),
-    "lintrain.pipeline.values.tensors": "Derived Operation Shape root_of",
+    "lintrain.pipeline.values.tensors": "CLASSES Derived Operation Shape root_of",
     "lintrain.pipeline.values.tokens": "SpecialToken Templated Text TokenSetting",
     "lintrain.pipeline.values.training": (
         "KerasRun LossCall Metric MetricCall ModelCall Predictions TrainerRun TrainingArguments"

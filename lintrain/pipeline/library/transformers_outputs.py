@@ -14,7 +14,7 @@ from lintrain.pipeline.registry import attribute_of, called, method, subscript_o
 from lintrain.pipeline.shapes import integer
 from lintrain.pipeline.values.model import Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
-from lintrain.pipeline.values.tensors import Operation, Shape
+from lintrain.pipeline.values.tensors import CLASSES, Operation, Shape
 from lintrain.pipeline.values.training import ModelCall
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _logits_shape(model: Value) -> Shape:
     if not isinstance(model, Model) or not _has_its_own_head(model):
         return Shape()
     if model.task in PER_TOKEN:
-        return Shape((None, None, None), False)
+        return Shape((None, None, CLASSES), False)
     if model.task is Task.SEQUENCE_CLASSIFICATION:
         return Shape((None, integer(model.num_labels)), False)
     return Shape()

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
 
+CLASSES = -1
+"""The size of an axis that has one number for each class, where it is not known how many those are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -30,7 +33,7 @@ class Shape:
 
     def __str__(self) -> str:
         """The shape as documentation writes it: `(N, 1)`, `(…, 1)` where other axes may stand before."""
-        names = ["*" if size is None else str(size) for size in self.sizes]
+        names = ["*" if size is None else "C" if size == CLASSES else str(size) for size in self.sizes]
         if names and not self.is_open and self.sizes[0] is None:
             names[0] = "N"
         names = ["…", *names] if self.is_open else names

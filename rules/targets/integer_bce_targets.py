@@ -1,0 +1,96 @@
+"""Binary cross-entropy gets targets that are whole numbers.
+
+It compares probabilities with probabilities, and both must be floating-point. Class labels come out of data sets as
+int64: the first batch ends the run.
+
+## Bad
+
+    answers = torch.randint(0, 2, (96, 1))
+    classifier = nn.Linear(8, 1)
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
+        loss = F.binary_cross_entropy_with_logits(classifier(x), y)  # <- integer-bce-targets
+        loss.backward()
+
+    # raises result type Float can't be cast to the desired output type Long
+
+## Good
+
+    answers = torch.randint(0, 2, (96, 1))
+    classifier = nn.Linear(8, 1)
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
+        loss = F.binary_cross_entropy_with_logits(classifier(x), y.float())
+        loss.backward()
+
+## When it is fine
+
+Targets that are converted, or whose kind is not known:
+
+    from my_data import make_loader
+
+    classifier = nn.Linear(8, 1)
+    for x, y in make_loader():
+        F.binary_cross_entropy_with_logits(classifier(x), y).backward()
+        F.binary_cross_entropy_with_logits(classifier(x), y.to(torch.float32)).backward()
+
+    answers = torch.randint(0, 2, (96, 1)).type(torch.float32)
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
+        F.binary_cross_entropy_with_logits(classifier(x), y).backward()
+
+## References
+
+PyTorch documentation, `torch.nn.BCEWithLogitsLoss`; pytorch#45373.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Finding,
+    Fix,
+    Level,
+    LossCall,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    Tensor,
+    callee_of,
+    losses_called,
+    tensors_given,
+)
+
+CALLABLE = re.compile(r"[\w.]+(\(.*\))?", re.DOTALL)
+"""Code that a method can be called on as it is."""
+
+
+class IntegerBceTargets(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for loss in losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits"):
+            targets = tensors_given(loss, "target")
+            if targets and tensors_given(loss) and all(target.kind == "int" for target in targets):
+                found.setdefault(loss.place, self._report(loss, targets[0]))
+        yield from found.values()
+
+    def _report(self, loss: LossCall, target: Tensor) -> Finding:
+        because: list[Reason] = []
+        if target.made is not None and target.made.place is not None:
+            because.append(Reason(target.made.place, "the targets are made here, as whole numbers", "made"))
+        if loss.target is not None and CALLABLE.fullmatch(loss.target.text):
+            code = f"{loss.target.text}.float()"
+            because.append(Reason(loss.target.place, "whole numbers", "target", code))
+        return self.finding(
+            loss.place,
+            f"targets of `{callee_of(loss)}` are whole numbers",
+            because=because,
+            help="convert them: `.float()`",
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        edits = [Replace(each.place, each.text) for each in finding.related("target")]
+        return Fix.of("convert the targets", *edits, safe=True) if edits else None
