@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.schedule import Strategy as Strategy
     from lintrain.pipeline.schedule import best_metric as best_metric
     from lintrain.pipeline.schedule import evaluation_strategy as evaluation_strategy
+    from lintrain.pipeline.schedule import is_evaluated as is_evaluated
     from lintrain.pipeline.schedule import is_given_in_call as is_given_in_call
     from lintrain.pipeline.schedule import is_left_out as is_left_out
     from lintrain.pipeline.schedule import keeps_the_best as keeps_the_best
@@ -180,8 +181,11 @@ if TYPE_CHECKING:
     from lintrain.pipeline.trainers import own_function as own_function
     from lintrain.pipeline.trainers import own_method as own_method
     from lintrain.pipeline.trainers import passes_keywords_on as passes_keywords_on
+    from lintrain.pipeline.trainers import place_in as place_in
     from lintrain.pipeline.trainers import reads as reads
+    from lintrain.pipeline.trainers import returns_of as returns_of
     from lintrain.pipeline.trainers import says as says
+    from lintrain.pipeline.trainers import stays_in_script as stays_in_script
     from lintrain.pipeline.trainers import takes as takes
     from lintrain.pipeline.tuning import Format as Format
     from lintrain.pipeline.tuning import Training as Training
@@ -229,6 +233,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.model import Tensor as Tensor
     from lintrain.pipeline.values.python import ABSENT as ABSENT
     from lintrain.pipeline.values.python import Absent as Absent
+    from lintrain.pipeline.values.python import Class as Class
     from lintrain.pipeline.values.python import Constant as Constant
     from lintrain.pipeline.values.python import Either as Either
     from lintrain.pipeline.values.python import Function as Function
@@ -312,14 +317,16 @@ _WORDS_OF = {
     "lintrain.pipeline.replacing": "has_parameters",
     "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled keeps_source_order sharing",
     "lintrain.pipeline.schedule": (
-        "Strategy best_metric evaluation_strategy is_given_in_call is_left_out keeps_the_best saving_strategy"
+        "Strategy best_metric evaluation_strategy is_evaluated is_given_in_call is_left_out keeps_the_best "
+        "saving_strategy"
     ),
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
     "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
     "lintrain.pipeline.token_feeds": "TokenFeed token_feeds",
     "lintrain.pipeline.tokens": "certain_facts is_handed_over lacks_pad padding_by_eos parts_of put_into_data",
     "lintrain.pipeline.trainers": (
-        "generates_nothing head_of nodes_of own_class own_function own_method passes_keywords_on reads says takes"
+        "generates_nothing head_of nodes_of own_class own_function own_method passes_keywords_on place_in reads "
+        "returns_of says stays_in_script takes"
     ),
     "lintrain.pipeline.tuning": (
         "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt name_in_enum "
@@ -336,7 +343,7 @@ _WORDS_OF = {
         "Task Tensor"
     ),
     "lintrain.pipeline.values.python": (
-        "ABSENT Absent Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value "
+        "ABSENT Absent Class Constant Either Function Instance Library LibraryObject Mapping Sequence Unknown Value "
         "is_missing is_true literal number_of options_of text_of"
     ),
     "lintrain.pipeline.values.tensors": "CLASSES Derived Operation Shape root_of",

@@ -39,6 +39,10 @@ class Rule(ABC):
         """The findings that only a run shows, each with its confirming verdict."""
         yield from ()
 
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        """Whether a finding of `inspect` only shows what another rule's confirmed finding is the cause of."""
+        return False
+
     def if_confirmed(self, finding: Finding, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """The finding with its verdict where `verify` confirms it: what most rules' `inspect` ends with."""
         verdict = self.verify(finding, evidence)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from lintrain.core.finding import Reason
 from lintrain.core.place import Place
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.python import Absent, Constant, Library, Value, is_missing, is_true, literal
-from lintrain.pipeline.values.training import TrainingArguments
+from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 
 EVALUATION_NAMES = ("eval_strategy", "evaluation_strategy")
 """The argument that says when to evaluate: its name since transformers 4.41, and the one before."""
@@ -68,6 +70,14 @@ def best_metric(settings: TrainingArguments) -> str | None:
     """The metric that certainly tells the best checkpoint, without the `eval_` that the Trainer puts before it."""
     name = literal(settings.value("metric_for_best_model"))
     return name.removeprefix("eval_") if isinstance(name, str) else None
+
+
+def is_evaluated(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether the script certainly evaluates a run: by a call, or by the strategy of one that it trains."""
+    if any(event.subject is run for event in pipeline.acts(Act.EVALUATE)):
+        return True
+    strategy = evaluation_strategy(run.settings) if run.settings else None
+    return strategy is not None and strategy.value != "no"
 
 
 def is_given_in_call(settings: TrainingArguments, name: str) -> bool:

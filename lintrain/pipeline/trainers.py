@@ -72,6 +72,27 @@ def says(function: Function, text: str) -> bool:
     return any(isinstance(node, ast.Constant) and node.value == text for node in nodes_of(function))
 
 
+def returns_of(function: Function) -> list[ast.expr]:
+    """What a function returns, statement by statement, without those of functions inside it."""
+    if isinstance(function.node, ast.Lambda):
+        return [function.node.body]
+    found: list[ast.expr] = []
+    pending: list[ast.AST] = list(function.node.body)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.Return) and node.value is not None:
+            found.append(node.value)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def place_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Place:
+    """The place of a node of a function's body."""
+    source = function.source or pipeline.source
+    return source.place(node)
+
+
 def head_of(pipeline: Pipeline, function: Function) -> Place:
     """The place of a function's `def name`, or of a lambda."""
     node = function.node
@@ -90,3 +111,14 @@ def generates_nothing(run: TrainerRun) -> bool:
     wanted = settings.value("predict_with_generate") if settings else None
     is_off = isinstance(wanted, Constant) and wanted.value is False and not wanted.is_default
     return isinstance(wanted, Absent) or is_off
+
+
+def stays_in_script(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether the trainer has one name, and that name is only ever used for its attributes and methods."""
+    names = {binding.name for binding in pipeline.names_of(run)}
+    if len(names) != 1 or not names.copy().pop().isidentifier():
+        return False
+    tree = pipeline.source.tree
+    owners = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return all(id(node) in owners for node in loads if node.id in names)

@@ -20,7 +20,11 @@ def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable
     by_name = {rule.name: rule.rule for rule in rules}
     judged = [(finding, _best(_verdicts(finding, by_name.get(finding.rule), runs))) for finding in findings]
     known = {(finding.rule, finding.place.line) for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED}
+    causes = [finding for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED]
     for finding, verdict in _seen(by_name.values(), runs):
+        rule = by_name[finding.rule]
+        if any(rule.follows_from(finding, verdict, cause) for cause in causes):
+            continue
         if (finding.rule, finding.place.line) not in known:
             known.add((finding.rule, finding.place.line))
             judged.append((finding, verdict))

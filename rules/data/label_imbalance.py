@@ -49,6 +49,10 @@ class LabelImbalance(Rule):
             return unsettled(f"{sum(counts.values())} labels were counted, fewer than {FEWEST_LABELS} say nothing")
         return _judge_counts(counts, evidence.model.num_labels or 0)
 
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        """A head that is too large has an output without rows: its size is the mistake."""
+        return "absent" in verdict.measured and cause.rule == "missing-num-labels"
+
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.place,

@@ -6,15 +6,15 @@ evaluation ends the run.
 
 ## Bad
 
-    small = transformers.GPT2Config(vocab_size=50257, n_embd=32, n_layer=1, n_head=2)
+    small = transformers.GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     words = text.map(
-        lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=32), batched=True, remove_columns=["text"]
+        lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
     words = words.filter(lambda row: len(row["input_ids"]) > 8)
     many = words["validation"]
-    for _ in range(9):
+    for _ in range(11):
         many = concatenate_datasets([many, many])
 
     def judge(prediction):
@@ -32,11 +32,11 @@ evaluation ends the run.
 
 ## Good
 
-    small = transformers.GPT2Config(vocab_size=50257, n_embd=32, n_layer=1, n_head=2)
+    small = transformers.GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     words = text.map(
-        lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=32), batched=True, remove_columns=["text"]
+        lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
     words = words.filter(lambda row: len(row["input_ids"]) > 8)
 
@@ -59,7 +59,7 @@ A few chosen rows fit:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     words = text.map(
-        lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=32), batched=True, remove_columns=["text"]
+        lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
     words = words.filter(lambda row: len(row["input_ids"]) > 8)
 
@@ -83,7 +83,7 @@ Or the metric is computed batch by batch, and nothing is kept:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     words = text.map(
-        lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=32), batched=True, remove_columns=["text"]
+        lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
     words = words.filter(lambda row: len(row["input_ids"]) > 8)
     trainer = Trainer(

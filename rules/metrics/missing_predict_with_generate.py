@@ -11,13 +11,13 @@ copied with the answer in view, which scores far too well.
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
-    exact = evaluate.load("exact_match")
 
     def judge(prediction):
         guesses, labels = prediction
+        guesses = np.where(guesses != -100, guesses, words.pad_token_id)
         labels = np.where(labels != -100, labels, words.pad_token_id)
-        texts = words.batch_decode(guesses, skip_special_tokens=True)
-        return exact.compute(predictions=texts, references=words.batch_decode(labels, skip_special_tokens=True))
+        texts, wanted = words.batch_decode(guesses), words.batch_decode(labels)
+        return {"right": float(np.mean([one == other for one, other in zip(texts, wanted)]))}
 
     arguments = Seq2SeqTrainingArguments("out", eval_strategy="epoch")
     trainer = Seq2SeqTrainer(  # <- missing-predict-with-generate
@@ -29,7 +29,7 @@ copied with the answer in view, which scores far too well.
         compute_metrics=judge,
     )
     trainer.train()
-    # raises TypeError
+    # raises ValueError: setting an array element with a sequence
 
 ## Good
 
@@ -38,13 +38,13 @@ copied with the answer in view, which scores far too well.
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
-    exact = evaluate.load("exact_match")
 
     def judge(prediction):
         guesses, labels = prediction
+        guesses = np.where(guesses != -100, guesses, words.pad_token_id)
         labels = np.where(labels != -100, labels, words.pad_token_id)
-        texts = words.batch_decode(guesses, skip_special_tokens=True)
-        return exact.compute(predictions=texts, references=words.batch_decode(labels, skip_special_tokens=True))
+        texts, wanted = words.batch_decode(guesses), words.batch_decode(labels)
+        return {"right": float(np.mean([one == other for one, other in zip(texts, wanted)]))}
 
     arguments = Seq2SeqTrainingArguments("out", eval_strategy="epoch", predict_with_generate=True)
     trainer = Seq2SeqTrainer(

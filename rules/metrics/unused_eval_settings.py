@@ -104,6 +104,7 @@ from lintrain import (
     is_missing,
     is_true,
     refuted,
+    stays_in_script,
     unsettled,
 )
 
@@ -130,7 +131,7 @@ class UnusedEvalSettings(Rule):
             is_off = _is_never_asked(settings) and is_missing(run.value("callbacks"))
             given = [name for name in GIVEN if name in run.arguments and not is_missing(run.value(name))]
             is_meant = "compute_metrics" in given or "eval_steps" in settings.places
-            if is_off and given and is_meant and _stays_here(pipeline, run):
+            if is_off and given and is_meant and stays_in_script(pipeline, run):
                 yield self._report(run, settings, given)
 
     def _report(self, run: TrainerRun, settings: TrainingArguments, given: list[str]) -> Finding:
@@ -176,14 +177,3 @@ def _is_never_asked(settings: TrainingArguments) -> bool:
 def _evaluates_somewhere(pipeline: Pipeline) -> bool:
     """Whether the script names a method that evaluates, or gives the Trainer a callback, anywhere at all."""
     return any(isinstance(node, ast.Attribute) and node.attr in EVALUATING for node in ast.walk(pipeline.source.tree))
-
-
-def _stays_here(pipeline: Pipeline, run: TrainerRun) -> bool:
-    """Whether the trainer has one name, and that name is only ever used for its attributes and methods."""
-    names = {binding.name for binding in pipeline.names_of(run)}
-    if len(names) != 1 or not names.copy().pop().isidentifier():
-        return False
-    tree = pipeline.source.tree
-    owners = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    return all(id(node) in owners for node in loads if node.id in names)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline.call import Call
+from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.library.torch_creation import from_literal
 from lintrain.pipeline.pipeline import Misuse
 from lintrain.pipeline.registry import element_of, function, method, operated, stored_item_of, subscript_of
 from lintrain.pipeline.tracing import combined, normalised, subscripted, traced
 from lintrain.pipeline.values.data import ColumnValues
-from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -23,6 +23,7 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
     join,
+    literal,
     options_of,
     text_of,
 )
@@ -111,11 +112,25 @@ def _choose(call: Call) -> Value:
     if call.positional and "arg" in call.path:
         first = call.positional[0]
         note_tuple(call, first.value, first.text, first.place, "argmax")
+    if call.path.endswith(".argmax"):
+        _note_single(call, call.argument("axis", 1) or call.argument("dim"))
     return _mapped(call, CHOSEN)
+
+
+def _note_single(call: Call, axis: Argument | None) -> None:
+    """Record a choice among the outputs of a head that has one."""
+    subject = _subject(call)
+    is_last = axis is not None and literal(axis.value) in {-1, 1}
+    is_scored = isinstance(subject, Tensor) and subject.role in SCORED
+    model = subject.model if isinstance(subject, Tensor) else None
+    if is_last and is_scored and isinstance(model, Model) and literal(model.num_labels) == 1:
+        call.reader.record.misuses.append(Misuse(call.place, subject, "argmax of one", call.text))
 
 
 @method(Tensor, "argmax", "argsort", "round", "long", "int", "bool", "ge", "gt", "le", "lt")
 def _choose_by_method(call: Call) -> Value:
+    if call.path.endswith(".argmax"):
+        _note_single(call, call.argument("axis", 0) or call.argument("dim"))
     return _mapped(call, CHOSEN)
 
 

@@ -114,10 +114,19 @@ def _step_place(step: TracebackType) -> Place:
     return _place(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
+PASSES_ON = frozenset({"compute_loss", "compute_metrics"})
+"""Functions of the probe that only hand their arguments to the user's of the same name."""
+
+
 def is_probes_own(error: BaseException) -> bool:
-    """Whether the probe itself raised an error: its innermost frame is lintrain's."""
+    """Whether the probe itself raised an error: its innermost frame is lintrain's.
+
+    Arguments that the user's function does not take are refused in the frame that hands them on.
+    """
     steps = list(_steps(error.__traceback__))
-    return bool(steps) and _is_own(steps[-1])
+    if not steps or not _is_own(steps[-1]):
+        return False
+    return not (isinstance(error, TypeError) and steps[-1].tb_frame.f_code.co_name in PASSES_ON)
 
 
 def _is_own(step: TracebackType) -> bool:

@@ -16,6 +16,9 @@ IGNORED = -100
 
 INTEGERS = "iu"
 
+MOST_BYTES = 2**25
+"""Larger predictions are not copied to try a metric function on them: logits over a whole vocabulary."""
+
 
 def count_of(array: Any, wanted: int) -> int | None:
     """How often a whole number occurs in an array; None where it is no array of whole numbers."""
@@ -40,6 +43,8 @@ def change_by_ignored(function: Callable[..., Any], prediction: Any, metrics: An
     labels, predictions = getattr(prediction, "label_ids", None), getattr(prediction, "predictions", None)
     if not count_of(labels, IGNORED) or getattr(labels, "ndim", 0) < 2 or not is_mapping(metrics):
         return None
+    if (bytes_of(predictions) or 0) > MOST_BYTES:
+        return None
     right = _right_predictions(predictions, labels)
     try:
         before: Any = metrics if right is predictions else function(_with(prediction, right, labels))
@@ -55,7 +60,9 @@ def _right_predictions(predictions: Any, labels: Any) -> Any:
     *outer, classes = shape or (0,)
     if tuple(outer) != labels.shape or int(labels.max()) >= classes:
         return predictions
-    return library("numpy").eye(classes, dtype="float32")[labels.clip(0)]
+    right = library("numpy").zeros_like(predictions)
+    library("numpy").put_along_axis(right, labels.clip(0)[..., None], 1, axis=-1)
+    return right
 
 
 def _longer(predictions: Any, labels: Any) -> tuple[Any, Any]:

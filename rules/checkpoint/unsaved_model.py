@@ -1,0 +1,146 @@
+"""A model is trained, and the script ends without saving it or using it.
+
+Checkpoints are switched off, and nothing else writes the weights. When the script ends they are gone, and the run has
+to be made again.
+
+## Bad
+
+    args = TrainingArguments("out", save_strategy="no")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()  # <- unsaved-model
+
+## Good
+
+    args = TrainingArguments("out")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()
+
+## When it is fine
+
+The weights may be saved by the script:
+
+    args = TrainingArguments("out", save_strategy="no")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()
+    trainer.save_model()
+
+A run may be made for its numbers, and a model may be used at once:
+
+    args = TrainingArguments("out", save_strategy="no")
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+    )
+    trainer.train()
+    print(trainer.evaluate())
+
+So may one of a few steps, and one that hands its model on:
+
+    def fit(model):
+        args = TrainingArguments("out", save_strategy="no")
+        trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+        trainer.train()
+        return trainer.model
+
+    fitted = fit(model)
+
+## References
+
+Transformers documentation, `TrainingArguments.save_strategy`. Measured on transformers 5.23: a run of 3 steps leaves
+`checkpoint-3` with "steps" and "epoch", and nothing with "no".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    TrainerRun,
+    TrainingArguments,
+    Verdict,
+    confirmed,
+    evaluation_strategy,
+    is_left_out,
+    is_missing,
+    refuted,
+    saving_strategy,
+    stays_in_script,
+    unsettled,
+)
+
+MAY_KEEP = re.compile(
+    r"save|push|upload|export|dump|write|store|predict|evaluate|generate|infer|benchmark|search|test|log_model|pipeline"
+)
+"""Words of code that saves a model, uses it, or makes a run for other reasons."""
+
+OWN_WAYS = {"train", "_save", "save_model", "_save_checkpoint", "_maybe_log_save_evaluate", "_inner_training_loop"}
+
+
+class UnsavedModel(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if pipeline.source.notebook is not None or len(pipeline.sources) > 1 or _keeps_something(pipeline):
+            return
+        for run in pipeline.runs:
+            settings = run.settings
+            if settings is None or not run.train_calls or run.overrides & OWN_WAYS or not run.is_plain:
+                continue
+            if _is_never_saved(settings) and is_missing(run.value("callbacks")) and _is_left(pipeline, run):
+                yield self._report(run, settings)
+
+    def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding:
+        saving = saving_strategy(settings)
+        return self.finding(
+            run.train_calls[-1],
+            "the trained model is neither saved nor used, and no checkpoint is written",
+            because=[Reason(saving.place, "no checkpoints", "setting")] if saving and saving.place else [],
+            help="call `save_model()` on the trainer when it has trained, or leave `save_strategy` out",
+            subject="save_strategy",
+            facts={"line": run.train_calls[-1].line},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        strategy = evidence.arguments.get("save_strategy")
+        if not isinstance(strategy, str):
+            return unsettled("how the run saves was not seen: 0 checkpoints are known of")
+        if strategy != "no":
+            return refuted(f"checkpoints are saved by `{strategy}`, and 1 at the end")
+        return confirmed(f"checkpoints are saved by `{strategy}`: 0 of them in the whole run")
+
+
+def _is_never_saved(settings: TrainingArguments) -> bool:
+    saving, evaluating = saving_strategy(settings), evaluation_strategy(settings)
+    is_off = saving is not None and saving.value == "no" and saving.place is not None
+    is_for_numbers = evaluating is None or evaluating.value != "no" or not is_left_out(settings, "max_steps")
+    return is_off and not is_for_numbers and is_left_out(settings, "push_to_hub") and settings.is_complete
+
+
+def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether nothing names the trainer but to train, and nothing names the model when it has trained."""
+    model = run.value("model")
+    names = {binding.name for binding in pipeline.names_of(model)}
+    end = run.train_calls[-1].end_line
+    later = [node.id for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.Name) and node.lineno > end]
+    return stays_in_script(pipeline, run) and bool(names) and names.isdisjoint(later)
+
+
+def _keeps_something(pipeline: Pipeline) -> bool:
+    """Whether any method or function of the script is called after saving, using or measuring a model."""
+    for node in ast.walk(pipeline.source.tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        if MAY_KEEP.search(name):
+            return True
+    return False

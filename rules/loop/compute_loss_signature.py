@@ -1,0 +1,187 @@
+"""A `compute_loss` of one's own does not take, or does not give, what the Trainer asks of it.
+
+The Trainer calls it with the number of labels of the whole step, and for an evaluation asks for the outputs beside the
+loss. A method that knows neither ends the run at the first step, or at the first evaluation.
+
+## Bad
+
+    class SmoothTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False):  # <- compute-loss-signature
+            outputs = model(**inputs)
+            loss = outputs.loss + 0.01 * outputs.logits.pow(2).mean()
+            return (loss, outputs) if return_outputs else loss
+
+    trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    # raises TypeError: compute_loss() got an unexpected keyword argument 'num_items_in_batch'
+
+The outputs are asked for, and only the loss comes:
+
+    class SmoothTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            return outputs.loss + 0.01 * outputs.logits.pow(2).mean()  # <- compute-loss-signature
+
+    trainer = SmoothTrainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+    )
+    # raises TypeError: iteration over a 0-d tensor
+
+## Good
+
+    class SmoothTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            loss = outputs.loss + 0.01 * outputs.logits.pow(2).mean()
+            return (loss, outputs) if return_outputs else loss
+
+    trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+The outputs when they are asked for:
+
+    class SmoothTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            loss = outputs.loss + 0.01 * outputs.logits.pow(2).mean()
+            return (loss, outputs) if return_outputs else loss
+
+    trainer = SmoothTrainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+    )
+
+## When it is fine
+
+Keywords that are not named are taken all the same, and without an evaluation nobody asks for outputs:
+
+    class SmoothTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+            outputs = model(**inputs)
+            return outputs.loss + 0.01 * outputs.logits.pow(2).mean()
+
+    trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+A trainer with a step of its own may call it in its own way:
+
+    class SmoothTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False):
+            outputs = model(**inputs)
+            return (outputs.loss, outputs) if return_outputs else outputs.loss
+
+        def training_step(self, model, inputs, num_items_in_batch=None):
+            model.train()
+            loss = self.compute_loss(model, self._prepare_inputs(inputs))
+            self.accelerator.backward(loss)
+            return loss.detach()
+
+    trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+`Trainer.training_step` and `Trainer.prediction_step` of transformers 4.46 to 5.23.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Function,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    TrainerRun,
+    Verdict,
+    confirmed,
+    head_of,
+    is_evaluated,
+    is_since,
+    own_method,
+    passes_keywords_on,
+    place_in,
+    reads,
+    refuted,
+    returns_of,
+    takes,
+    unsettled,
+)
+
+COUNT = "num_items_in_batch"
+CALLERS = {"training_step", "train", "_inner_training_loop"}
+ASKING = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate"}
+
+
+class ComputeLossSignature(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not is_since(pipeline.targets, "transformers", (4, 46)):
+            return
+        seen = set[int]()
+        for run in pipeline.runs:
+            function = own_method(run, "compute_loss")
+            if function is None or not run.is_plain or run.overrides & CALLERS or id(function) in seen:
+                continue
+            seen.add(id(function))
+            if not _may_be_called_with(function, COUNT):
+                yield self._without_count(pipeline, run, function)
+            elif is_evaluated(pipeline, run) and not run.overrides & ASKING:
+                yield from self._without_outputs(pipeline, run, function)
+
+    def _without_count(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Finding:
+        return self.finding(
+            head_of(pipeline, function),
+            f"the Trainer calls this with `{COUNT}`, which it does not take",
+            because=[Reason(run.construction, "this trainer calls it", "trainer")],
+            help=f"add the parameter `{COUNT}=None`",
+            subject="compute_loss",
+            facts={"missing": COUNT},
+        )
+
+    def _without_outputs(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Iterator[Finding]:
+        given = returns_of(function)
+        is_deaf = not reads(function, "return_outputs") and not passes_keywords_on(function)
+        if given and is_deaf and all(_is_loss_alone(each) for each in given):
+            yield self.finding(
+                place_in(pipeline, function, given[0]),
+                "an evaluation asks for the outputs too, and this gives the loss alone",
+                because=[Reason(run.construction, "this trainer evaluates", "trainer")],
+                help="write `return (loss, outputs) if return_outputs else loss`",
+                subject="compute_loss",
+                facts={"missing": "outputs"},
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        is_count = finding.facts.get("missing") == COUNT
+        text, stage = (f"argument '{COUNT}'", "forward") if is_count else ("iteration over a 0-d tensor", "evaluation")
+        failed = evidence.failed_with(text)
+        if failed is not None and failed.failure is not None:
+            return confirmed(f"the {failed.name} stage ends with {failed.failure.type} after 0 steps")
+        if evidence.passed(stage):
+            return refuted(f"the {stage} stage went through with 0 errors")
+        return unsettled(evidence.not_reached(stage))
+
+
+def _may_be_called_with(function: Function, name: str) -> bool:
+    return bool(function.decorators) or takes(function, name)
+
+
+def _is_loss_alone(node: ast.expr) -> bool:
+    """Whether an expression is certainly one tensor: what an operator or an attribute named loss gives."""
+    match node:
+        case ast.BinOp() | ast.Attribute(attr="loss"):
+            return True
+        case ast.Name(id=name):
+            return "loss" in name and not name.endswith("es")
+        case _:
+            return False

@@ -1,0 +1,162 @@
+"""A metric function returns a number, and the Trainer wants names for its numbers.
+
+The Trainer adds its own results to what the metric function returns, under names. A bare number takes no names, and the
+run ends with an error at the first evaluation.
+
+## Bad
+
+    def judge(prediction):
+        score = accuracy_score(prediction.label_ids, prediction.predictions.argmax(-1))
+        return score  # <- non-dict-metrics
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+    # raises TypeError: 'float' object does not support item assignment
+
+## Good
+
+    def judge(prediction):
+        score = accuracy_score(prediction.label_ids, prediction.predictions.argmax(-1))
+        return {"score": score}
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+## When it is fine
+
+What a metric computes is a dictionary already, and so may be what another function gives:
+
+    from somewhere import report
+
+    def judge(prediction):
+        logits, labels = prediction
+        if labels is None:
+            return report(logits)
+        return metric.compute(predictions=logits.argmax(-1), references=labels)
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+## References
+
+`Trainer.evaluation_loop` of transformers 4.46 to 5.23; its documentation, `Trainer`, parameter `compute_metrics`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Constant,
+    Evidence,
+    Finding,
+    Fix,
+    Function,
+    Level,
+    LibraryObject,
+    Pipeline,
+    Reason,
+    Replace,
+    Rule,
+    Sequence,
+    Tensor,
+    TrainerRun,
+    Value,
+    Verdict,
+    confirmed,
+    is_evaluated,
+    options_of,
+    own_function,
+    place_in,
+    refuted,
+    returns_of,
+    unsettled,
+)
+
+OWN_EVALUATION = {"evaluation_loop", "prediction_loop", "evaluate"}
+MAY_BE_NAMED = {"classification_report"}
+"""What scikit-learn gives as text or, when asked, as a dictionary."""
+
+
+class NonDictMetrics(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        seen = set[int]()
+        for run in pipeline.runs:
+            function = own_function(run.value("compute_metrics"))
+            if function is None or not run.is_plain or run.overrides & OWN_EVALUATION or id(function) in seen:
+                continue
+            given = returns_of(function)
+            if given and is_evaluated(pipeline, run) and all(_is_bare(each) for each in options_of(run.metrics)):
+                seen.add(id(function))
+                yield self._report(pipeline, run, function, given[-1])
+
+    def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, returned: ast.expr) -> Finding:
+        place = place_in(pipeline, function, returned)
+        name = returned.id if isinstance(returned, ast.Name) else None
+        return self.finding(
+            place,
+            f"this metric function returns {_kind(options_of(run.metrics)[0])}, and the Trainer wants a dictionary",
+            because=[Reason(run.construction, "this trainer calls it", "trainer")],
+            help=f'give it a name: `{{"{name or "score"}": …}}`',
+            subject="compute_metrics",
+            facts={"name": name},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        evaluation = evidence.evaluation
+        if evaluation is None or not evaluation.metric_function_called or not evaluation.returned:
+            return unsettled(evidence.not_reached("evaluation"))
+        if evaluation.metrics or evaluation.returned == "dict":
+            return refuted(f"the metric function returns {len(evaluation.metrics)} numbers by name")
+        return confirmed(f"on {evaluation.rows} rows the metric function returns a `{evaluation.returned}`")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        name = finding.facts.get("name")
+        if not isinstance(name, str):
+            return None
+        return Fix.of(f"name it `{name}`", Replace(finding.place, f'{{"{name}": {name}}}'), safe=True)
+
+
+def _is_bare(value: Value) -> bool:
+    """Whether a value is certainly a number, an array or a tuple."""
+    match value:
+        case Constant(value=int() | float(), is_default=False) | Tensor():
+            return True
+        case Sequence(kind="tuple" | "list", is_complete=True):
+            return True
+        case LibraryObject(path=path):
+            is_metric = path.startswith("sklearn.metrics.") and path.rpartition(".")[2] not in MAY_BE_NAMED
+            return is_metric or path == "evaluate.number"
+        case _:
+            return False
+
+
+def _kind(value: Value) -> str:
+    match value:
+        case Sequence(kind=kind):
+            return f"a {kind}"
+        case Tensor():
+            return "an array or a number"
+        case _:
+            return "a number"

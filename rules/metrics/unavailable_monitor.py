@@ -1,0 +1,199 @@
+"""A callback watches a value that the run never computes.
+
+Early stopping and the choice of the best weights look at one number after each epoch. Without validation data there is
+no validation loss: Keras warns and never stops or saves; the Trainer ends with an error when the training starts.
+
+## Bad
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        callbacks=[transformers.EarlyStoppingCallback(early_stopping_patience=2)],  # <- unavailable-monitor
+    )
+    trainer.train()
+
+Keras without validation data:
+
+    network = keras.Sequential([keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3, activation="softmax")])
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=2)  # <- unavailable-monitor
+    network.fit(x_train, y_train, epochs=2, callbacks=[stop])
+
+## Good
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch", metric_for_best_model="loss"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        callbacks=[transformers.EarlyStoppingCallback(early_stopping_patience=2)],
+    )
+    trainer.train()
+
+Keras with validation data:
+
+    network = keras.Sequential([keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3, activation="softmax")])
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=2)
+    network.fit(x_train, y_train, epochs=2, callbacks=[stop], validation_data=(x_val, y_val))
+
+## When it is fine
+
+The training loss is always there, a share of the rows is validation data too, and keywords may hold anything:
+
+    network = keras.Sequential([keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3, activation="softmax")])
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train, y_train, epochs=1, callbacks=[keras.callbacks.EarlyStopping(monitor="loss")])
+    best = keras.callbacks.EarlyStopping(monitor="val_loss")
+    network.fit(x_train, y_train, epochs=1, callbacks=[best], validation_split=0.2)
+    options = {"validation_data": (x_val, y_val)}
+    network.fit(x_train, y_train, epochs=1, callbacks=[best], **options)
+
+Loading the best model at the end takes the loss for the metric:
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        callbacks=[transformers.EarlyStoppingCallback(early_stopping_patience=2)],
+    )
+    trainer.train()
+
+## References
+
+transformers#35101; `EarlyStoppingCallback.on_train_begin` of transformers 4.46 to 5.23 (measured: `AssertionError:
+EarlyStoppingCallback requires metric_for_best_model to be defined`); Keras 3.15, `keras.callbacks.EarlyStopping`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Absent,
+    Argument,
+    Evidence,
+    Finding,
+    Level,
+    LibraryObject,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Sequence,
+    TrainerRun,
+    TrainingArguments,
+    Value,
+    Verdict,
+    confirmed,
+    evaluation_strategy,
+    is_left_out,
+    is_missing,
+    is_true,
+    literal,
+    refuted,
+    unsettled,
+)
+
+STOPPING = "transformers.EarlyStoppingCallback"
+WATCHING = {
+    "keras.callbacks.EarlyStopping": "it never stops",
+    "keras.callbacks.ModelCheckpoint": "it never saves",
+    "keras.callbacks.ReduceLROnPlateau": "it never lowers the rate",
+}
+"""Callbacks of Keras that watch `val_loss` unless they are told otherwise, and what comes of nothing to watch."""
+
+VALIDATION = ("validation_data", "validation_split")
+SETS_METRIC = ("load_best_model_at_end", "lr_scheduler_type")
+
+
+class UnavailableMonitor(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            settings = run.settings
+            callback = _stopping(run.value("callbacks"))
+            if callback is not None and settings is not None and settings.is_complete and run.train_calls:
+                yield from self._of_trainer(run, settings, callback)
+        for run in pipeline.keras_runs:
+            for place, arguments in run.fits:
+                yield from self._of_keras(place, arguments)
+
+    def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Place) -> Iterator[Finding]:
+        strategy = evaluation_strategy(settings)
+        has_metric = not is_left_out(settings, "metric_for_best_model") or any(
+            not is_left_out(settings, name) for name in SETS_METRIC
+        )
+        is_never = strategy is not None and strategy.value == "no"
+        if has_metric and not is_never:
+            return
+        missing = "eval_strategy" if has_metric else "metric_for_best_model"
+        value = '`eval_strategy="epoch"`' if has_metric else '`metric_for_best_model="loss"`'
+        made = [Reason(settings.origin, f"sets no `{missing}`", "arguments")] if settings.origin else []
+        yield self.finding(
+            callback,
+            f"early stopping has nothing to watch: `{missing}` is not set",
+            because=[*made, Reason(run.construction, "this trainer asks it", "trainer")],
+            help=f"add {value} to the training arguments",
+            subject="callbacks",
+        )
+
+    def _of_keras(self, place: Place, arguments: dict[str, Argument]) -> Iterator[Finding]:
+        given = arguments.get("callbacks")
+        if given is None or "**" in arguments or any(name in arguments for name in VALIDATION) or len(arguments) > MOST:
+            return
+        for callback in _items(given.value):
+            if not isinstance(callback, LibraryObject) or callback.path not in WATCHING or callback.origin is None:
+                continue
+            watched = _watched(callback)
+            if watched is not None and watched.startswith("val_"):
+                yield self.finding(
+                    callback.origin,
+                    f"`{watched}` is never computed, so {WATCHING[callback.path]}",
+                    because=[Reason(place, "no validation data here", "fit")],
+                    help="pass `validation_data` or `validation_split` to `fit`, or watch `loss`",
+                    subject="callbacks",
+                    level=Level.WARNING,
+                )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        strategy, metric = evidence.arguments.get("eval_strategy"), evidence.arguments.get("metric_for_best_model")
+        if not isinstance(strategy, str):
+            return unsettled("the training arguments were not seen: 0 of them are known")
+        if metric is None or strategy == "no":
+            return confirmed(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 0 values to compare")
+        return refuted(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 1 value each time")
+
+
+UNGIVEN = Absent()
+MOST = 12
+"""Positional arguments beyond those that are known by name may be validation data."""
+
+
+def _stopping(callbacks: Value) -> Place | None:
+    """Where a Trainer's early stopping is made."""
+    found = [each for each in _items(callbacks) if isinstance(each, LibraryObject) and each.path == STOPPING]
+    return found[0].origin if found else None
+
+
+def _items(value: Value) -> list[Value]:
+    return value.items if isinstance(value, Sequence) else [value]
+
+
+def _watched(callback: LibraryObject) -> str | None:
+    """The name that a callback watches, by default `val_loss`; a checkpoint that is always saved watches nothing."""
+    if callback.path.endswith("ModelCheckpoint") and not is_true(callback.arguments.get("save_best_only", UNGIVEN)):
+        return None
+    position = "1" if callback.path.endswith("ModelCheckpoint") else "0"
+    given = callback.arguments.get("monitor", callback.arguments.get(position, UNGIVEN))
+    if is_missing(given):
+        return "val_loss"
+    name = literal(given)
+    return name if isinstance(name, str) else None

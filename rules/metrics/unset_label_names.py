@@ -1,0 +1,149 @@
+"""An evaluation is asked for numbers, and the Trainer finds no labels in it.
+
+The Trainer looks for parameters with `label` in their name in the model's `forward`. A model of one's own that calls
+its target something else trains, but its evaluation gives no loss and never calls the metric function.
+
+## Bad
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, values, target=None):
+            logits = self.layer(values)
+            loss = None if target is None else F.cross_entropy(logits, target)
+            return {"loss": loss, "logits": logits}
+
+    rows = [{"values": torch.randn(8), "target": i % 3} for i in range(32)]
+    trainer = Trainer(  # <- unset-label-names
+        Net(),
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=rows,
+        eval_dataset=rows,
+        compute_metrics=compute_metrics,
+    )
+    trainer.train()
+
+## Good
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, values, target=None):
+            logits = self.layer(values)
+            loss = None if target is None else F.cross_entropy(logits, target)
+            return {"loss": loss, "logits": logits}
+
+    rows = [{"values": torch.randn(8), "target": i % 3} for i in range(32)]
+    trainer = Trainer(
+        Net(),
+        TrainingArguments("out", eval_strategy="epoch", label_names=["target"]),
+        train_dataset=rows,
+        eval_dataset=rows,
+        compute_metrics=compute_metrics,
+    )
+    trainer.train()
+
+## When it is fine
+
+A parameter that is called after labels is found, and one that takes any keyword may hold them:
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, values, labels=None):
+            logits = self.layer(values)
+            loss = None if labels is None else F.cross_entropy(logits, labels)
+            return {"loss": loss, "logits": logits}
+
+    rows = [{"values": torch.randn(8), "labels": i % 3} for i in range(32)]
+    trainer = Trainer(
+        Net(),
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=rows,
+        eval_dataset=rows,
+        compute_metrics=compute_metrics,
+    )
+    trainer.train()
+
+## References
+
+transformers documentation, `TrainingArguments.label_names`; `transformers.utils.find_labels` of 4.46 to 5.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Function,
+    Instance,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    TrainerRun,
+    Verdict,
+    confirmed,
+    head_of,
+    is_evaluated,
+    is_left_out,
+    is_missing,
+    refuted,
+    unsettled,
+)
+
+OWN_EVALUATION = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "__init__"}
+FOUND = ("label", "start_positions", "end_positions", "return_loss")
+
+
+class UnsetLabelNames(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            settings, forward = run.settings, _forward(run)
+            if settings is None or forward is None or not run.is_plain or run.overrides & OWN_EVALUATION:
+                continue
+            wants = not is_missing(run.value("compute_metrics")) or not is_left_out(settings, "metric_for_best_model")
+            if wants and is_left_out(settings, "label_names") and is_evaluated(pipeline, run) and run.is_complete:
+                yield self._report(pipeline, run, forward)
+
+    def _report(self, pipeline: Pipeline, run: TrainerRun, forward: Function) -> Finding:
+        names = [each.arg for each in forward.node.args.args[1:]]
+        listed = ", ".join(f"`{name}`" for name in names)
+        return self.finding(
+            run.construction,
+            "the evaluation finds no labels: no parameter of the model is called after them",
+            because=[Reason(head_of(pipeline, forward), f"takes {listed}", "forward")],
+            help=f'say which parameter takes them, as in `label_names=["{names[-1]}"]`',
+            subject="label_names",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.model is None or evidence.evaluation is None or not evidence.passed("evaluation"):
+            return unsettled(evidence.not_reached("evaluation"))
+        names = evidence.model.label_inputs
+        if not names and not evidence.evaluation.metric_function_called:
+            return confirmed(f"0 label names, and on {evidence.evaluation.rows} rows no metric was computed")
+        return refuted(f"{len(names)} label names: {', '.join(names)}")
+
+
+def _forward(run: TrainerRun) -> Function | None:
+    """The `forward` of a model of the script's own, if none of its parameters is called after labels."""
+    model = run.value("model")
+    found = model.cls.lookup("forward") if isinstance(model, Instance) else None
+    if not isinstance(model, Instance) or found is None or not isinstance(found[1], Function):
+        return None
+    given = found[1].node.args
+    if model.cls.has_unknown_base or given.vararg or given.kwarg or found[1].decorators:
+        return None
+    names = [each.arg for each in (*given.args, *given.kwonlyargs)]
+    return None if any(word in name for word in FOUND for name in names) else found[1]

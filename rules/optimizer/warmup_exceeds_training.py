@@ -1,0 +1,156 @@
+"""The learning rate is still warming up when the training ends.
+
+A schedule raises the rate from 0 over the first steps. With more of those than the run has steps, the rate never gets
+to the value that the script names, and the model is trained with a fraction of it.
+
+## Bad
+
+    args = TrainingArguments("out", max_steps=100, warmup_steps=500)  # <- warmup-exceeds-training
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+A schedule of one's own:
+
+    optimizer = AdamW(model.parameters(), lr=2e-5)
+    scheduler = get_linear_schedule_with_warmup(  # <- warmup-exceeds-training
+        optimizer, num_warmup_steps=500, num_training_steps=100
+    )
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+        scheduler.step()
+
+## Good
+
+    args = TrainingArguments("out", max_steps=100, warmup_steps=0.1)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+A schedule of one's own:
+
+    optimizer = AdamW(model.parameters(), lr=2e-5)
+    scheduler = get_linear_schedule_with_warmup(optimizer, num_warmup_steps=10, num_training_steps=100)
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+        scheduler.step()
+
+## When it is fine
+
+A constant rate is not warmed up:
+
+    args = TrainingArguments("out", max_steps=100, warmup_steps=500, lr_scheduler_type="constant")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+How many steps there are may be the user's to say:
+
+    steps = int(os.environ.get("STEPS", "1000"))
+    args = TrainingArguments("out", max_steps=steps, warmup_steps=500)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+Lightning#18570; transformers documentation, `TrainingArguments.warmup_steps`. Measured on transformers 5.23: 500 steps
+of warm-up in a run of 3 at 1e-3 give rates of 0, 2e-6 and 4e-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    LibraryCall,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    TrainingArguments,
+    Value,
+    Verdict,
+    confirmed,
+    is_left_out,
+    is_since,
+    literal,
+    refuted,
+    unsettled,
+)
+
+SCHEDULES = frozenset(
+    {
+        "transformers.get_linear_schedule_with_warmup",
+        "transformers.get_cosine_schedule_with_warmup",
+        "transformers.get_polynomial_decay_schedule_with_warmup",
+        "transformers.get_cosine_with_hard_restarts_schedule_with_warmup",
+    }
+)
+CONSTANT = "constant"
+MOST_SHARE = 0.5
+
+
+class WarmupExceedsTraining(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for settings in pipeline.arguments:
+            warmup, total = _steps(settings.value("warmup_steps")), _steps(settings.value("max_steps"))
+            place = settings.places.get("warmup_steps")
+            if warmup is None or total is None or place is None or not _warms_up(settings) or warmup < total:
+                continue
+            takes_share = is_since(pipeline.targets, "transformers", (5, 0))
+            yield self._report(place, warmup, total, settings.places.get("max_steps"), takes_share=takes_share)
+        for call in pipeline.calls:
+            yield from self._of_schedule(call)
+
+    def _of_schedule(self, call: LibraryCall) -> Iterator[Finding]:
+        if call.path not in SCHEDULES or call.is_open:
+            return
+        given = {name: _steps(argument.value) for name, argument in call.arguments.items()}
+        warmup, total = given.get("num_warmup_steps"), given.get("num_training_steps")
+        if warmup is not None and total is not None and warmup >= total:
+            yield self._report(call.place, warmup, total, None, takes_share=False)
+
+    def _report(self, place: Place, warmup: int, total: int, end: Place | None, *, takes_share: bool) -> Finding:
+        cure = "warm up over a share of the run: `warmup_steps=0.1`" if takes_share else "warm up over a tenth of them"
+        return self.finding(
+            place,
+            f"{warmup} steps of warm-up in a run of {total}: the rate never gets to its value",
+            because=[Reason(end, "the run ends here", "end")] if end else [],
+            help=cure,
+            subject="lr",
+            facts={"warmup": warmup, "total": total, "takes_share": takes_share},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        warmup, total = evidence.arguments.get("warmup_steps"), evidence.arguments.get("max_steps")
+        if not isinstance(warmup, int | float) or not isinstance(total, int) or total <= 0:
+            return unsettled("the run ends with its epochs: 0 steps are named")
+        said = f"{warmup:g} of {total} steps are warm-up"
+        if warmup >= total:
+            return confirmed(said, warmup=warmup, total=total)
+        share = warmup if 0 < warmup < 1 else warmup / total
+        return refuted(said, share=share) if share <= MOST_SHARE else unsettled(said, share=share)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        if not finding.facts.get("takes_share"):
+            return None
+        return Fix.of("warm up over a tenth of the run", Replace(finding.place, "warmup_steps=0.1"), safe=False)
+
+
+def _steps(value: Value) -> int | None:
+    number = literal(value)
+    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
+
+
+def _warms_up(settings: TrainingArguments) -> bool:
+    """Whether the schedule certainly has a warm-up."""
+    if is_left_out(settings, "lr_scheduler_type"):
+        return True
+    name = literal(settings.value("lr_scheduler_type"))
+    return isinstance(name, str) and name != CONSTANT
