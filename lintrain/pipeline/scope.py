@@ -87,14 +87,9 @@ class Scope:
 
 def joined(branches: list[dict[str, Value]]) -> dict[str, Value]:
     """The names after several branches: what all of them left behind; a name that only some bind keeps their value."""
-    if len(branches) == 1:
-        return branches[0]
-    names: dict[str, Value] = {}
-    for branch in branches:
-        for name in branch:
-            if name not in names:
-                options = [other[name] for other in branches if name in other]
-                first = options[0]
-                is_one = all(option is first for option in options)
-                names[name] = first if is_one else join(map(settled, options))
+    first, *others = branches
+    names = dict(first)
+    # Values are told apart by identity, so that a difference of sets finds the few names that differ.
+    for name in sorted({name for other in others for name, _ in first.items() ^ other.items()}):
+        names[name] = join(settled(branch[name]) for branch in branches if name in branch)
     return names
