@@ -599,3 +599,21 @@ class Training:
 Training().fit(loader)
 """
     assert lines_of("missing-step", code) == []
+
+
+def test_steps_after_a_try_that_may_skip_the_batch_are_compared() -> None:
+    code = """
+        import torch
+        model, scaler = torch.nn.Linear(2, 2), torch.amp.GradScaler()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for batch in batches:
+            optimizer.zero_grad()
+            try:
+                scaler.scale(model(batch).sum()).backward()
+            except RuntimeError:
+                continue
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    """
+    assert lines_of("clip-before-unscale", code) == [10]

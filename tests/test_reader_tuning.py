@@ -13,6 +13,7 @@ from lintrain.pipeline.reader import read_pipeline
 from lintrain.pipeline.tuning import is_left_alone, is_tuned_whole, trainings, weights_format
 from lintrain.pipeline.values.python import LibraryObject, Unknown, is_true, literal, text_of
 from lintrain.source.source import Source
+from tests.loops import lines_of
 
 IMPORTS = """
 import torch
@@ -125,3 +126,21 @@ def test_requires_grad_on_a_module_is_a_misuse(target: str) -> None:
 
 def test_a_trainer_that_is_not_trained_trains_nothing() -> None:
     assert list(trainings(read("Trainer(model).evaluate(rows)"))) == []
+
+
+@pytest.mark.parametrize(("given", "lines"), [("", [5]), ("fsdp_plugin=plugin", [])])
+def test_weights_that_an_accelerator_shards_are_not_known_to_stay_coarse(given: str, lines: list[int]) -> None:
+    code = f"""
+        import torch
+        from accelerate import Accelerator
+        from transformers import AutoModelForCausalLM
+        accelerator = Accelerator({given})
+        model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype="bfloat16")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        for batch in loader:
+            accelerator.backward(model(**batch).loss)
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    assert lines_of("half-precision-weights", code) == lines

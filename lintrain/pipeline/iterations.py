@@ -86,7 +86,7 @@ def _plain(code: str) -> tuple[str, bool]:
     """A test without its negation, and whether it is negated."""
     code, is_negated = code.strip(), False
     while match := re.fullmatch(r"not \((.*)\)|not (\w[\w.]*)", code):
-        code, is_negated = match[1] or match[2], not is_negated
+        code, is_negated = match[1] if match[2] is None else match[2], not is_negated
     for negative, positive in NEGATED:
         if negative in code:
             return code.replace(negative, positive, 1), not is_negated

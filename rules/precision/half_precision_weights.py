@@ -125,6 +125,7 @@ COARSE = 2e-5
 
 ADAM = frozenset({"Adam", "AdamW"})
 DISTRIBUTED = ("deepspeed", "fsdp", "fsdp_config")
+PLUGINS = frozenset({"deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin"})
 FEW, MOST = 0.5, 0.8
 
 
@@ -142,7 +143,7 @@ class HalfPrecisionWeights(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
             model = training.model
-            if not isinstance(model, Model) or not is_tuned_whole(pipeline, training):
+            if not isinstance(model, Model) or not is_tuned_whole(pipeline, training) or _is_sharded(pipeline):
                 continue
             kept = weights_format(pipeline, training) or _saved_format(pipeline, model)
             if kept is None or quantization_of(model) is not None:
@@ -191,6 +192,11 @@ class HalfPrecisionWeights(Rule):
             return None
         wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
         return Fix.of(f"write `{wanted}`", Replace(finding.place, wanted), safe=False)
+
+
+def _is_sharded(pipeline: Pipeline) -> bool:
+    """Whether an Accelerator may shard the weights: accelerate then turns those that train to float32."""
+    return any(PLUGINS & launcher.arguments.keys() for launcher in pipeline.launchers)
 
 
 def _saved_format(pipeline: Pipeline, model: Model) -> Format | None:
