@@ -83,7 +83,10 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
 def _is_emptied(code: str, target: str) -> bool:
     """Whether a loop's code takes something out of the target, or makes it anew."""
     name = re.escape(target)
-    return re.search(rf"{name}\s*=[^=]|{name}\.(clear|pop|popleft|reset|zero_|fill_)\(|del {name}", code) is not None
+    return (
+        re.search(rf"{name}\s*=(?!=|\s*{name}\s*\+)|{name}\.(clear|pop|popleft|reset|zero_|fill_)\(|del {name}", code)
+        is not None
+    )
 
 
 def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scope) -> bool:

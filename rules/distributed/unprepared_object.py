@@ -1,0 +1,176 @@
+"""Accelerate prepares the model, and trains it with an optimizer or a loader that it was not given.
+
+An optimizer that was not prepared steps on every batch of an accumulation, and on gradients that are still scaled in
+float16. A loader that was not prepared gives every process all rows, so that each epoch is run as often as there are
+processes.
+
+## Bad
+
+    accelerator = Accelerator()
+    net, loader = accelerator.prepare(net, loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()  # <- unprepared-object
+
+A loader that was left out stays on all rows:
+
+    accelerator = Accelerator()
+    rows = DataLoader(TensorDataset(features, targets), batch_size=16, shuffle=True)  # <- unprepared-object
+    net, optimizer = accelerator.prepare(net, optimizer)
+    for x, y in rows:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+
+## Good
+
+    accelerator = Accelerator()
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+
+## When it is fine
+
+Each object may be prepared by a call of its own:
+
+    accelerator = Accelerator()
+    net = accelerator.prepare_model(net)
+    optimizer = accelerator.prepare_optimizer(optimizer)
+    loader = accelerator.prepare_data_loader(loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+
+What is prepared may not be known:
+
+    from engine import parts
+
+    accelerator = Accelerator()
+    prepared = accelerator.prepare(*parts(net, optimizer))
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+
+A loader may share its rows out by itself:
+
+    from torch.utils.data import DistributedSampler
+
+    accelerator = Accelerator()
+    dataset = TensorDataset(features, targets)
+    sampler = DistributedSampler(dataset, num_replicas=accelerator.num_processes, rank=accelerator.process_index)
+    rows = DataLoader(dataset, batch_size=16, sampler=sampler)
+    net, optimizer = accelerator.prepare(net, optimizer)
+    for x, y in rows:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+
+## References
+
+Accelerate documentation, `Accelerator.prepare`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Launcher,
+    Level,
+    Loader,
+    Optimizer,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    TrainingLoop,
+    Unknown,
+    made_here,
+    may_hide,
+    overlap,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class UnpreparedObject(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
+            return
+        found: dict[Place, Finding] = {}
+        launcher = pipeline.launchers[0]
+        for training in training_loops(pipeline):
+            if training.backward.subject is not launcher or not _is_understood(launcher):
+                continue
+            for report in (
+                *self._optimizers(pipeline, training, launcher),
+                *self._loaders(pipeline, training, launcher),
+            ):
+                found.setdefault(report.place, report)
+        yield from found.values()
+
+    def _optimizers(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Iterator[Finding]:
+        for step in training.steps:
+            if _is_left_out(pipeline, step, launcher):
+                yield self.finding(
+                    step.place,
+                    f"`{text_of_event(step)}` was never prepared, and steps on a prepared model",
+                    because=made_here(step.subject, "made here"),
+                    help="give the optimizer to `accelerator.prepare` together with the model",
+                )
+
+    def _loaders(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Iterator[Finding]:
+        words = set(re.findall(r"\w+", training.loop.header))
+        for loader in pipeline.loaders:
+            names = {binding.name for binding in pipeline.names_of(loader)} & words
+            if names and loader.origin is not None and _gives_all_rows(pipeline, loader, launcher):
+                yield self.finding(
+                    loader.origin,
+                    f"`{min(names)}` is never prepared: every process trains on all of its rows",
+                    because=[Reason(training.backward.place, "trained with accelerate here", "backward")],
+                    help="give the loader to `accelerator.prepare` together with the model",
+                )
+
+
+def _is_understood(launcher: Launcher) -> bool:
+    """Whether it is known what an Accelerator prepared, and that a training was among it."""
+    known = not any(isinstance(value, Unknown) and not value.name for value in launcher.prepared)
+    plugins = any("plugin" in name for name in launcher.arguments)
+    return bool(launcher.prepared) and known and launcher.is_accelerator and not launcher.is_open and not plugins
+
+
+def _is_left_out(pipeline: Pipeline, step: Event, launcher: Launcher) -> bool:
+    """Whether an optimizer trains what was prepared, and was neither prepared nor handed to other code."""
+    optimizer = step.subject
+    if not isinstance(optimizer, Optimizer) or any(value is optimizer for value in launcher.prepared):
+        return False
+    if any(event.subject is optimizer or may_hide(pipeline, event, optimizer) for event in pipeline.acts(Act.ESCAPE)):
+        return False
+    return any(overlap(module, value) for module in optimizer.trains for value in launcher.prepared)
+
+
+def _gives_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) -> bool:
+    """Whether a loader of the training was left out, though an optimizer was prepared, and shares nothing out."""
+    trains = any(isinstance(value, Optimizer) for value in launcher.prepared)
+    if not trains or any(value is loader for value in launcher.prepared):
+        return False
+    if any(isinstance(value, Unknown) for value in launcher.prepared) or loader.arguments.keys() & OWN_SHARING:
+        return False
+    if re.search(r"\.shard\(|split_dataset_by_node|num_processes|process_index|Iterable", pipeline.source.text):
+        return False
+    return not any(event.subject is loader for event in pipeline.acts(Act.ESCAPE))
+
+
+OWN_SHARING = frozenset({"sampler", "batch_sampler", "**"})

@@ -1,0 +1,131 @@
+"""Every step stops for a diagnosis or a clean-up that it does not need.
+
+Emptying the cache makes the device wait, and the next step fetch its memory anew; collecting garbage walks over all
+objects of the process; detecting anomalies looks at the result of every operation of backward. Once per epoch, or
+never, is enough.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+        torch.cuda.empty_cache()  # <- synchronized-every-step
+
+A tool for finding the source of NaN may be left over:
+
+    torch.autograd.set_detect_anomaly(True)  # <- synchronized-every-step
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    torch.cuda.empty_cache()
+
+## When it is fine
+
+Now and then, or in a case of need, it costs little:
+
+    for index, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+        if index % 100 == 0:
+            torch.cuda.empty_cache()
+
+A flag may switch the detection on:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--debug", action="store_true")
+    torch.autograd.set_detect_anomaly(parser.parse_args().debug)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+Reading one number per step, as `loss.item()` does, is what most loops live with:
+
+    total = 0.0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+
+## References
+
+PyTorch documentation, "Performance Tuning Guide"; `torch.cuda.empty_cache`; `torch.autograd.set_detect_anomaly`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Finding,
+    Level,
+    LibraryCall,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    TrainingLoop,
+    training_loops,
+    trains_by_hand,
+)
+
+STOPS = {
+    "torch.cuda.empty_cache": "gives the cached memory back",
+    "torch.cuda.synchronize": "waits for the device",
+    "gc.collect": "walks over all objects",
+}
+DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"})
+
+
+class SynchronizedEveryStep(Rule):
+    level = Level.NOTE
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        trainings = list(training_loops(pipeline)) if trains_by_hand(pipeline) else []
+        found: dict[Place, Finding] = {}
+        for call in pipeline.calls if trainings else ():
+            training = next((each for each in trainings if _runs_each_time(pipeline, each, call)), None)
+            if call.path in STOPS and training is not None:
+                found.setdefault(call.place, self._report(call, training, f"every step {STOPS[call.path]}"))
+            if call.path in DETECTS and call.is_certain and _is_switched_on(pipeline, call):
+                found.setdefault(
+                    call.place, self._report(call, trainings[0], "every backward pass is searched for NaN")
+                )
+        yield from found.values()
+
+    def _report(self, call: LibraryCall, training: TrainingLoop, what: str) -> Finding:
+        return self.finding(
+            call.place,
+            f"`{call.text}`: {what}",
+            because=[Reason(training.steps[0].place, "steps here", "step")],
+            help="do it once per epoch, or not at all",
+        )
+
+
+def _runs_each_time(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
+    """Whether a call is a statement of the training loop's own body."""
+    for node in ast.walk(pipeline.source.tree):
+        if isinstance(node, ast.For | ast.While) and pipeline.source.place(node) == training.loop.place:
+            return any(isinstance(part, ast.Expr) and pipeline.source.place(part) == call.place for part in node.body)
+    return False
+
+
+def _is_switched_on(pipeline: Pipeline, call: LibraryCall) -> bool:
+    """Whether the detection is certainly on: the mode is left out, or a plain `True`."""
+    given = pipeline.code(call.place).partition("(")[2].removeprefix("mode=").split(",")[0].rstrip(")")
+    return given == "True" or (given == "" and call.path.endswith(".detect_anomaly"))

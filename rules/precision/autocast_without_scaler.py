@@ -1,0 +1,149 @@
+"""Training in float16 runs without a gradient scaler.
+
+Gradients of float16 activations below 6e-8 become zero. A scaler multiplies the loss so that they stay above; without
+one the layers whose gradients are small stop learning, and nothing says so.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(net(x), y)
+        loss.backward()  # <- autocast-without-scaler
+        optimizer.step()
+
+## Good
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(net(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+The range of bfloat16 is that of float32, and needs no scaler:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+Autocast may be off:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=False):
+            loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+The format may be one that the user chooses:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dtype", default="bfloat16")
+    dtype = getattr(torch, parser.parse_args().dtype)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=dtype):
+            loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+Evaluation computes no gradients:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.no_grad(), torch.autocast("cuda", dtype=torch.float16):
+            shown = net(x).argmax(dim=-1)
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, "Automatic Mixed Precision package", section "Gradient Scaling".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Constant,
+    Event,
+    Finding,
+    Level,
+    Library,
+    LibraryCall,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    TrainingLoop,
+    Value,
+    hides_gradients,
+    training_loops,
+    trains_by_hand,
+)
+
+OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
+AUTOCASTS = OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
+HALVES = frozenset({"torch.float16", "torch.half"})
+
+
+class AutocastWithoutScaler(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not trains_by_hand(pipeline) or pipeline.launchers or _speaks_of_scale(pipeline):
+            return
+        found: dict[Place, Finding] = {}
+        for training in training_loops(pipeline):
+            cast = next((call for call in pipeline.calls if _casts_forward(pipeline, training, call)), None)
+            if cast is not None and not hides_gradients(pipeline, training):
+                found.setdefault(training.backward.place, self._report(training.backward, cast))
+        yield from found.values()
+
+    def _report(self, backward: Event, cast: LibraryCall) -> Finding:
+        return self.finding(
+            backward.place,
+            "gradients of a float16 forward pass are computed without a scaler",
+            because=[Reason(cast.place, "computes in float16 here", "autocast")],
+            help='scale the loss with `torch.amp.GradScaler("cuda")`, or cast to `torch.bfloat16`',
+        )
+
+
+def _speaks_of_scale(pipeline: Pipeline) -> bool:
+    """Whether some name in the script may be that of a scaler, or sets the format elsewhere."""
+    tree = ast.walk(pipeline.source.tree)
+    names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
+    return any(isinstance(name, str) and re.search("scal|set_autocast", name, re.IGNORECASE) for name in names)
+
+
+def _casts_forward(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
+    """Whether a call turns on float16 on a GPU for a pass that the loop's backward goes through."""
+    if call.path not in AUTOCASTS or not training.loop.place.holds(call.place) or not _is_float16(call):
+        return False
+    passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
+    following = [event for event in passes if call.place < event.place < training.backward.place]
+    on_gpu = call.path in OF_CUDA or re.search(r"""\(\s*(device_type=)?["']cuda["']""", pipeline.code(call.place))
+    return len(passes) == 1 and len(following) == 1 and bool(on_gpu)
+
+
+def _is_float16(call: LibraryCall) -> bool:
+    """Whether the format is float16, which is what CUDA takes where none is named, and autocast is on."""
+    dtype, enabled = call.arguments.get("dtype"), call.arguments.get("enabled")
+    on: Value = enabled.value if enabled else Constant(True)
+    is_on = isinstance(on, Constant) and on.value is True and not on.is_default
+    is_half = isinstance(dtype.value, Library) and dtype.value.path in HALVES if dtype else True
+    return is_on and is_half and not call.is_open and call.positional == (call.path not in OF_CUDA)
