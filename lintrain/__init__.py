@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import Arithmetic as Arithmetic
     from lintrain.pipeline.pipeline import Binding as Binding
     from lintrain.pipeline.pipeline import Discard as Discard
+    from lintrain.pipeline.pipeline import KeptModules as KeptModules
     from lintrain.pipeline.pipeline import LibraryCall as LibraryCall
     from lintrain.pipeline.pipeline import LibraryName as LibraryName
     from lintrain.pipeline.pipeline import Misuse as Misuse
@@ -312,7 +313,9 @@ _WORDS_OF = {
         "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
         "made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
     ),
-    "lintrain.pipeline.pipeline": "Arithmetic Binding Discard LibraryCall LibraryName Misuse Pipeline TokenTest",
+    "lintrain.pipeline.pipeline": (
+        "Arithmetic Binding Discard KeptModules LibraryCall LibraryName Misuse Pipeline TokenTest"
+    ),
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.replacing": "has_parameters",
     "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled keeps_source_order sharing",

@@ -248,6 +248,7 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place
     for option in owner.options if isinstance(owner, Either) else (owner,):
         handler = of_type(STORED_ATTRIBUTES, option)
         replacing.note_part(reader, option, value, place)
+        replacing.note_kept(reader, option, name, value, place)
         if handler:
             handler(reader, option, name, value, place)
         elif isinstance(option, Class):

@@ -12,7 +12,7 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
-from lintrain.pipeline.values.python import Class, Either, Function, Value
+from lintrain.pipeline.values.python import Class, Either, Function, Instance, Value
 from lintrain.pipeline.values.tokens import SpecialToken, Text
 from lintrain.pipeline.values.training import (
     KerasRun,
@@ -90,6 +90,16 @@ class TokenTest:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptModules:
+    """A plain list or dictionary of modules that an object of a script's module class keeps as an attribute."""
+
+    owner: Instance
+    name: str
+    value: Value
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Binding:
     """A name that was given a value."""
 
@@ -148,6 +158,7 @@ class Pipeline:
     model_calls: list[ModelCall] = field(default_factory=list[ModelCall])
     calls: list[LibraryCall] = field(default_factory=list[LibraryCall])
     names: list[LibraryName] = field(default_factory=list[LibraryName])
+    kept_modules: list[KeptModules] = field(default_factory=list[KeptModules])
     discards: list[Discard] = field(default_factory=list[Discard])
     misuses: list[Misuse] = field(default_factory=list[Misuse])
     bindings: list[Binding] = field(default_factory=list[Binding])

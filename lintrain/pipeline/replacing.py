@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import is_module, modules_in, overlap
+from lintrain.pipeline.pipeline import KeptModules
 from lintrain.pipeline.values.model import Model, ModelPart, Module
-from lintrain.pipeline.values.python import Instance, Value
+from lintrain.pipeline.values.python import Instance, Mapping, Sequence, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -28,6 +29,12 @@ def note_part(reader: Reader, owner: Value, value: Value, place: Place) -> None:
     if is_being_made or not is_module(whole) or not has_parameters(value) or overlap(value, whole):
         return
     reader.act(Act.NEW_PART, place, _outermost(whole), part=value)
+
+
+def note_kept(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """Record a plain list or dictionary that an object of a module class keeps."""
+    if isinstance(owner, Instance) and isinstance(value, Sequence | Mapping) and is_module(owner):
+        reader.record.kept_modules.append(KeptModules(owner, name, value, place))
 
 
 def _outermost(module: Value) -> Value:

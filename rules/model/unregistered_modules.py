@@ -1,0 +1,242 @@
+"""Layers in a plain list: the network does not know them.
+
+A module registers what is assigned to it as a module or a `ModuleList`; a Python list or dictionary of layers it takes
+for a value like any other. Its layers compute, but `parameters()` does not give them, so no optimizer trains them, and
+`to`, `eval` and `state_dict` pass them by. No error appears on one device.
+
+## Bad
+
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Linear(8, 8) for _ in range(3)]  # <- unregistered-modules
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = F.relu(layer(x))
+            return self.head(x)
+
+    deep = Deep()
+    optimizer = torch.optim.Adam(deep.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(deep(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = F.relu(layer(x))
+            return self.head(x)
+
+    deep = Deep()
+    optimizer = torch.optim.Adam(deep.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(deep(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+The list becomes a container, or its layers are registered one by one:
+
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = []
+            for index in range(3):
+                self.layers.append(nn.Linear(8, 8))
+            self.layers = nn.ModuleList(self.layers)
+            self.extra = [nn.Linear(8, 8), nn.Linear(8, 3)]
+            for index, layer in enumerate(self.extra):
+                self.add_module(f"extra{index}", layer)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return self.extra[1](self.extra[0](x))
+
+    deep = Deep()
+    for x, y in loader:
+        F.cross_entropy(deep(x), y).backward()
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = [nn.Linear(8, 8), nn.Linear(8, 3)]
+            self.all = nn.Sequential(*self.parts)
+
+        def forward(self, x):
+            return self.parts[1](self.parts[0](x))
+
+    twice = Twice()
+    for x, y in loader:
+        F.cross_entropy(twice(x), y).backward()
+
+A teacher is hidden on purpose, so that it is neither trained nor saved; layers without weights need no optimizer:
+
+    class Student(nn.Module):
+        def __init__(self, teacher):
+            super().__init__()
+            self.teacher = [teacher]
+            self.activations = [nn.ReLU(), nn.Tanh()]
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.teacher[0](x)
+            return self.head(self.activations[0](x))
+
+    student = Student(net)
+    for x, y in loader:
+        F.cross_entropy(student(x), y).backward()
+
+The optimizer is given their parameters by hand:
+
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Linear(8, 8) for _ in range(3)]
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x)
+
+    deep = Deep()
+    weights = [weight for layer in deep.layers for weight in layer.parameters()]
+    optimizer = torch.optim.Adam([*weights, *deep.head.parameters()])
+    for x, y in loader:
+        F.cross_entropy(deep(x), y).backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, `torch.nn.ModuleList`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Class,
+    Finding,
+    Fix,
+    KeptModules,
+    Level,
+    Mapping,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    Sequence,
+    Value,
+    has_parameters,
+    is_module,
+    modules_in,
+)
+
+BY_HAND = frozenset(
+    {"parameters", "named_parameters", "add_module", "register_module", "setattr", "requires_grad_", "__setattr__"}
+    | {"state_dict", "add_param_group"}
+)
+"""Names whose use beside the list may mean that its layers are taken care of."""
+
+
+class UnregisteredModules(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for kept in pipeline.kept_modules:
+            if kept.place not in found and _is_lost(pipeline, kept):
+                found[kept.place] = self._report(pipeline, kept)
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, kept: KeptModules) -> Finding:
+        kind, container = ("dictionary", "ModuleDict") if isinstance(kept.value, Mapping) else ("list", "ModuleList")
+        edits: list[Reason] = []
+        if kept.value.origin is not None:
+            code = pipeline.code(kept.value.origin)
+            prefix = next((name for name in ("torch.nn.", "nn.") if name in code), "")
+            if prefix:
+                edits.append(Reason(kept.value.origin, f"a plain {kind}", "value", f"{prefix}{container}({code})"))
+        return self.finding(
+            kept.place,
+            f"`{kept.owner.cls.node.name}` does not know the layers in `self.{kept.name}`, a plain {kind}",
+            because=edits,
+            help=f"put them into an `nn.{container}`",
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        edits = [Replace(each.place, each.text) for each in finding.related("value")]
+        return Fix.of("register the layers", *edits, safe=False) if edits else None
+
+
+def _is_lost(pipeline: Pipeline, kept: KeptModules) -> bool:
+    """Whether layers with weights stand in a list that stays as it is, is used, and is nobody else's."""
+    if kept.owner.attributes.get(kept.name) is not kept.value or not _is_used(kept.owner.cls, kept.name):
+        return False
+    layers = _layers_of(kept)
+    if len(layers) < 2 and not _is_repeated(kept.value):
+        return False
+    if not any(map(has_parameters, layers)) or not all(_is_made_there(kept, layer) for layer in layers):
+        return False
+    others = [value for name, value in kept.owner.attributes.items() if name != kept.name]
+    known = {id(part) for value in others if is_module(value) for part in modules_in(value)}
+    return not any(id(layer) in known for layer in layers) and not _is_handled(pipeline, kept)
+
+
+def _layers_of(kept: KeptModules) -> list[Value]:
+    items = kept.value.items if isinstance(kept.value, Sequence) else []
+    items = list(kept.value.entries.values()) if isinstance(kept.value, Mapping) else items
+    return items if all(is_module(item) for item in items) else []
+
+
+def _is_repeated(value: Value) -> bool:
+    """One layer that stands for the many of a loop or comprehension."""
+    return isinstance(value, Sequence) and not value.is_complete
+
+
+def _is_made_there(kept: KeptModules, layer: Value) -> bool:
+    """Whether the class makes a layer itself: what it was handed may be somebody else's."""
+    around = kept.owner.cls.origin
+    return layer.origin is not None and around is not None and around.holds(layer.origin)
+
+
+def _is_used(cls: Class, name: str) -> bool:
+    """Whether a method other than the constructor reads the attribute."""
+    methods = [node for node in cls.node.body if isinstance(node, ast.FunctionDef) and node.name != "__init__"]
+    return any(_reads(node, name) for node in methods)
+
+
+def _reads(node: ast.AST, name: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(node))
+
+
+def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
+    """Whether a statement that speaks of the list, or the class itself, speaks of parameters or registration too."""
+    own = {name for name in _names(kept.owner.cls.node) if name in BY_HAND}
+    beside = [node for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.stmt) and _reads(node, kept.name)]
+    plain = [node for node in beside if not isinstance(node, ast.ClassDef)]
+    return bool(own) or any(set(_names(node)) & BY_HAND for node in plain)
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute):
+            yield each.attr
+        elif isinstance(each, ast.Name):
+            yield each.id
