@@ -174,3 +174,21 @@ def test_a_probe_and_its_evidence_file_come_to_the_same_report(tmp_path: Path, m
     judged = command(tmp_path, "judge", "evidence.json")
     assert (judged.code, judged.out) == (probed.code, probed.out)
     assert "1 mistake confirmed" in judged.out
+
+
+class Following(Claimed):
+    """Its finding only shows what a confirmed claim is the cause of."""
+
+    name = "following"
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == "claimed"
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        yield self.finding(HERE, "`x` follows"), confirmed("1 follows")
+
+
+@pytest.mark.parametrize(("trainer", "rules"), [("Right", ["claimed"]), ("Wrong", ["claimed", "following"])])
+def test_what_follows_from_a_confirmed_finding_is_not_told_again(trainer: str, rules: list[str]) -> None:
+    judged = judge([run(trainer)], [CLAIM], [rule_file(Claimed), rule_file(Following)])
+    assert [finding.rule for finding, _ in judged] == rules
