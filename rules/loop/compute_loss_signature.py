@@ -12,7 +12,7 @@ loss. A method that knows neither ends the run at the first step, or at the firs
             return (loss, outputs) if return_outputs else loss
 
     trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
-    # raises TypeError: compute_loss() got an unexpected keyword argument 'num_items_in_batch'
+    # raises TypeError: SmoothTrainer.compute_loss() got an unexpected keyword argument 'num_items_in_batch'
 
 The outputs are asked for, and only the loss comes:
 
