@@ -172,9 +172,11 @@ if TYPE_CHECKING:
     from lintrain.pipeline.tokens import certain_facts as certain_facts
     from lintrain.pipeline.tokens import is_handed_over as is_handed_over
     from lintrain.pipeline.tokens import lacks_pad as lacks_pad
+    from lintrain.pipeline.tokens import opening_of as opening_of
     from lintrain.pipeline.tokens import padding_by_eos as padding_by_eos
     from lintrain.pipeline.tokens import parts_of as parts_of
     from lintrain.pipeline.tokens import put_into_data as put_into_data
+    from lintrain.pipeline.tokens import written_texts as written_texts
     from lintrain.pipeline.trainers import generates_nothing as generates_nothing
     from lintrain.pipeline.trainers import head_of as head_of
     from lintrain.pipeline.trainers import nodes_of as nodes_of
@@ -326,7 +328,9 @@ _WORDS_OF = {
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
     "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
     "lintrain.pipeline.token_feeds": "TokenFeed token_feeds",
-    "lintrain.pipeline.tokens": "certain_facts is_handed_over lacks_pad padding_by_eos parts_of put_into_data",
+    "lintrain.pipeline.tokens": (
+        "certain_facts is_handed_over lacks_pad opening_of padding_by_eos parts_of put_into_data written_texts"
+    ),
     "lintrain.pipeline.trainers": (
         "generates_nothing head_of nodes_of own_class own_function own_method passes_keywords_on place_in reads "
         "returns_of says stays_in_script takes"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from lintrain.knowledge.versions import exactly
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.reader import read_pipeline
-from lintrain.pipeline.tokens import lacks_pad, padding_by_eos, parts_of, put_into_data
+from lintrain.pipeline.tokens import is_handed_over, lacks_pad, padding_by_eos, parts_of, put_into_data
+from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import Constant
 from lintrain.pipeline.values.tokens import SpecialToken
 from lintrain.source.source import Source
@@ -70,3 +71,21 @@ def test_text_put_together_in_steps_keeps_its_parts_in_order() -> None:
     first, *_, last = parts_of(pipeline.texts[-1])
     assert isinstance(first, Constant)
     assert isinstance(last, SpecialToken)
+
+
+def test_a_function_with_a_models_name_that_is_given_a_tokenizer_is_no_forward_pass() -> None:
+    pipeline = read("from elsewhere import prepare_model\nprepare_model(tokenizer)\n")
+    assert is_handed_over(pipeline, pipeline.tokenizers[0])
+
+
+def test_labels_put_together_of_ignored_ones_and_ids_are_masked() -> None:
+    pipeline = read(
+        "from datasets import load_dataset\n"
+        "def mask(row):\n"
+        "    ids = tokenizer(row['text'])['input_ids']\n"
+        "    return {'input_ids': ids, 'labels': [-100] * len(row['prompt']) + ids[4:]}\n"
+        "rows = load_dataset('imdb', split='train').map(mask)\n"
+    )
+    dataset = pipeline.bindings[-1].value
+    assert isinstance(dataset, Dataset)
+    assert (dataset.columns or {})["labels"].is_masked

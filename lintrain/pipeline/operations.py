@@ -170,6 +170,8 @@ def binary(reader: Reader, left: Value, operator: str, right: Value, place: Plac
         return Sequence([*left.items, *right.items], left.kind, left.is_complete and right.is_complete)
     if isinstance(left, Sequence) and operator == "Mult" and isinstance(right, Constant):
         return arithmetic.repeat(left, right.value)
+    if isinstance(left, Sequence) and operator == "Mult":
+        return Sequence(list(left.items), left.kind, False)
     return _operate(reader, left, operator, right, place)
 
 

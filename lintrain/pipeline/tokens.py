@@ -11,10 +11,10 @@ from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.facts import CheckpointFacts
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.values.data import ColumnValues, Tokenizer
+from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import Constant, Value, literal
-from lintrain.pipeline.values.tokens import SpecialToken, Text, TokenSetting
+from lintrain.pipeline.values.python import Constant, Either, Sequence, Value, literal
+from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text, TokenSetting
 
 PAD_SETTINGS = frozenset({"pad_token", "pad_token_id"})
 
@@ -106,3 +106,22 @@ def _is_token(part: Value, tokenizer: Tokenizer, kind: str, written: tuple[str, 
 def _varies(part: Value) -> bool:
     """Whether a part of a text comes from data: neither a literal nor a special token."""
     return not isinstance(part, Constant | SpecialToken)
+
+
+def written_texts(encoding: Encoding) -> list[Value]:
+    """The texts that code put together for a tokenizer call: given whole, or as the rows of a list or column."""
+    pending, found = [encoding.inputs], list[Value]()
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Text | Templated):
+            found.append(value)
+        elif isinstance(value, ColumnValues) and value.column.written is not None:
+            pending.append(value.column.written)
+        elif isinstance(value, Sequence | Either):
+            pending.extend(value.items[:4] if isinstance(value, Sequence) else value.options)
+    return found
+
+
+def opening_of(text: Value) -> Value | None:
+    """The first part of a text that code put together."""
+    return next(parts_of(text), None) if isinstance(text, Text) else text

@@ -211,7 +211,10 @@ def _with_text(reader: Reader, left: Value, operator: str, right: Value, place: 
         return ColumnValues(column, values.dataset, origin=values.origin)
     if isinstance(other, Sequence) and any(isinstance(item, SpecialToken) for item in other.items):
         operations.text_of_parts(reader, (values, *other.items), place)
-    return ColumnValues(replace(values.column, padding=Padding.UNKNOWN, truncated=None), values.dataset)
+    column = replace(values.column, padding=Padding.UNKNOWN, truncated=None)
+    if masks_some(other):
+        column = replace(column, is_masked=True, copied_from="")
+    return ColumnValues(column, values.dataset)
 
 
 def _is_text(value: Value) -> bool:

@@ -11,6 +11,8 @@ from lintrain.pipeline.library.torch_amp import is_scaler, scaled_step
 from lintrain.pipeline.library.torch_gradients import MODEL_NAME
 from lintrain.pipeline.modules import runs_inside_a_forward
 from lintrain.pipeline.registry import called, method
+from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.model import Model, Module, Optimizer
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Unknown, Value
 
 OPTIMIZER = re.compile(r"(^|[._])(opt|optim|optimizer|optimiser)s?(_?\w{0,12})(\[.*\])?$", re.IGNORECASE)
@@ -40,7 +42,8 @@ def _call(call: Call) -> Value:
     """Calling what is not understood: a forward pass where it has a model's name; anything may happen in it."""
     callee = call.receiver
     is_inner = runs_inside_a_forward(call.reader)
-    if isinstance(callee, Unknown) and _is_named_like_a_model(callee.name) and call.node is not None:
+    is_named = isinstance(callee, Unknown) and _is_named_like_a_model(callee.name)
+    if is_named and call.node is not None and not _takes_a_model(call):
         if not is_inner:
             call.reader.act(Act.FORWARD, call.place, callee)
         return Unknown(name="output")
@@ -48,6 +51,12 @@ def _call(call: Call) -> Value:
         call.reader.act(Act.ESCAPE, call.place, UNKNOWN, callee=callee)
     escape(call)
     return UNKNOWN
+
+
+def _takes_a_model(call: Call) -> bool:
+    """`prepare_model(model)`: no model reads models, tokenizers or optimizers."""
+    given = [*call.positional, *call.keywords.values()]
+    return any(isinstance(argument.value, Model | Module | Optimizer | Tokenizer) for argument in given)
 
 
 def _is_named_like_a_model(name: str) -> bool:

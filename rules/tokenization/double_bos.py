@@ -1,0 +1,186 @@
+"""Text that begins with the begin-of-text token is tokenized with special tokens, so it gets two.
+
+A chat template writes the token into its text, and the tokenizer puts another in front. The model has never seen
+sequences that start so; nothing fails, and what is learned differs from what generation asks for later.
+
+## Bad
+
+    tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-1B", add_bos_token=True, pad_token="<unk>")
+    lm = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.2-1B")
+    tokenizer.chat_template = "{{ bos_token }}{% for turn in messages %}{{ turn['content'] }}{% endfor %}"
+
+    def tokenize_turn(row):
+        chat = tokenizer.apply_chat_template([{"role": "user", "content": row["text"]}], tokenize=False)
+        return tokenizer(chat, truncation=True, max_length=64)  # <- double-bos
+
+    turns = text.map(tokenize_turn, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=turns["train"], data_collator=collator)
+
+## Good
+
+    tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-1B", add_bos_token=True, pad_token="<unk>")
+    lm = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.2-1B")
+    tokenizer.chat_template = "{{ bos_token }}{% for turn in messages %}{{ turn['content'] }}{% endfor %}"
+
+    def tokenize_turn(row):
+        chat = tokenizer.apply_chat_template([{"role": "user", "content": row["text"]}], tokenize=False)
+        return tokenizer(chat, truncation=True, max_length=64, add_special_tokens=False)
+
+    turns = text.map(tokenize_turn, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=turns["train"], data_collator=collator)
+
+## When it is fine
+
+GPT-2 puts no token in front of a text by itself:
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+
+    def tokenize_line(row):
+        return lm_tokenizer(lm_tokenizer.bos_token + row["text"], truncation=True, max_length=64)
+
+    lines = text.map(tokenize_line, remove_columns=["text"])
+    collator = DataCollatorForSeq2Seq(lm_tokenizer)
+    trainer = Trainer(lm, args, train_dataset=lines["train"].map(lambda row: {"labels": row["input_ids"]}),
+                      data_collator=collator)
+
+A template whose text is not known may leave the token to the tokenizer:
+
+    import sys
+
+    lm_tokenizer = AutoTokenizer.from_pretrained(sys.argv[1] if len(sys.argv) > 1 else "gpt2")
+
+    def tokenize_turn(row):
+        chat = lm_tokenizer.apply_chat_template(row["messages"], tokenize=False)
+        return lm_tokenizer(chat, truncation=True)
+
+## References
+
+OpenRLHF#393, DeepSeek-R1#151; Transformers documentation, "Chat templates".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Constant,
+    Encoding,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    RenameArgument,
+    Rule,
+    SpecialToken,
+    Templated,
+    Tokenizer,
+    Value,
+    Verdict,
+    certain_facts,
+    confirmed,
+    is_missing,
+    is_true,
+    literal,
+    opening_of,
+    refuted,
+    unsettled,
+    written_texts,
+)
+
+PUTS_BOS = frozenset({"gemma", "gemma2", "llama", "mistral"})
+"""Model types whose published tokenizers begin every text with the token."""
+
+TEMPLATE_HAS_BOS = re.compile(r"^(meta-llama/.*(chat|Instruct)|mistralai/.*Instruct|google/gemma.*-it)", re.IGNORECASE)
+"""Checkpoints whose chat templates write the token."""
+
+WRITTEN = {
+    "gemma": "<bos>",
+    "gemma2": "<bos>",
+    "llama": ("<s>", "<|begin_of_text|>"),
+    "mistral": "<s>",
+}
+FEW = 0.05
+
+
+class DoubleBos(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[Place] = set()
+        for encoding in pipeline.encodings:
+            tokenizer = encoding.tokenizer
+            if not isinstance(tokenizer, Tokenizer) or encoding.origin is None or encoding.origin in reported:
+                continue
+            opening = _opening(pipeline, encoding, tokenizer)
+            if opening is None or not _puts_bos(pipeline, encoding, tokenizer):
+                continue
+            reported.add(encoding.origin)
+            written = [Reason(opening.origin, "the token is written here", "written")] if opening.origin else []
+            yield self.finding(
+                encoding.origin,
+                "the text begins with the begin-of-text token, and the tokenizer adds another",
+                because=written,
+                help="pass `add_special_tokens=False` where the text has its special tokens",
+                facts={"is_given": "add_special_tokens" in encoding.arguments},
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch()
+        edges = batch.edges if batch else None
+        if edges is None:
+            return unsettled(evidence.not_reached("batch"))
+        text = f"{edges.starts_with_two_bos} of {edges.rows} rows begin with two begin-of-text tokens"
+        if edges.starts_with_two_bos > FEW * edges.rows:
+            return confirmed(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
+        return refuted(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
+
+    def fix(self, finding: Finding) -> Fix:
+        edit: AddArgument | RenameArgument = AddArgument(finding.place, "add_special_tokens", "False")
+        if finding.facts.get("is_given"):
+            edit = RenameArgument(finding.place, "add_special_tokens", "add_special_tokens", "False")
+        return Fix.of("pass `add_special_tokens=False`", edit, safe=True)
+
+
+def _puts_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> bool:
+    """Whether this call certainly puts the token in front."""
+    asked = encoding.arguments.get("add_special_tokens", Constant(True))
+    if "**" in encoding.arguments or not (is_true(asked) or is_missing(asked)):
+        return False
+    wanted = tokenizer.attributes.get("add_bos_token", tokenizer.arguments.get("add_bos_token"))
+    if wanted is not None:
+        return is_true(wanted)
+    facts = certain_facts(pipeline, tokenizer)
+    return facts is not None and facts.model_type in PUTS_BOS and tokenizer.is_complete
+
+
+def _opening(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> Value | None:
+    """What writes the token at the beginning of the text that is tokenized; None where nothing certainly does."""
+    facts = certain_facts(pipeline, tokenizer)
+    written = WRITTEN.get((facts.model_type or "") if facts else "", "")
+    for text in written_texts(encoding):
+        match opening_of(text):
+            case SpecialToken(name="bos_token", owner=owner) as token if owner is tokenizer:
+                return token
+            case Templated(owner=owner) as chat if owner is tokenizer and _template_has_bos(tokenizer):
+                return chat
+            case Constant(value=str(start)) if written and start.lstrip().startswith(written):
+                return text
+            case _:
+                pass
+    return None
+
+
+def _template_has_bos(tokenizer: Tokenizer) -> bool:
+    template = tokenizer.attributes.get("chat_template", tokenizer.arguments.get("chat_template"))
+    if template is not None:
+        text = literal(template)
+        return isinstance(text, str) and re.match(r"\s*\{\{-?\s*bos_token\s*-?\}\}", text) is not None
+    name = literal(tokenizer.checkpoint)
+    return isinstance(name, str) and TEMPLATE_HAS_BOS.match(name) is not None

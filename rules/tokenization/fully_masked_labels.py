@@ -1,0 +1,78 @@
+"""Some rows have no label at all: every one is -100.
+
+It happens when the answer was cut off, or when what marks its beginning was not found. Such a row teaches nothing, and
+a batch of them has no loss: the model gives NaN, which the Trainer logs as 0.0.
+
+## Bad
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+
+    def mask_premise(row):
+        ids = lm_tokenizer(row["premise"] + " " + row["hypothesis"], truncation=True, max_length=24)
+        prompt = len(lm_tokenizer(row["premise"] + " ")["input_ids"])
+        labels = [-100 if position < 2 * prompt else token for position, token in enumerate(ids["input_ids"])]
+        return {**ids, "labels": labels}
+
+    examples = raw.map(mask_premise, remove_columns=raw["train"].column_names)
+    collator = DataCollatorForSeq2Seq(lm_tokenizer)
+    trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)  # <- fully-masked-labels
+
+## Good
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+
+    def mask_premise(row):
+        ids = lm_tokenizer(row["premise"] + " " + row["hypothesis"], truncation=True, max_length=512)
+        prompt = len(lm_tokenizer(row["premise"])["input_ids"])
+        labels = [-100 if position < prompt else token for position, token in enumerate(ids["input_ids"])]
+        return {**ids, "labels": labels}
+
+    examples = raw.map(mask_premise, remove_columns=raw["train"].column_names)
+    collator = DataCollatorForSeq2Seq(lm_tokenizer)
+    trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)
+
+## When it is fine
+
+Rows without an answer by design, such as the turns of a tool, are few; below one in a hundred nothing is said. Masked
+language models leave short rows without a mask by chance.
+
+## References
+
+trl#1820, trl#588; Transformers documentation, `DataCollatorForSeq2Seq.label_pad_token_id`.
+"""
+
+from collections.abc import Iterator
+
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+
+TOLERATED, MANY = 0.01, 0.05
+TASKS = frozenset({"CausalLM", "ConditionalGeneration", "Seq2SeqLM", "TokenClassification"})
+
+
+class FullyMaskedLabels(Rule):
+    level = Level.ERROR
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch()
+        if batch is None or batch.labels is None:
+            return unsettled(evidence.not_reached("batch") if batch is None else "the batch has no labels of tokens")
+        if evidence.model is None or evidence.model.task not in TASKS:
+            return unsettled("the model's task is not one of rows with a label for each token")
+        labels = batch.labels
+        share = labels.rows_without / max(labels.rows, 1)
+        text = f"{labels.rows_without} of {labels.rows} rows have no label but -100 ({share:.0%})"
+        if share > TOLERATED:
+            return confirmed(text, rows=labels.rows, without=labels.rows_without)
+        return refuted(text, rows=labels.rows, without=labels.rows_without)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        labels = evidence.batches[0].labels if evidence.batches else None
+        is_many = labels is not None and labels.rows_without > MANY * labels.rows
+        finding = self.finding(
+            evidence.place,
+            "rows of the training data have no label but -100",
+            help="look at one of them: is the answer cut off, or its beginning not found",
+            subject="train_dataset",
+            level=Level.ERROR if is_many else Level.WARNING,
+        )
+        yield from self.if_confirmed(finding, evidence)

@@ -1,0 +1,132 @@
+"""Padded batches reach the model without their attention mask.
+
+The model takes padding for text: every row is read together with the padding behind it, so the result for a row depends
+on how long the others in its batch are. Nothing fails, and the model learns from noise.
+
+## Bad
+
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        outputs = model(batch["input_ids"], labels=batch["labels"])  # <- missing-attention-mask
+        outputs.loss.backward()
+        optimizer.step()
+
+## Good
+
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        outputs = model(batch["input_ids"], labels=batch["labels"], attention_mask=batch["attention_mask"])
+        outputs.loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+The whole batch brings its mask:
+
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+One row at a time has no padding:
+
+    one_by_one = DataLoader(columns["train"], batch_size=1, shuffle=True, collate_fn=collator)
+    model.train()
+    for batch in one_by_one:
+        optimizer.zero_grad()
+        model(batch["input_ids"], labels=batch["labels"]).loss.backward()
+        optimizer.step()
+        break
+
+Batches of code that is not shown may have rows of one length:
+
+    from my_project import make_loader
+
+    for batch in make_loader(tokenizer):
+        optimizer.zero_grad()
+        model(batch["input_ids"], labels=batch["labels"]).loss.backward()
+        optimizer.step()
+
+## References
+
+Hugging Face course, chapter 2, "Handling multiple sequences"; transformers#2630, transformers#3167.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Collator,
+    Feeding,
+    Finding,
+    Fix,
+    Level,
+    Loader,
+    ModelCall,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Task,
+    feedings,
+    number_of,
+    ragged_at,
+)
+
+
+class MissingAttentionMask(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[Place] = set()
+        for feeding in feedings(pipeline):
+            reasons = ragged_at(pipeline, feeding.loader.dataset)
+            if not reasons or not _pads(feeding.loader):
+                continue
+            for call in pipeline.model_calls:
+                ids = _ids_alone(call) if _is_in(feeding, call) else None
+                if ids is None or call.place in reported or call.model.task is Task.CAUSAL_LM:
+                    continue
+                reported.add(call.place)
+                yield self.finding(
+                    call.place,
+                    f"`{ids}` is padded, and the model gets no `attention_mask` with it",
+                    because=[*reasons, *_padded_at(feeding.loader)],
+                    help="pass the batch's `attention_mask` as well",
+                    facts={"mask": ids.replace("input_ids", "attention_mask")},
+                )
+
+    def fix(self, finding: Finding) -> Fix:
+        mask = str(finding.facts["mask"])
+        return Fix.of("pass the mask", AddArgument(finding.place, "attention_mask", mask), safe=True)
+
+
+def _pads(loader: Loader) -> bool:
+    """Whether batches of several rows are certainly padded to their longest one."""
+    size = number_of(loader.value("batch_size"))
+    return isinstance(loader.collate, Collator) and loader.collate.pads is True and size is not None and size > 1
+
+
+def _padded_at(loader: Loader) -> list[Reason]:
+    place = loader.collate.origin
+    return [Reason(place, "each batch is padded here", "padded")] if place else []
+
+
+def _is_in(feeding: Feeding, call: ModelCall) -> bool:
+    return call.place.path == feeding.loop.place.path and feeding.loop.place.holds(call.place)
+
+
+def _ids_alone(call: ModelCall) -> str | None:
+    """The code of the batch's ids where a model of transformers is given them, and nothing that may be a mask."""
+    given = call.arguments
+    ids = given.get("input_ids") or given.get("0")
+    others = [name for name in given if name.isdigit() and name != "0"]
+    if ids is None or others or "**" in given or not call.model.path.startswith("transformers."):
+        return None
+    is_masked = any("mask" in name or "mask" in argument.text for name, argument in given.items())
+    return ids.text if "input_ids" in ids.text and "[" in ids.text and not is_masked else None

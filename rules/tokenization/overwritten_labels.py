@@ -1,0 +1,128 @@
+"""The data masks labels with -100, and the collator makes new labels of the inputs.
+
+`DataCollatorForLanguageModeling` copies the input ids over the labels that the data brings. The prompt, masked with
+care, is learned like the answer; nothing fails.
+
+## Bad
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+
+    def mask_premise(row):
+        pair = f"{row['premise']} {row['hypothesis']}"
+        ids = lm_tokenizer(pair, truncation=True, padding="max_length", max_length=48)
+        kept = [position >= 6 and attended for position, attended in enumerate(ids["attention_mask"])]
+        labels = [token if keep else -100 for token, keep in zip(ids["input_ids"], kept)]
+        return {**ids, "labels": labels}
+
+    examples = raw.map(mask_premise, remove_columns=raw["train"].column_names)
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)  # <- overwritten-labels
+
+## Good
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+
+    def mask_premise(row):
+        pair = f"{row['premise']} {row['hypothesis']}"
+        ids = lm_tokenizer(pair, truncation=True, padding="max_length", max_length=48)
+        kept = [position >= 6 and attended for position, attended in enumerate(ids["attention_mask"])]
+        labels = [token if keep else -100 for token, keep in zip(ids["input_ids"], kept)]
+        return {**ids, "labels": labels}
+
+    examples = raw.map(mask_premise, remove_columns=raw["train"].column_names)
+    trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=default_data_collator)
+
+## When it is fine
+
+Labels that only repeat the inputs lose nothing:
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+
+    def repeat_inputs(batch):
+        ids = lm_tokenizer(batch["text"], truncation=True, padding="max_length", max_length=48)
+        return {**ids, "labels": ids["input_ids"].copy()}
+
+    lines = text.map(repeat_inputs, batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+
+A collator of the script's own may keep them:
+
+    class KeepLabels(DataCollatorForLanguageModeling):
+        def torch_call(self, examples):
+            return default_data_collator(examples)
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+
+    def mask_start(batch):
+        ids = lm_tokenizer(batch["text"], truncation=True, padding="max_length", max_length=48)
+        return {**ids, "labels": [[-100] * 6 + row[6:] for row in ids["input_ids"]]}
+
+    lines = text.map(mask_start, batched=True, remove_columns=["text"])
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=KeepLabels(lm_tokenizer, mlm=False))
+
+## References
+
+Transformers documentation, `DataCollatorForLanguageModeling` and `DataCollatorForSeq2Seq`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Collator,
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Verdict,
+    confirmed,
+    masks_words,
+    refuted,
+    token_feeds,
+    unsettled,
+)
+
+IGNORED = -100
+
+
+class OverwrittenLabels(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[Place] = set()
+        for feed in token_feeds(pipeline):
+            labels, collator = feed.columns.get("labels"), feed.collator
+            if labels is None or not labels.is_masked or feed.place in reported:
+                continue
+            # one that masks words is a mistake of its own with such labels: mlm-on-causal-model
+            if not isinstance(collator, Collator) or masks_words(collator) is not False:
+                continue
+            reported.add(feed.place)
+            steps = [step for step in feed.dataset.steps if step.operation == "map"] if feed.dataset else []
+            because = [Reason(steps[-1].place, "some labels are set to -100 here", "labels")] if steps else []
+            made = [Reason(collator.origin, "makes labels of the inputs", "collator")] if collator.origin else []
+            yield self.finding(
+                feed.place,
+                "the collator makes new labels over those that the data masks with -100",
+                because=[*because, *made],
+                help="use `DataCollatorForSeq2Seq(tokenizer, padding=True)`, which keeps the labels of the data",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch, split = evidence.batch(), evidence.split("train_dataset")
+        column = split.column("labels") if split else None
+        if batch is None or batch.labels is None or column is None:
+            return unsettled(evidence.not_reached("batch") if batch is None else "the data has no `labels`")
+        if column.minimum != IGNORED:
+            return unsettled("no label of the data is -100")
+        seen = batch.labels
+        scored = seen.supervised - seen.pad_supervised
+        text = f"the data masks labels, and {scored} of {seen.attended} attended tokens of the batches are scored"
+        if scored >= seen.attended:
+            return confirmed(text, scored=scored, attended=seen.attended)
+        return refuted(text, scored=scored, attended=seen.attended)

@@ -1,0 +1,129 @@
+"""Every row is padded to one length, although the collator pads each batch.
+
+Padding costs as much as text. With `padding="max_length"` short rows carry it through every layer, and the collator
+finds nothing left to save.
+
+## Bad
+
+    def tokenize_pairs(batch):
+        pairs = batch["premise"], batch["hypothesis"]
+        return tokenizer(*pairs, truncation=True, max_length=128, padding="max_length")  # <- padding-to-max-length
+
+    pairs = raw.map(tokenize_pairs, batched=True)
+    trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
+
+## Good
+
+    def tokenize_pairs(batch):
+        pairs = batch["premise"], batch["hypothesis"]
+        return tokenizer(*pairs, truncation=True, max_length=128)
+
+    pairs = raw.map(tokenize_pairs, batched=True)
+    trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
+
+## When it is fine
+
+Compiled models are fastest with one shape:
+
+    def tokenize_pairs(batch):
+        pairs = batch["premise"], batch["hypothesis"]
+        return tokenizer(*pairs, truncation=True, max_length=48, padding="max_length")
+
+    pairs = raw.map(tokenize_pairs, batched=True)
+    args = TrainingArguments("out", torch_compile=True)
+    trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
+
+Without a collator that pads, somebody has to:
+
+    def tokenize_pairs(batch):
+        pairs = batch["premise"], batch["hypothesis"]
+        return tokenizer(*pairs, truncation=True, max_length=48, padding="max_length")
+
+    pairs = raw.map(tokenize_pairs, batched=True)
+    trainer = Trainer(model, args, train_dataset=pairs["train"])
+
+## References
+
+Hugging Face course, chapter 3, "Dynamic padding".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Collator,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Padding,
+    Pipeline,
+    Place,
+    Reason,
+    RemoveArgument,
+    Rule,
+    TokenFeed,
+    Verdict,
+    confirmed,
+    is_missing,
+    refuted,
+    token_feeds,
+    unsettled,
+)
+
+WANTS_ONE_SHAPE = re.compile(
+    r"\b(xla|tpu|torch_xla|optimum|openvino|onnx|cuda_?graphs?|TPU\w*)\b|torch_compile|\.compile\("
+)
+MUCH, LITTLE = 0.5, 0.2
+
+
+class PaddingToMaxLength(Rule):
+    level = Level.NOTE
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if any(WANTS_ONE_SHAPE.search(source.text) for source in pipeline.sources.values()):
+            return
+        reported: set[Place] = set()
+        for feed in token_feeds(pipeline):
+            encoding, ids = feed.encoding, feed.columns.get("input_ids")
+            if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
+                continue
+            if ids.padding is not Padding.FIXED or not _pads_batches(feed) or "labels" in encoding.columns:
+                continue
+            reported.add(encoding.origin)
+            yield self.finding(
+                encoding.origin,
+                f"every row is padded to {encoding.max_length or 'one length'}, and the collator pads each batch",
+                because=[Reason(feed.place, "batches are padded here", "batched")],
+                help="leave out `padding`, so that a batch is only as long as its longest row",
+                facts={"is_named": "padding=" in pipeline.code(encoding.origin).replace(" ", "")},
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch()
+        if batch is None or batch.attended_tokens is None:
+            return unsettled(evidence.not_reached("batch"))
+        padding = batch.padding_tokens or 0
+        share = padding / max(padding + batch.attended_tokens, 1)
+        text = f"{padding} of {padding + batch.attended_tokens} tokens are padding ({share:.0%})"
+        if share > MUCH:
+            return confirmed(text, padding=padding, share=share)
+        return refuted(text, padding=padding, share=share) if share < LITTLE else unsettled(text, share=share)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        if not finding.facts.get("is_named"):
+            return None
+        return Fix.of("leave out `padding`", RemoveArgument(finding.place, "padding"), safe=False)
+
+
+def _pads_batches(feed: TokenFeed) -> bool:
+    """Whether a collator of the libraries pads each batch, in a run whose labels are no rows of their own."""
+    column = feed.columns.get("labels")
+    if column is not None and column.is_masked:
+        return False
+    if isinstance(feed.collator, Collator):
+        return feed.collator.pads is True and "pad_to_multiple_of" not in feed.collator.arguments
+    given = feed.run.value("processing_class") if feed.run is not None else None
+    return given is not None and is_missing(feed.collator) and not is_missing(given)
