@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.mentions import every_node as every_node
     from lintrain.pipeline.mentions import mentions as mentions
     from lintrain.pipeline.mentions import runs_by_launcher as runs_by_launcher
+    from lintrain.pipeline.mentions import speaks_of as speaks_of
     from lintrain.pipeline.modules import ignores_mode as ignores_mode
     from lintrain.pipeline.modules import is_module as is_module
     from lintrain.pipeline.modules import modules_in as modules_in
@@ -309,7 +310,7 @@ _WORDS_OF = {
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
     "lintrain.pipeline.loading": "Feeding STREAM expects_error feedings is_deliberate is_map_style is_stream",
     "lintrain.pipeline.losses": "callee_of losses_called operations_before tensors_given",
-    "lintrain.pipeline.mentions": "every_node mentions runs_by_launcher",
+    "lintrain.pipeline.mentions": "every_node mentions runs_by_launcher speaks_of",
     "lintrain.pipeline.modules": "ignores_mode is_module modules_in overlap",
     "lintrain.pipeline.phases": (
         "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "

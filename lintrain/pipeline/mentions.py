@@ -16,6 +16,26 @@ def mentions(pipeline: Pipeline, pattern: str) -> bool:
     return any(re.search(pattern, source.text) for source in pipeline.sources.values())
 
 
+def speaks_of(pipeline: Pipeline, pattern: str) -> bool:
+    """Whether a name in the code of the script or its modules matches a regular expression, in any case of letters."""
+    wanted = re.compile(pattern, re.IGNORECASE)
+    return any(wanted.search(name) for node in every_node(pipeline) for name in _names_in(node))
+
+
+def _names_in(node: ast.AST) -> tuple[str, ...]:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+            return (name,)
+        case ast.ImportFrom(module=str(module)):
+            return (module,)
+        case ast.alias(name=name):
+            return (name,)
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case _:
+            return ()
+
+
 def every_node(pipeline: Pipeline) -> Iterator[ast.AST]:
     """All nodes of the script and of the modules that were read for it."""
     for source in pipeline.sources.values():

@@ -90,7 +90,7 @@ class WeightsOnlyResume(Rule):
         if saved is None or _may_restore(tree) or any(entries_read(tree, _key_of(saved))):
             return
         goes_on = _goes_on_from(tree)
-        loads = [node for node in ast.walk(tree) if _loads_weights(tree, node)]
+        loads = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _loads_weights(tree, node)]
         if goes_on is None or len(loads) != 1:
             return
         yield self.finding(
@@ -155,10 +155,6 @@ def _goes_on_from(tree: ast.Module) -> ast.Subscript | None:
     return None
 
 
-def _loads_weights(tree: ast.Module, node: ast.AST) -> bool:
-    is_load = (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "load_state_dict"
-    )
-    return (
-        is_load and isinstance(node, ast.Call) and bool(node.args) and loaded_from_file(tree, node.args[0]) is not None
-    )
+def _loads_weights(tree: ast.Module, call: ast.Call) -> bool:
+    is_load = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and bool(call.args)
+    return is_load and loaded_from_file(tree, call.args[0]) is not None

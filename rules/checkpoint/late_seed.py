@@ -1,0 +1,179 @@
+"""The seed is set after random weights were made.
+
+The weights that were made before come from another state of the generator in each run, so two runs with one seed differ
+from the first step on. It looks as if training were not repeatable, and comparisons of settings compare luck.
+
+## Bad
+
+    classifier = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    torch.manual_seed(0)  # <- late-seed
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
+A head that its checkpoint does not have is random too:
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    set_seed(42)  # <- late-seed
+    trainer = Trainer(model, TrainingArguments("out"), train_dataset=tokenized["train"], data_collator=collator)
+
+## Good
+
+    torch.manual_seed(0)
+    classifier = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
+A seed before the model is made:
+
+    set_seed(42)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    trainer = Trainer(model, TrainingArguments("out"), train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+A second seed, for what comes later, or weights that are all loaded:
+
+    torch.manual_seed(0)
+    classifier = nn.Linear(8, 3)
+    torch.manual_seed(1)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
+A language model brings all its weights:
+
+    language_model = AutoModelForCausalLM.from_pretrained("gpt2")
+    set_seed(42)
+    language_model.train()
+    optimizer = torch.optim.AdamW(language_model.parameters(), lr=5e-5)
+    for step in range(2):
+        optimizer.zero_grad()
+        language_model(input_ids=torch.arange(8)[None], labels=torch.arange(8)[None]).loss.backward()
+        optimizer.step()
+
+A function of the project may have seeded before:
+
+    def seed_everything_of_ours():
+        random.seed(0)
+        torch.random.default_generator.manual_seed(0)
+
+    seed_everything_of_ours()
+    classifier = nn.Linear(8, 3)
+    torch.manual_seed(0)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, "Reproducibility"; Transformers documentation, `set_seed` and `Trainer(model_init=…)`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Finding,
+    Instance,
+    Level,
+    LibraryCall,
+    Model,
+    Module,
+    Pipeline,
+    Reason,
+    Rule,
+    Task,
+    Value,
+    every_node,
+    facts_of,
+    has_parameters,
+    mentions,
+)
+
+SEEDS = re.compile(
+    r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
+)
+WITH_NEW_HEAD = frozenset(
+    {
+        Task.SEQUENCE_CLASSIFICATION,
+        Task.TOKEN_CLASSIFICATION,
+        Task.QUESTION_ANSWERING,
+        Task.MULTIPLE_CHOICE,
+    }
+)
+
+
+class LateSeed(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        seeds = [call for call in pipeline.calls if SEEDS.fullmatch(call.path)]
+        if not seeds or not seeds[0].is_certain or mentions(pipeline, r"load_state_dict|model_init|load_weights"):
+            return
+        seed = seeds[0]
+        if any(loop.place.holds(seed.place) for loop in pipeline.loops) or _may_seed_before(pipeline, seed):
+            return
+        for module in _trained(pipeline):
+            if module.origin is not None and _is_before(pipeline, module, seed) and _is_random(pipeline, module):
+                yield self.finding(
+                    seed.place,
+                    "the seed comes after random weights were made: runs differ all the same",
+                    because=[Reason(module.origin, "random weights, made before", "origin")],
+                    help="set the seed before the model is made",
+                )
+                return
+
+
+def _trained(pipeline: Pipeline) -> Iterator[Value]:
+    """The modules that optimizers and Trainers train."""
+    steps = {id(event.subject) for event in pipeline.acts(Act.STEP)}
+    for optimizer in pipeline.optimizers:
+        if id(optimizer) in steps:
+            yield from optimizer.trains
+    for run in pipeline.runs:
+        if run.model is not None and run.train_calls:
+            yield run.model
+
+
+def _is_random(pipeline: Pipeline, module: Value) -> bool:
+    """Whether some of a module's weights are certainly drawn when it is made."""
+    if isinstance(module, Model):
+        facts = facts_of(pipeline, module)
+        is_new = module.is_pretrained and module.task in WITH_NEW_HEAD and not module.is_adapted and facts is not None
+        return is_new and (facts is None or facts.head is None or not facts.head.endswith(module.name[-14:]))
+    is_own = isinstance(module, Instance) or (isinstance(module, Module) and module.path.startswith("torch.nn."))
+    return is_own and has_parameters(module)  # those of torchvision may come with weights
+
+
+def _is_before(pipeline: Pipeline, module: Value, seed: LibraryCall) -> bool:
+    """Whether a module is certainly made before the seed is set: further up, in the same stretch of the script."""
+    if module.origin is None or module.origin.path != seed.place.path or not module.origin < seed.place:
+        return False
+    functions = [node for node in every_node(pipeline) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    source = pipeline.source_of(seed.place)
+    around = [source.place(node) for node in functions]
+    return all(place.holds(module.origin) == place.holds(seed.place) for place in around)
+
+
+def _may_seed_before(pipeline: Pipeline, seed: LibraryCall) -> bool:
+    """Whether some other code that speaks of seeds runs above the seed."""
+    for node in every_node(pipeline):
+        if isinstance(node, ast.Call) and node.lineno < seed.place.line:
+            called = ast.unparse(node.func)
+            if "Generator" not in called and re.search(r"seed|determin|reproduc", called, re.IGNORECASE):
+                return True
+    return False

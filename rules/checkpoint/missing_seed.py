@@ -1,0 +1,93 @@
+"""Nothing in the script sets a seed, so no run of it can be repeated.
+
+Fresh weights, dropout and the order of the batches are drawn anew each time. A change of half a point cannot be told
+from luck, and a run that went wrong cannot be looked at again.
+
+## Bad
+
+    classifier = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    adam = torch.optim.Adam(classifier.parameters())
+    batches = DataLoader(TensorDataset(torch.rand(32, 8), torch.arange(32) % 3), batch_size=16, shuffle=True)
+    for x, y in batches:
+        adam.zero_grad()
+        F.cross_entropy(classifier(x), y).backward()  # <- missing-seed
+        adam.step()
+    torch.save(classifier.state_dict(), "classifier.pt")
+
+## Good
+
+    torch.manual_seed(0)
+    classifier = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    adam = torch.optim.Adam(classifier.parameters())
+    batches = DataLoader(TensorDataset(torch.rand(32, 8), torch.arange(32) % 3), batch_size=16, shuffle=True)
+    for x, y in batches:
+        adam.zero_grad()
+        F.cross_entropy(classifier(x), y).backward()
+        adam.step()
+    torch.save(classifier.state_dict(), "classifier.pt")
+
+## When it is fine
+
+The Trainer of transformers seeds by itself, and a part of a larger program leaves it to its caller:
+
+    def train(classifier, batches):
+        adam = torch.optim.Adam(classifier.parameters())
+        for x, y in batches:
+            adam.zero_grad()
+            F.cross_entropy(classifier(x), y).backward()
+            adam.step()
+
+A training whose weights nobody keeps is a trial:
+
+    classifier = nn.Linear(8, 3)
+    adam = torch.optim.Adam(classifier.parameters())
+    adam.zero_grad()
+    for step in range(2):
+        F.cross_entropy(classifier(torch.rand(4, 8)), torch.tensor([0, 1, 2, 0])).backward()
+        adam.step()
+        adam.zero_grad()
+
+## References
+
+PyTorch documentation, "Reproducibility"; Lightning#20412.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Finding,
+    Level,
+    Optimizer,
+    Pipeline,
+    Rule,
+    has_parameters,
+    speaks_of,
+    training_loops,
+    trains_by_hand,
+)
+
+
+class MissingSeed(Rule):
+    level = Level.NOTE
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if (
+            not trains_by_hand(pipeline)
+            or not pipeline.acts(Act.SAVE)
+            or speaks_of(pipeline, r"seed|generator|determin")
+        ):
+            return
+        for training in training_loops(pipeline):
+            optimizer = training.steps[-1].subject
+            if not isinstance(optimizer, Optimizer) or training.backward.uncalled:
+                continue
+            if any(has_parameters(module) for module in optimizer.trains):
+                yield self.finding(
+                    training.backward.place,
+                    "nothing in this script sets a seed: its runs cannot be repeated",
+                    help="call `torch.manual_seed(0)` before the model is made",
+                )
+                return

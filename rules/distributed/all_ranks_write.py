@@ -1,0 +1,98 @@
+"""Every process of a distributed training writes the same file.
+
+The processes write at once, over each other: the file is that of whichever came last, or a mixture of several that no
+longer loads. On shared disks it happens rarely enough to be found out only when the checkpoint is needed.
+
+## Bad
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    adam = torch.optim.Adam(parallel.parameters())
+    for x, y in train_loader:
+        adam.zero_grad()
+        criterion(parallel(x), y).backward()
+        adam.step()
+    torch.save(net.state_dict(), "last.pt")  # <- all-ranks-write
+
+## Good
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    adam = torch.optim.Adam(parallel.parameters())
+    for x, y in train_loader:
+        adam.zero_grad()
+        criterion(parallel(x), y).backward()
+        adam.step()
+    if dist.get_rank() == 0:
+        torch.save(net.state_dict(), "last.pt")
+
+## When it is fine
+
+A name of its own for each process, and whatever condition stands around the saving:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    is_first = dist.get_rank() == 0
+    adam = torch.optim.Adam(parallel.parameters())
+    for x, y in train_loader:
+        adam.zero_grad()
+        criterion(parallel(x), y).backward()
+        adam.step()
+    torch.save(adam.state_dict(), f"adam-{dist.get_rank()}.pt")
+    if is_first:
+        torch.save(net.state_dict(), "last.pt")
+
+Saving shards is the work of all processes, so nothing is said where FSDP or DeepSpeed are used.
+
+## References
+
+PyTorch tutorial "Getting started with distributed data parallel", "Save and load checkpoints".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import Act, Event, Finding, Level, Pipeline, Reason, Rule, literal, mentions
+
+OF_ALL_PROCESSES = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
+NAMED_BY_RANK = re.compile(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
+
+
+class AllRanksWrite(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        wrapped = next((event for event in pipeline.acts(Act.SHARE) if _is_parallel(event)), None)
+        if wrapped is None or mentions(pipeline, OF_ALL_PROCESSES):
+            return
+        for event in pipeline.acts(Act.SAVE):
+            code = pipeline.code(event.place)
+            is_certain = not event.conditions and not event.uncalled and not wrapped.conditions
+            if is_certain and event.order > wrapped.order and not NAMED_BY_RANK.search(code) and _is_fixed(code):
+                yield self.finding(
+                    event.place,
+                    "each process of the training writes this file",
+                    because=[Reason(wrapped.place, "several processes from here on", "wrapped")],
+                    help="write it in one of them, as in `if dist.get_rank() == 0:`",
+                )
+
+
+def _is_parallel(event: Event) -> bool:
+    how = literal(event.details["how"]) if "how" in event.details else None
+    return isinstance(how, str) and how.endswith("DistributedDataParallel")
+
+
+def _is_fixed(code: str) -> bool:
+    """Whether the name of the file is written out, so that it is the same for all."""
+    return re.search(r"""(?<![fFbr])["'][^"'{}]*["']\s*\)$""", code) is not None
