@@ -146,6 +146,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.rows import is_in_order as is_in_order
     from lintrain.pipeline.rows import is_shuffled as is_shuffled
     from lintrain.pipeline.rows import keeps_source_order as keeps_source_order
+    from lintrain.pipeline.rows import rows_of as rows_of
     from lintrain.pipeline.rows import sharing as sharing
     from lintrain.pipeline.schedule import Strategy as Strategy
     from lintrain.pipeline.schedule import best_metric as best_metric
@@ -168,6 +169,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.shifts import keeps_labels as keeps_labels
     from lintrain.pipeline.shifts import shifts_labels as shifts_labels
     from lintrain.pipeline.shifts import tokens_of as tokens_of
+    from lintrain.pipeline.swaps import swapping_views as swapping_views
     from lintrain.pipeline.token_feeds import TokenFeed as TokenFeed
     from lintrain.pipeline.token_feeds import token_feeds as token_feeds
     from lintrain.pipeline.tokens import certain_facts as certain_facts
@@ -313,21 +315,22 @@ _WORDS_OF = {
     "lintrain.pipeline.mentions": "every_node mentions runs_by_launcher speaks_of",
     "lintrain.pipeline.modules": "ignores_mode is_module modules_in overlap",
     "lintrain.pipeline.phases": (
-        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step is_left_after "
-        "made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
+        "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "
+        "is_left_after made_here may_hide text_of_event touches training_loops trains_by_hand words_of"
     ),
     "lintrain.pipeline.pipeline": (
         "Arithmetic Binding Discard KeptModules LibraryCall LibraryName Misuse Pipeline TokenTest"
     ),
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.replacing": "has_parameters",
-    "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled keeps_source_order sharing",
+    "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled keeps_source_order rows_of sharing",
     "lintrain.pipeline.schedule": (
         "Strategy best_metric evaluation_strategy is_evaluated is_given_in_call is_left_out keeps_the_best "
         "saving_strategy"
     ),
     "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
     "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
+    "lintrain.pipeline.swaps": "swapping_views",
     "lintrain.pipeline.token_feeds": "TokenFeed token_feeds",
     "lintrain.pipeline.tokens": (
         "certain_facts is_handed_over lacks_pad opening_of padding_by_eos parts_of put_into_data written_texts"
@@ -337,8 +340,8 @@ _WORDS_OF = {
         "returns_of says stays_in_script takes"
     ),
     "lintrain.pipeline.tuning": (
-        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt name_in_enum "
-        "quantization_of scales_gradients trainings weights_format"
+        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt "
+        "name_in_enum quantization_of scales_gradients trainings weights_format"
     ),
     "lintrain.pipeline.values.counts": "Count",
     "lintrain.pipeline.values.cuts": "Cut",

@@ -45,6 +45,9 @@ IN_ORDER = frozenset(
 CUTTING = frozenset({"select", "take", "skip", "filter", "shard", "train_test_split", "random_split", "Subset"})
 """Operations that keep some rows only."""
 
+MAKES_ROWS = re.compile(r"overflow|group|chunk|pack|remove_columns|concat")
+"""Code of maps after which there may be more rows, or fewer."""
+
 REORDERING = frozenset({"shuffle", "sort"})
 
 
@@ -63,6 +66,15 @@ def is_in_order(dataset: Dataset) -> bool:
     """Whether its rows certainly stand in the order of their source."""
     kept = IN_ORDER | {"select", "take", "skip", "filter"}
     return all(step.operation in kept for step in dataset.steps) and dataset.split is not None
+
+
+def rows_of(dataset: Dataset) -> int | None:
+    """How many rows a data set has; a `map` is taken to keep their number, unless it is one that may make others."""
+    for made in dataset.lineage:
+        step = made.steps[-1]
+        if made.rows is not None or step.operation not in IN_ORDER or MAKES_ROWS.search(step.text):
+            return made.rows
+    return None
 
 
 def is_shuffled(dataset: Dataset) -> bool:

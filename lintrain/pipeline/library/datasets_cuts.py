@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.rows import IN_ORDER
+from lintrain.pipeline.rows import rows_of
 from lintrain.pipeline.values.data import Cut, Dataset
 from lintrain.pipeline.values.python import Constant, Range, Value, is_missing, number_of
 
@@ -23,7 +23,7 @@ def cut_of(call: Call, dataset: Dataset) -> Cut | None:
         case "skip":
             start = call.value("n", 0)
             first = number_of(start)
-            return Cut(int(first), None, _rows_of(dataset), False, _is_default(start)) if first is not None else Cut()
+            return Cut(int(first), None, rows_of(dataset), False, _is_default(start)) if first is not None else Cut()
         case _:
             return None
 
@@ -38,15 +38,7 @@ def _between(start: Value, stop: Value, dataset: Dataset) -> Cut:
     first, last = number_of(start), number_of(stop)
     if first is None or last is None:
         return Cut()
-    return Cut(int(first), int(last), _rows_of(dataset), False, _is_default(start) or _is_default(stop))
-
-
-def _rows_of(dataset: Dataset) -> int | None:
-    """How many rows a data set has, steps that keep all rows left out; `map` with a function of its own may not."""
-    for made in dataset.lineage:
-        if made.rows is not None or made.steps[-1].operation not in IN_ORDER:
-            return made.rows
-    return None
+    return Cut(int(first), int(last), rows_of(dataset), False, _is_default(start) or _is_default(stop))
 
 
 def _is_default(value: Value) -> bool:

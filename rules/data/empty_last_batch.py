@@ -1,0 +1,100 @@
+"""The only batch of an epoch is dropped.
+
+With `drop_last` a batch that is not full is left out. Where one batch would hold more rows than there are, that is the
+only one: an epoch has no step. Trainer says that the loader has no length; a loop of one's own runs and trains nothing.
+
+## Bad
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film", "fine"], "label": [1, 0, 1]})
+    rows = rows.map(lambda row: tokenizer(row["text"]))
+    args = TrainingArguments("out", per_device_train_batch_size=32, dataloader_drop_last=True)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- empty-last-batch
+
+## Good
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film", "fine"], "label": [1, 0, 1]})
+    rows = rows.map(lambda row: tokenizer(row["text"]))
+    args = TrainingArguments("out", per_device_train_batch_size=2, dataloader_drop_last=True)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+## When it is fine
+
+As many rows as a batch holds make one full batch, and of rows that a filter chooses nobody knows how many there are:
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film", "fine"], "label": [1, 0, 1]})
+    rows = rows.map(lambda row: tokenizer(row["text"]))
+    args = TrainingArguments("out", per_device_train_batch_size=3, dataloader_drop_last=True)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+    rows = tokenized["train"].filter(lambda row: row["label"] != 2)
+    args = TrainingArguments("out", per_device_train_batch_size=32, dataloader_drop_last=True)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+## References
+
+PyTorch documentation, `torch.utils.data.DataLoader`: `drop_last`. The error is that of transformers 5.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Dataset,
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Value,
+    Verdict,
+    confirmed,
+    is_true,
+    literal,
+    refuted,
+    rows_of,
+    unsettled,
+)
+
+RAISED = ("max_steps must be set to a positive value",)
+NO_BATCH = "the training loader gives no batch"
+"""What a probe says that asked the loader for one."""
+
+
+class EmptyLastBatch(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            settings = run.settings
+            if settings is not None and run.is_plain and is_true(settings.value("dataloader_drop_last")):
+                size = settings.value("per_device_train_batch_size")
+                yield from self._judge(run.value("train_dataset"), size, run.construction)
+        for loader in pipeline.loaders:
+            if loader.origin and loader.is_complete and is_true(loader.value("drop_last")):
+                yield from self._judge(loader.dataset, loader.value("batch_size"), loader.origin)
+
+    def _judge(self, dataset: Value, size: Value, place: Place) -> Iterator[Finding]:
+        number = literal(size)
+        rows = rows_of(dataset) if isinstance(dataset, Dataset) and not dataset.is_default else None
+        if rows is None or not isinstance(number, int) or rows >= number or not isinstance(dataset, Dataset):
+            return
+        made = dataset.steps[0]
+        yield self.finding(
+            place,
+            f"{rows} rows fill no batch of {number}, and batches that are not full are dropped",
+            because=[Reason(made.place, "the rows come from here", "origin", made.text)],
+            help="take a smaller batch, or keep the last one",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        stage = evidence.failed_with(*RAISED) or evidence.stage("batch")
+        failed = stage is not None and stage.failure is not None and stage.failure.says(*RAISED)
+        if stage is not None and (failed or NO_BATCH in stage.reason):
+            return confirmed(f"the {stage.name} stage found 0 batches in an epoch")
+        batch = evidence.batch("train_dataset")
+        if batch is not None:
+            return refuted(f"an epoch has a batch, of {batch.rows} rows")
+        return unsettled(evidence.not_reached("batch"))

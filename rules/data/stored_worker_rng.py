@@ -1,0 +1,146 @@
+"""All workers of a loader draw the same random numbers.
+
+A generator that a data set keeps as an attribute is copied into every worker process, with its state. Each worker then
+draws the same numbers as the others: crops, noise and negatives repeat from worker to worker, and there is less variety
+than the loss assumes. Numpy's and torch's global generators are seeded anew in each worker; a kept one is not.
+
+## Bad
+
+    class Noisy(torch.utils.data.Dataset):
+        def __init__(self):
+            self.generator = np.random.default_rng(0)
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return self.generator.integers(1_000_000)
+
+    loader = DataLoader(Noisy(), batch_size=2, num_workers=2)  # <- stored-worker-rng
+    drawn = torch.cat(list(loader)).tolist()
+    assert drawn[:2] == drawn[2:4]
+
+## Good
+
+    class Noisy(torch.utils.data.Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return np.random.default_rng(index).integers(1_000_000)
+
+    loader = DataLoader(Noisy(), batch_size=2, num_workers=2)
+    drawn = torch.cat(list(loader)).tolist()
+    assert drawn[:2] != drawn[2:4]
+
+## When it is fine
+
+Each worker may seed its own copy when it starts, and without workers there are no copies:
+
+    class Noisy(torch.utils.data.Dataset):
+        def __init__(self):
+            self.generator = np.random.default_rng(0)
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return self.generator.integers(1_000_000)
+
+    def seed(worker):
+        torch.utils.data.get_worker_info().dataset.generator = np.random.default_rng(worker)
+
+    seeded = DataLoader(Noisy(), batch_size=2, num_workers=2, worker_init_fn=seed)
+    alone = DataLoader(Noisy(), batch_size=2)
+
+Draws that are made once, before there are workers, are the same for all rows on purpose:
+
+    class Shifted(torch.utils.data.Dataset):
+        def __init__(self):
+            self.generator = np.random.default_rng(0)
+            self.shifts = self.generator.normal(size=8)
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return self.shifts[index]
+
+    loader = DataLoader(Shifted(), batch_size=2, num_workers=2)
+
+## References
+
+PyTorch documentation, "Randomness in multi-process data loading". Measured on torch 2.13.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import (
+    Finding,
+    Function,
+    Instance,
+    Level,
+    LibraryObject,
+    Loader,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    is_missing,
+    literal,
+    nodes_of,
+)
+
+GENERATORS = frozenset(
+    {
+        "numpy.random.default_rng",
+        "numpy.random.RandomState",
+        "numpy.random.Generator",
+        "random.Random",
+        "torch.Generator",
+    }
+)
+"""What makes a generator of random numbers with a state of its own."""
+
+
+class StoredWorkerRng(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for loader in pipeline.loaders:
+            workers = literal(loader.value("num_workers"))
+            rows = loader.dataset
+            if not isinstance(workers, int) or workers < 2 or not isinstance(rows, Instance) or not loader.is_complete:
+                continue
+            drawn = _drawn_from(rows) if is_missing(loader.value("worker_init_fn")) else None
+            if drawn is not None and loader.origin is not None:
+                yield self._report(loader, loader.origin, rows, drawn, workers)
+
+    def _report(self, loader: Loader, place: Place, rows: Instance, name: str, workers: int) -> Finding:
+        made = rows.attributes[name].origin
+        return self.finding(
+            place,
+            f"{workers} workers draw the same numbers from copies of `{name}`",
+            because=[Reason(made, "made once, before the workers are", "origin")] if made else [],
+            help="make the generator in the worker: in `__getitem__`, or in a `worker_init_fn`",
+        )
+
+
+def _drawn_from(rows: Instance) -> str | None:
+    """The attribute that holds a generator and is used when a row is read; None where the class seeds by worker."""
+    if any("worker" in ast.unparse(owner.node) for owner in rows.cls.lineage()):
+        return None
+    found = rows.cls.lookup("__getitem__")
+    method = found[1] if found else None
+    if not isinstance(method, Function) or rows.cls.lookup("__getstate__") or rows.cls.lookup("__setstate__"):
+        return None
+    used = [node for node in nodes_of(method) if isinstance(node, ast.Attribute)]
+    stored = {node.attr for node in used if isinstance(node.ctx, ast.Store)}
+    for node in used:
+        value = rows.attributes.get(node.attr)
+        if isinstance(value, LibraryObject) and value.path in GENERATORS and node.attr not in stored:
+            return node.attr
+    return None
