@@ -89,8 +89,12 @@ if TYPE_CHECKING:
     from lintrain.pipeline.iterations import is_switched_off as is_switched_off
     from lintrain.pipeline.iterations import launchers_of as launchers_of
     from lintrain.pipeline.iterations import swap_of as swap_of
+    from lintrain.pipeline.keras import KerasLoss as KerasLoss
+    from lintrain.pipeline.keras import activation_of as activation_of
     from lintrain.pipeline.keras import backbones as backbones
     from lintrain.pipeline.keras import keras_name as keras_name
+    from lintrain.pipeline.keras import loss_of as loss_of
+    from lintrain.pipeline.keras import units_of as units_of
     from lintrain.pipeline.leaks import fitted_before_split as fitted_before_split
     from lintrain.pipeline.lightning import Configured as Configured
     from lintrain.pipeline.lightning import configured_schedules as configured_schedules
@@ -196,6 +200,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.tuning import Format as Format
     from lintrain.pipeline.tuning import Training as Training
     from lintrain.pipeline.tuning import adapter_argument as adapter_argument
+    from lintrain.pipeline.tuning import assignment_at as assignment_at
     from lintrain.pipeline.tuning import changes_before as changes_before
     from lintrain.pipeline.tuning import facts_of as facts_of
     from lintrain.pipeline.tuning import is_left_alone as is_left_alone
@@ -219,6 +224,8 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.data import Slices as Slices
     from lintrain.pipeline.values.data import Step as Step
     from lintrain.pipeline.values.data import Tokenizer as Tokenizer
+    from lintrain.pipeline.values.keras import KerasLabels as KerasLabels
+    from lintrain.pipeline.values.keras import LabelledBatches as LabelledBatches
     from lintrain.pipeline.values.loading import Batch as Batch
     from lintrain.pipeline.values.loading import Loader as Loader
     from lintrain.pipeline.values.loading import TorchDataset as TorchDataset
@@ -307,7 +314,7 @@ _WORDS_OF = {
     "lintrain.pipeline.iterations": (
         "always_in_order contradict divisor_of going_back hides_gradients is_of is_switched_off launchers_of swap_of"
     ),
-    "lintrain.pipeline.keras": "backbones keras_name",
+    "lintrain.pipeline.keras": "KerasLoss activation_of backbones keras_name loss_of units_of",
     "lintrain.pipeline.leaks": "fitted_before_split",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
     "lintrain.pipeline.loading": "Feeding STREAM expects_error feedings is_deliberate is_map_style is_stream",
@@ -340,14 +347,15 @@ _WORDS_OF = {
         "returns_of says stays_in_script takes"
     ),
     "lintrain.pipeline.tuning": (
-        "Format Training adapter_argument changes_before facts_of is_left_alone is_tuned_whole may_adapt "
-        "name_in_enum quantization_of scales_gradients trainings weights_format"
+        "Format Training adapter_argument assignment_at changes_before facts_of is_left_alone is_tuned_whole "
+        "may_adapt name_in_enum quantization_of scales_gradients trainings weights_format"
     ),
     "lintrain.pipeline.values.counts": "Count",
     "lintrain.pipeline.values.cuts": "Cut",
     "lintrain.pipeline.values.data": (
         "Collator Column ColumnValues Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer"
     ),
+    "lintrain.pipeline.values.keras": "KerasLabels LabelledBatches",
     "lintrain.pipeline.values.loading": "Batch Loader TorchDataset",
     "lintrain.pipeline.values.model": (
         "Config Launcher Layer Model ModelOutput ModelPart Module Network Optimizer Parameter Role Scaler Scheduler "

@@ -41,6 +41,8 @@ class Act(StrEnum):
     """The weights of a model get another number format, `dtype`."""
     REPLACE = "replace"
     """A part of a model, or an attribute `name`, is set."""
+    CHECKPOINT = "checkpoint"
+    """Activation checkpointing is switched on for a model."""
     PREPARE = "prepare"
     """A quantized model is made ready for adapters: frozen, its other layers in float32, its inputs with gradients."""
     TOUCH = "touch"

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from lintrain.core.place import Place
 from lintrain.pipeline.modules import MOST_PARTS
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Layer, Model, ModelOutput, ModelPart, Network, Tensor
-from lintrain.pipeline.values.python import Either, Instance, Mapping, Sequence, Value
+from lintrain.pipeline.values.python import (
+    Constant,
+    Either,
+    Instance,
+    Library,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Value,
+    is_missing,
+    literal,
+    text_of,
+)
+from lintrain.pipeline.values.training import KerasRun
 
 
 def keras_name(pipeline: Pipeline) -> str | None:
@@ -29,6 +45,65 @@ def _names(node: ast.AST) -> Iterator[str]:
                 yield alias.asname
     elif isinstance(node, ast.ImportFrom) and node.module == "tensorflow":
         yield from (alias.asname or alias.name for alias in node.names if alias.name == "keras")
+
+
+@dataclass(frozen=True, slots=True)
+class KerasLoss:
+    """The loss that a model is compiled with: its name (`categorical_crossentropy`), and the call that made it.
+
+    `from_logits` is None where that is not known.
+    """
+
+    name: str
+    from_logits: bool | None = False
+    made: Place | None = None
+
+
+def loss_of(run: KerasRun) -> KerasLoss | None:
+    """The loss of a run by its name, None where it is no known one of Keras."""
+    loss = run.value("loss")
+    if isinstance(loss, Constant) and not loss.is_default:
+        name = (text_of(loss) or "").lower()
+        return KerasLoss(ABBREVIATIONS.get(name, name)) if name else None
+    if isinstance(loss, Library) and loss.path.startswith("keras.losses."):
+        return KerasLoss(_snake(loss.name))
+    if not isinstance(loss, LibraryObject) or not loss.path.startswith("keras.losses."):
+        return None
+    flag = loss.arguments.get("from_logits", loss.arguments.get("0", Constant(False)))
+    given = literal(flag) if "**" not in loss.arguments else None
+    return KerasLoss(_snake(loss.path.rpartition(".")[2]), given if isinstance(given, bool) else None, loss.origin)
+
+
+ABBREVIATIONS = {"bce": "binary_crossentropy", "mse": "mean_squared_error", "mae": "mean_absolute_error"}
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def activation_of(output: Value) -> str | None:
+    """The activation that a layer ends with (`softmax`, `linear` where it has none), None where that is not known."""
+    if not isinstance(output, Layer) or "**" in output.arguments:
+        return None
+    if output.path in {"keras.layers.Softmax", "keras.layers.ReLU"}:
+        return output.name.lower()
+    if output.path not in {"keras.layers.Dense", "keras.layers.Activation"}:
+        return None
+    given = output.arguments.get("activation", Constant(None))
+    if is_missing(given):
+        return "linear"
+    if isinstance(given, Library):
+        return given.name
+    name = literal(given)
+    return name if isinstance(name, str) else None
+
+
+def units_of(output: Value) -> int | None:
+    """The number of values that a dense layer gives, None where that is not known or another layer stands last."""
+    if not isinstance(output, Layer) or output.path != "keras.layers.Dense":
+        return None
+    units = literal(output.arguments.get("units", Constant(None)))
+    return units if isinstance(units, int) and not isinstance(units, bool) else None
 
 
 def backbones(model: Value) -> list[Model]:

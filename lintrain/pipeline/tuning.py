@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,8 @@ class Training:
     order: int
     run: TrainerRun | None = None
     optimizer: Optimizer | None = None
+    launcher: Launcher | None = None
+    """The Accelerator or Fabric of the script, if the loop goes through one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,15 @@ def trainings(pipeline: Pipeline) -> Iterator[Training]:
     for run in pipeline.runs:
         if run.model is not None and (run.train_calls or not is_missing(run.value("train_dataset"))):
             yield Training(run.model, run.construction, _start(pipeline, run), run)
-    if not pipeline.acts(Act.BACKWARD):
+    backward = pipeline.acts(Act.BACKWARD)
+    if not backward:
         return
+    launcher = next((event.subject for event in backward if isinstance(event.subject, Launcher)), None)
     for optimizer in pipeline.optimizers:
         steps = [event.order for event in pipeline.acts(Act.STEP) if event.subject is optimizer]
         model = optimizer.trains[0] if len(optimizer.trains) == 1 and not optimizer.is_part else None
         if isinstance(model, Model | Module) and steps and optimizer.origin is not None:
-            yield Training(model, optimizer.origin, min(steps), None, optimizer)
+            yield Training(model, optimizer.origin, min(steps), None, optimizer, launcher)
 
 
 def _start(pipeline: Pipeline, run: TrainerRun) -> int:
@@ -133,6 +138,13 @@ def quantization_of(model: Model) -> LibraryObject | None:
     return config if isinstance(config, LibraryObject) else None
 
 
+def assignment_at(pipeline: Pipeline, target: Place) -> Place | None:
+    """The plain assignment that has the code at a place for its only target."""
+    source = pipeline.source_of(target)
+    assignments = [node for node in ast.walk(source.tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+    return next((source.place(each) for each in assignments if source.place(each.targets[0]) == target), None)
+
+
 def name_in_enum(value: Value) -> str | None:
     """The name of an enum's member, or of the text that stands for it (`TaskType.SEQ_CLS`, `"SEQ_CLS"`)."""
     if isinstance(value, Library):
@@ -150,8 +162,6 @@ def scales_gradients(pipeline: Pipeline, training: Training) -> Place | None:
         scaler = step.details.get("scaler")
         if step.subject is training.optimizer and isinstance(scaler, Scaler):
             return None if "enabled" in scaler.arguments else scaler.origin
-    launchers = [event.subject for event in pipeline.acts(Act.BACKWARD) if isinstance(event.subject, Launcher)]
-    for launcher in launchers:
-        if literal(launcher.arguments.get("mixed_precision", ABSENT)) == "fp16":
-            return launcher.origin
-    return None
+    launcher = training.launcher
+    is_on = launcher is not None and literal(launcher.arguments.get("mixed_precision", ABSENT)) == "fp16"
+    return launcher.origin if launcher is not None and is_on else None

@@ -55,7 +55,6 @@ PyTorch documentation, `torch.nn.Module.requires_grad_`; catalyst#81.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -77,6 +76,7 @@ from lintrain import (
     Rule,
     Value,
     Verdict,
+    assignment_at,
     confirmed,
     literal,
     overlap,
@@ -100,7 +100,7 @@ class IneffectiveFreeze(Rule):
         for misuse in pipeline.misuses:
             owner = misuse.text.rpartition(".")[0]
             is_freeze = misuse.use == "requires_grad" and _has_no_such_attribute(misuse, owner)
-            statement = _assignment_at(pipeline, misuse.place)
+            statement = assignment_at(pipeline, misuse.place)
             if is_freeze and statement is not None and not _is_frozen_otherwise(pipeline, misuse):
                 yield self._report(misuse, statement)
 
@@ -130,13 +130,6 @@ class IneffectiveFreeze(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         cure = finding.facts.get("cure")
         return Fix.of(f"write `{cure}`", Replace(finding.place, cure), safe=True) if isinstance(cure, str) else None
-
-
-def _assignment_at(pipeline: Pipeline, target: Place) -> Place | None:
-    """The plain assignment that has this target alone."""
-    source = pipeline.source_of(target)
-    assignments = [node for node in ast.walk(source.tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
-    return next((source.place(each) for each in assignments if source.place(each.targets[0]) == target), None)
 
 
 def _has_no_such_attribute(misuse: Misuse, owner: str) -> bool:

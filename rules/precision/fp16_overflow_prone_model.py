@@ -106,6 +106,9 @@ PRONE = re.compile(
 )
 """Checkpoints of the T5 family but for the first T5 in its small sizes, which holds its activations in bounds."""
 
+QUANTIZED = frozenset({"quantization_config", "load_in_8bit", "load_in_4bit"})
+"""Arguments that leave only some layers in a float format."""
+
 
 class Fp16OverflowProneModel(Rule):
     level = Level.WARNING
@@ -140,6 +143,8 @@ class Fp16OverflowProneModel(Rule):
 
 def _is_prone(model: Model) -> bool:
     name = literal(model.checkpoint)
+    if QUANTIZED & model.arguments.keys():
+        return False
     return model.is_pretrained and isinstance(name, str) and PRONE.search(name) is not None
 
 

@@ -88,7 +88,7 @@ def _listed(item: Column) -> Column:
     """A list of such items: token ids stay token ids, everything else is a list."""
     if item.kind in {Kind.TOKENS, Kind.MASK, Kind.UNKNOWN}:
         return replace(item, padding=Padding.UNKNOWN, truncated=None)
-    return Column("", Kind.LIST, is_masked=item.is_masked)
+    return Column("", Kind.LIST, is_masked=item.is_masked, item=item.kind)
 
 
 def _merged(values: SequenceType[Value]) -> Column:

@@ -100,7 +100,7 @@ def _media(call: Call) -> Value:
 def _list(call: Call) -> Value:
     """A list of classes keeps their names: a label for each token."""
     inner = types_of(call.value("feature", 0))
-    return Feature(replace(inner, kind=Kind.LIST), origin=call.place)
+    return Feature(replace(inner, kind=Kind.LIST, item=inner.kind), origin=call.place)
 
 
 @function("datasets.Features")

@@ -46,7 +46,7 @@ def _layer(path: str) -> Transfer | None:
 
 
 def _make_layer(call: Call) -> Value:
-    return Layer(call.path, call.values(*POSITIONAL.get(call.path, ())), origin=call.place)
+    return Layer(call.path, call.values(*POSITIONAL.get(call.path, ())), made=call.place, origin=call.place)
 
 
 @function("keras.Input")

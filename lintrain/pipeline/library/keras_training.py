@@ -6,7 +6,7 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.registry import Transfer, family, instance_method, method
 from lintrain.pipeline.values.model import Model, Network, Optimizer
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
 from lintrain.pipeline.values.training import KerasRun
 
 LEARNING_RATES = {
@@ -25,6 +25,10 @@ LEARNING_RATES = {
 """The default of `learning_rate`, as in Keras 3.15."""
 
 
+OWN_STEPS = ("train_step", "compute_loss", "compile", "fit")
+"""Methods by which a script's own class may treat its outputs in a way of its own."""
+
+
 @method(Network, "compile")
 @method(Model, "compile")
 @instance_method("keras.Model", "compile")
@@ -34,9 +38,23 @@ def _compile(call: Call) -> Value:
     model = call.receiver
     if isinstance(model, Model) and model.framework != "tf":
         return model
-    run = KerasRun(model, call.place, call.named("optimizer", "loss"), is_complete=not call.is_open)
+    run = KerasRun(
+        model, call.place, call.named("optimizer", "loss"), is_complete=not call.is_open, output=_output_of(call, model)
+    )
     call.reader.record.keras_runs.append(run)
     return Constant(None)
+
+
+def _output_of(call: Call, model: Value) -> Value:
+    """The last layer: of a network, or of what the script's own class returns from `call`."""
+    if isinstance(model, Network):
+        return model.last or UNKNOWN
+    if not isinstance(model, Instance) or any(model.cls.lookup(name) for name in OWN_STEPS):
+        return UNKNOWN
+    if model.cls.lookup("call") is None:
+        return UNKNOWN
+    bound = call.reader.attribute(model, "call", call.place)
+    return call.reader.call(bound, [Unknown(name="inputs")], place=call.place)
 
 
 @method(Network, "fit")

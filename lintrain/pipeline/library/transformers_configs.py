@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.registry import Transfer, attribute_of, family, stored_attribute_of
 from lintrain.pipeline.values.model import Config
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Constant, Mapping, Value, join
@@ -69,5 +70,6 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) 
     if not isinstance(owner, Config):
         return
     owner.attributes[name] = join([owner.attributes.get(name, UNKNOWN), value]) if reader.conditions else value
+    reader.act(Act.REPLACE, place, owner, name=Constant(name), value=value)
     if name in HEAD_SIZE:
         owner.num_labels = UNKNOWN if reader.conditions else head_size({name: value})

@@ -176,11 +176,17 @@ def _save(call: Call) -> Value:
     return UNKNOWN
 
 
-@method(Model, "resize_token_embeddings", "gradient_checkpointing_enable", "enable_input_require_grads")
+@method(Model, "resize_token_embeddings", "enable_input_require_grads")
 @method(Model, "num_parameters", "print_trainable_parameters", "gradient_checkpointing_disable")
 @method(Model, "get_input_embeddings", "get_output_embeddings", "state_dict", "named_modules", "modules")
 @method(Model, "get_nb_trainable_parameters", "get_memory_footprint")
 def _changes_nothing_here(call: Call) -> Value:
+    return UNKNOWN
+
+
+@method(Model, "gradient_checkpointing_enable")
+def _checkpoint(call: Call) -> Value:
+    call.reader.act(Act.CHECKPOINT, call.place, call.receiver)
     return UNKNOWN
 
 

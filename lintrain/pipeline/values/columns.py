@@ -53,6 +53,8 @@ class Column:
     copied_from: str = ""
     is_masked: bool = False
     written: Value | None = None
+    item: Kind = Kind.UNKNOWN
+    """What the entries of a list are."""
     is_moved: bool = False
     made_by: Value | None = field(default=None, compare=False)
     is_stacked: bool = False

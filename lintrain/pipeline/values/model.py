@@ -132,6 +132,8 @@ class Layer(Value):
     arguments: dict[str, Value] = field(default_factory=dict[str, Value])
     inputs: tuple[Value, ...] = ()
     is_trainable: bool = True
+    made: Place | None = None
+    """The call that makes the layer; its origin is the call of the layer, where there is one."""
 
     @property
     def name(self) -> str:

@@ -170,6 +170,8 @@ class KerasRun(Value):
     fits: list[tuple[Place, dict[str, Argument]]] = field(default_factory=list[tuple[Place, dict[str, Argument]]])
     is_complete: bool = True
     """Whether `compile_arguments` are all that `compile` was given."""
+    output: Value = UNKNOWN
+    """The layer that gives what the loss gets, where that is known."""
     is_optimizer_touched: bool = False
     """Whether the script reached for the model's optimizer, and may have set its learning rate."""
 

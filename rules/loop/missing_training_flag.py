@@ -1,0 +1,163 @@
+"""A training step of Keras calls the model as if it were used and not trained.
+
+Dropout and batch normalisation ask in each call whether the model is being trained. In a `train_step` of one's own the
+answer is no unless `training=True` is passed: dropout lets everything through and the moving averages of batch
+normalisation are never updated, so that the model overfits, or predicts with statistics that nobody computed.
+
+## Bad
+
+    class Classifier(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.hidden = keras.layers.Dense(32, activation="relu")
+            self.dropout = keras.layers.Dropout(0.5)
+            self.last = keras.layers.Dense(3)
+
+        def call(self, inputs, training=None):
+            return self.last(self.dropout(self.hidden(inputs), training=training))
+
+        def train_step(self, data):
+            x, y = data
+            self.zero_grad()
+            scores = self(x)  # <- missing-training-flag
+            loss = self.compute_loss(y=y, y_pred=scores)
+            loss.backward()
+            weights = [weight for weight in self.trainable_weights]
+            with torch.no_grad():
+                self.optimizer.apply([weight.value.grad for weight in weights], weights)
+            return {"loss": loss}
+
+    network = Classifier()
+    network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_train, y_train, verbose=0)
+
+## Good
+
+    class Classifier(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.hidden = keras.layers.Dense(32, activation="relu")
+            self.dropout = keras.layers.Dropout(0.5)
+            self.last = keras.layers.Dense(3)
+
+        def call(self, inputs, training=None):
+            return self.last(self.dropout(self.hidden(inputs), training=training))
+
+        def train_step(self, data):
+            x, y = data
+            self.zero_grad()
+            scores = self(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=scores)
+            loss.backward()
+            weights = [weight for weight in self.trainable_weights]
+            with torch.no_grad():
+                self.optimizer.apply([weight.value.grad for weight in weights], weights)
+            return {"loss": loss}
+
+    network = Classifier()
+    network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_train, y_train, verbose=0)
+
+## When it is fine
+
+Layers that do the same in both modes need no answer:
+
+    class Classifier(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.last = keras.layers.Dense(3)
+
+        def call(self, inputs):
+            return self.last(inputs)
+
+        def train_step(self, data):
+            x, y = data
+            return {"loss": self.compute_loss(y=y, y_pred=self(x))}
+
+    Classifier()(x_train)
+
+The step of an evaluation wants no dropout:
+
+    class Classifier(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dropout = keras.layers.Dropout(0.5)
+            self.last = keras.layers.Dense(3)
+
+        def call(self, inputs):
+            return self.last(self.dropout(inputs))
+
+        def test_step(self, data):
+            x, y = data
+            return {"loss": self.compute_loss(y=y, y_pred=self(x))}
+
+    Classifier()(x_train)
+
+## References
+
+Keras documentation, "Customizing what happens in `fit()`".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from lintrain import AddArgument, Finding, Fix, Level, Pipeline, Rule
+
+KERAS_MODEL = re.compile(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
+MODAL = re.compile(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A-Z]\w+|SpectralNormalization)$")
+"""Layers of Keras that do other things in training than in use."""
+
+
+class MissingTrainingFlag(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        tree = pipeline.source.tree
+        if not _imports_keras(tree):
+            return
+        for cls in ast.walk(tree):
+            if isinstance(cls, ast.ClassDef) and _is_model(cls) and _has_modal_layer(cls):
+                for call in _calls_without_flag(cls):
+                    yield self.finding(
+                        pipeline.source.place(call),
+                        "this training step calls the model without `training=True`",
+                        help="pass `training=True`",
+                        subject="self",
+                    )
+
+    def fix(self, finding: Finding) -> Fix:
+        return Fix.of("pass `training=True`", AddArgument(finding.place, "training", "True"), safe=False)
+
+
+def _imports_keras(tree: ast.Module) -> bool:
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return any(module.partition(".")[0] in {"keras", "tensorflow", "tf_keras"} for module in modules)
+
+
+def _is_model(cls: ast.ClassDef) -> bool:
+    return any(KERAS_MODEL.search(ast.unparse(base)) for base in cls.bases)
+
+
+def _has_modal_layer(cls: ast.ClassDef) -> bool:
+    """Whether the class itself makes a layer that asks for the mode."""
+    made = [node.func for node in ast.walk(cls) if isinstance(node, ast.Call)]
+    names = [each.attr if isinstance(each, ast.Attribute) else each.id for each in made if _is_name(each)]
+    return any(MODAL.match(name) for name in names)
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Name]:
+    return isinstance(node, ast.Attribute | ast.Name)
+
+
+def _calls_without_flag(cls: ast.ClassDef) -> Iterator[ast.Call]:
+    """Calls of the model itself in its own `train_step` that say nothing of the mode."""
+    steps = [each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "train_step"]
+    for node in [node for step in steps for node in ast.walk(step)]:
+        is_own = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "self"
+        if is_own and isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+            yield node

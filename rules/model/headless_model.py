@@ -1,0 +1,172 @@
+"""A Trainer is given a model without a head, which has no loss.
+
+`AutoModel` and classes such as `BertModel` end with hidden states: they take no labels and return no loss. The Trainer
+finds none in the first batch and ends the run, after the data was tokenized and the model loaded.
+
+## Bad
+
+    model = AutoModel.from_pretrained("distilbert-base-uncased")  # <- headless-model
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    # raises ValueError: The model did not return a loss from the inputs
+
+## Good
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+The script computes the loss itself:
+
+    class MeanTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            inputs.pop("labels")
+            output = model(**inputs)
+            loss = output.last_hidden_state.square().mean()
+            return (loss, output) if return_outputs else loss
+
+    model = AutoModel.from_pretrained("distilbert-base-uncased")
+    trainer = MeanTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+The model is a part of the script's own, which has a head:
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = AutoModel.from_pretrained("distilbert-base-uncased")
+            self.head = nn.Linear(64, 3)
+
+        def forward(self, input_ids, attention_mask, labels=None):
+            states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+            logits = self.head(states[:, 0])
+            return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+    trainer = Trainer(Classifier(), args, train_dataset=tokenized["train"], data_collator=collator)
+
+What a checkpoint's own code returns is not known, nor is it that of a name from elsewhere:
+
+    from my_settings import name
+
+    model = AutoModel.from_pretrained(name, trust_remote_code=True)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+Transformers documentation, "Auto Classes"; Hugging Face course, chapter 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Level,
+    Model,
+    Pipeline,
+    Reason,
+    Rule,
+    Task,
+    TrainerRun,
+    Verdict,
+    confirmed,
+    facts_of,
+    is_left_alone,
+    is_missing,
+    literal,
+    refuted,
+    trainings,
+    unsettled,
+)
+
+LOSS_METHODS = frozenset({"compute_loss", "training_step", "train", "_inner_training_loop"})
+
+FAMILIES = frozenset(
+    [
+        "albert",
+        "bert",
+        "camembert",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "electra",
+        "gpt2",
+        "gpt_neo",
+        "llama",
+        "longformer",
+        "mistral",
+        "gemma",
+        "gemma2",
+        "opt",
+        "phi",
+        "phi3",
+        "qwen2",
+        "qwen3",
+        "roberta",
+        "vit",
+        "wav2vec2",
+        "xlm-roberta",
+    ]
+)
+"""Types whose plain model certainly returns hidden states and no loss."""
+
+PLAIN_CLASS = re.compile(
+    r"(Albert|Bert|Camembert|Deberta(V2)?|DistilBert|Electra|GPT2|Gemma2?|Llama|Longformer|MPNet|Mistral|Qwen[23]|Roberta|"
+    r"XLMRoberta|XLNet|ViT)Model"
+)
+PLAIN_NAME = re.compile(r"(^|/)([\w-]*-)?(distil|al|ro|xlm-ro|de)?bert(a|weet)?-|(^|/)electra-", re.IGNORECASE)
+TEXTS = ("did not return a loss", "unexpected keyword argument 'labels'")
+
+
+class HeadlessModel(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for training in trainings(pipeline):
+            model, run = training.model, training.run
+            if run is None or not isinstance(model, Model) or not is_left_alone(pipeline, training):
+                continue
+            if _has_no_head(pipeline, model) and _wants_loss(run) and model.origin is not None:
+                yield self.finding(
+                    model.origin,
+                    f"`{_made_by(model)}` has no head, and `{run.name}` wants a loss of it",
+                    because=[Reason(run.construction, f"`{run.name}` trains it")],
+                    help="take the class of your task, such as `AutoModelForSequenceClassification`",
+                    subject="model",
+                )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        failed = evidence.failed_with(*TEXTS)
+        if failed is not None and failed.failure is not None:
+            return confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:80]}`")
+        if evidence.forward is None:
+            return unsettled(evidence.not_reached("forward"))
+        return refuted(f"the model gives a loss: {evidence.forward.losses[0]:.3f}")
+
+
+def _made_by(model: Model) -> str:
+    return model.path.rpartition(".")[2] if model.how in {"", "from_pretrained"} else model.name
+
+
+def _has_no_head(pipeline: Pipeline, model: Model) -> bool:
+    """Whether a model certainly gives hidden states alone."""
+    if model.task is not Task.NO_HEAD or not model.path.startswith("transformers.") or model.framework != "torch":
+        return False
+    if "trust_remote_code" in model.arguments or not model.is_complete:
+        return False
+    if model.name != "AutoModel":
+        return PLAIN_CLASS.fullmatch(model.name) is not None
+    facts, name = facts_of(pipeline, model), literal(model.checkpoint)
+    if facts is not None:
+        return facts.model_type in FAMILIES
+    return isinstance(name, str) and name[:1] not in "./~" and PLAIN_NAME.search(name) is not None
+
+
+def _wants_loss(run: TrainerRun) -> bool:
+    """Whether a Trainer certainly takes the loss from the model's output."""
+    settings = run.settings
+    if settings is not None and not is_missing(settings.value("label_names")):
+        return False
+    return run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))

@@ -1,0 +1,139 @@
+"""The labels of a head for several labels at once are whole numbers.
+
+Where a row may have several labels, each output is judged by itself, and its target is a float: 0.0 or 1.0. Whole
+numbers end the run in the first batch. Without `problem_type` the head takes them for numbers of classes, one for each
+output, and the run ends with an error about batch sizes.
+
+## Bad
+
+    rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[1, 0, 1], [0, 1, 0]] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, problem_type="multi_label_classification"
+    )
+    trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)  # <- integer-multilabel-targets
+    # raises result type Float can't be cast to the desired output type Long
+
+Made in a function, for a head that was not told what it is for:
+
+    def encode(row):
+        encoded = tokenizer(row["premise"], truncation=True)
+        encoded["labels"] = [1 if row["label"] == number else 0 for number in range(3)]
+        return encoded
+
+    rows = raw.map(encode, remove_columns=["label"])
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)  # <- integer-multilabel-targets
+    # raises to match target batch_size
+
+## Good
+
+    rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, problem_type="multi_label_classification"
+    )
+    trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)
+
+## When it is fine
+
+A list of whole numbers is right where each token has one:
+
+    words = Dataset.from_dict({"input_ids": [[5, 6, 7]] * 16, "labels": [[0, 1, 2]] * 16})
+    model = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    trainer = Trainer(model, args, train_dataset=words, data_collator=DataCollatorForTokenClassification(tokenizer))
+
+A collator of one's own may make floats of them:
+
+    class FloatCollator(DataCollatorWithPadding):
+        def __call__(self, rows):
+            batch = super().__call__(rows)
+            batch["labels"] = batch["labels"].float()
+            return batch
+
+    rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[1, 0, 1], [0, 1, 0]] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, problem_type="multi_label_classification"
+    )
+    trainer = Trainer(model, args, train_dataset=rows, data_collator=FloatCollator(tokenizer))
+
+What a function from elsewhere puts into the labels is not known:
+
+    from my_data import to_many_hot
+
+    rows = raw.map(lambda row: {**tokenizer(row["premise"]), "labels": to_many_hot(row["label"])})
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, problem_type="multi_label_classification"
+    )
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)
+
+## References
+
+transformers#10232; PyTorch documentation, `torch.nn.BCEWithLogitsLoss`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Kind,
+    Level,
+    Model,
+    Pipeline,
+    Reason,
+    Rule,
+    Task,
+    TrainerRun,
+    Verdict,
+    collates_plainly,
+    confirmed,
+    given_datasets,
+    is_missing,
+    literal,
+    refuted,
+    unsettled,
+)
+
+LOSS_METHODS = frozenset({"compute_loss", "training_step"})
+INTEGERS = ("int", "uint", "bool")
+
+
+class IntegerMultilabelTargets(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for given in given_datasets(pipeline):
+            run, model = given.run, given.run.model
+            if given.parameter != "train_dataset" or model is None or not _has_stock_loss(run, model):
+                continue
+            labels = [dataset.label for dataset in given.datasets]
+            if all(label is not None and label.kind is Kind.LIST and label.item is Kind.INTEGER for label in labels):
+                is_told = literal(model.arguments.get("problem_type", model)) == "multi_label_classification"
+                wants = "floats" if is_told else "one class a row, or floats and a `problem_type`"
+                origins = given.datasets[0].origins("the labels are lists of whole numbers")
+                yield self.finding(
+                    given.argument.place,
+                    f"the labels of {given.text} are lists of whole numbers",
+                    because=[*origins, *([Reason(model.origin, f"it wants {wants}")] if model.origin else [])],
+                    help="make floats of them: `[float(value) for value in …]`, and set `problem_type`",
+                    subject="labels",
+                )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch()
+        labels = batch.tensor("labels") if batch is not None else None
+        if labels is None:
+            return unsettled(evidence.not_reached("batch"))
+        told = f"the labels of one batch are {labels.dtype} of the shape {list(labels.shape)}"
+        if len(labels.shape) == 2 and labels.dtype.removeprefix("torch.").startswith(INTEGERS):
+            return confirmed(told, dimensions=len(labels.shape))
+        return refuted(told, dimensions=len(labels.shape))
+
+
+def _has_stock_loss(run: TrainerRun, model: Model) -> bool:
+    """Whether a classifier of whole rows certainly computes its own loss from the labels as they are."""
+    is_stock = run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
+    return is_stock and model.task is Task.SEQUENCE_CLASSIFICATION and collates_plainly(run)

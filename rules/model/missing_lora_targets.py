@@ -1,0 +1,156 @@
+"""LoRA is told to adapt layers that this kind of model does not have.
+
+The names of the layers differ from family to family: `q_proj` in Llama is `q_lin` in DistilBERT and a part of `c_attn`
+in GPT-2. Where none of the names fits, wrapping the model ends the run, after it was loaded.
+
+## Bad
+
+    config = LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj", "v_proj"])  # <- missing-lora-targets
+    model = get_peft_model(model, config)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    # raises No modules were targeted for adaptation
+
+## Good
+
+    config = LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"])
+    model = get_peft_model(model, config)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+All linear layers, whatever they are called:
+
+    model = get_peft_model(model, LoraConfig(target_modules="all-linear"))
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+One name that fits is enough, so that a list for several families works:
+
+    config = LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj", "v_proj", "q_lin", "v_lin"])
+    model = get_peft_model(model, config)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+What family a checkpoint is of is not known:
+
+    from my_settings import name
+
+    model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=3)
+    model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj", "v_proj"]))
+
+## References
+
+PEFT documentation, "Troubleshooting" and `LoraConfig.target_modules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Constant,
+    Event,
+    Evidence,
+    Finding,
+    Level,
+    LibraryObject,
+    Model,
+    Pipeline,
+    Reason,
+    Rule,
+    Sequence,
+    Value,
+    Verdict,
+    adapter_argument,
+    confirmed,
+    facts_of,
+    literal,
+    refuted,
+    text_of,
+    unsettled,
+)
+
+ENCODER = ("query", "key", "value", "dense", "out_proj", "decoder")
+DECODER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "embed_tokens")
+TEXT_TO_TEXT = ("q", "k", "v", "o", "wi", "wi_0", "wi_1", "wo", "dense", "out_proj", "embed_tokens", "shared")
+BART = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2", "dense", "embed_tokens", "shared")
+
+LAYERS = {
+    "bert": ENCODER,
+    "roberta": ENCODER,
+    "xlm-roberta": ENCODER,
+    "camembert": ENCODER,
+    "electra": ENCODER,
+    "distilbert": ("q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"),
+    "gpt2": ("c_attn", "c_proj", "c_fc"),
+    "llama": DECODER,
+    "mistral": DECODER,
+    "qwen2": DECODER,
+    "qwen3": DECODER,
+    "gemma": DECODER,
+    "gemma2": DECODER,
+    "opt": ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2", "embed_tokens", "project_in", "project_out"),
+    "t5": TEXT_TO_TEXT,
+    "mt5": TEXT_TO_TEXT,
+    "bart": BART,
+    "mbart": BART,
+}
+"""The layers of well-known families that LoRA can adapt, as in transformers 5.23; other names are not judged."""
+
+KNOWN = frozenset(
+    {name for names in LAYERS.values() for name in names}
+    | {"query_key_value", "dense_h_to_4h", "dense_4h_to_h", "qkv_proj", "gate_up_proj", "Wqkv", "W_pack", "in_proj"}
+)
+"""Names that stand for one family's layers: another family certainly has none such."""
+
+TEXTS = ("not found in the base model", "No modules were targeted for adaptation")
+
+
+class MissingLoraTargets(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        puts = [(event.subject, event.details["config"], event) for event in pipeline.acts(Act.ADAPT)]
+        arguments = [(run.model, adapter_argument(run)) for run in pipeline.runs]
+        given = [(model, argument.value, None) for model, argument in arguments if argument is not None]
+        for model, config, event in [*puts, *given]:
+            if isinstance(model, Model) and isinstance(config, LibraryObject) and not _is_guarded(event):
+                yield from self._judge(pipeline, model, config)
+
+    def _judge(self, pipeline: Pipeline, model: Model, config: LibraryObject) -> Iterator[Finding]:
+        facts = facts_of(pipeline, model) if isinstance(literal(model.checkpoint), str) else None
+        has = LAYERS.get(facts.model_type or "") if facts is not None else None
+        names = _names(config.arguments.get("target_modules", Constant(None)))
+        is_changed = bool(model.attributes.keys() - {"config"})
+        if facts is None or has is None or not names or config.origin is None or is_changed:
+            return
+        if set(names) <= KNOWN - set(has):
+            others = f" and {len(names) - 1} more" if len(names) > 2 else f" and `{names[1]}`" if names[1:] else ""
+            yield self.finding(
+                config.origin,
+                f"a {facts.model_type} has no layers `{names[0]}`{others}",
+                because=[Reason(model.origin, f"a {facts.model_type}", "origin")] if model.origin else [],
+                help=f"name layers that it has, such as `{has[0]}`",
+                subject="target_modules",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        failed = evidence.failed_with(*TEXTS)
+        if failed is not None and failed.failure is not None:
+            return confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:60]}…`")
+        if evidence.model is None:
+            return unsettled(evidence.not_reached("batch"))
+        count = evidence.model.trainable_parameters
+        return refuted(f"the model was wrapped, and {count:,} of its weights train", trainable=count)
+
+
+def _is_guarded(event: Event | None) -> bool:
+    """Whether the model may be wrapped in some runs only, for which the names could be meant."""
+    return event is not None and bool(event.conditions)
+
+
+def _names(targets: Value) -> list[str]:
+    """The names of the layers, where all are certain; a single text is a pattern, which a plain name fits too."""
+    items = targets.items if isinstance(targets, Sequence) and targets.is_complete else []
+    names = [text_of(item) for item in items if not (isinstance(item, Constant) and item.is_default)]
+    known = [name for name in names if name is not None]
+    return known if len(known) == len(items) else []

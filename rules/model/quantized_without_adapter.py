@@ -1,0 +1,96 @@
+"""A model in 4 or 8 bits is trained without adapters.
+
+Weights in 4 or 8 bits cannot take the small steps of training: only adapters beside them can learn. The Trainer ends
+the run when it is built, after a model was loaded that is often many gigabytes large.
+
+## Bad
+
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
+    trainer = Trainer(lm, args, train_dataset=text["train"])  # <- quantized-without-adapter
+    trainer.train()
+    # raises ValueError: You cannot perform fine-tuning on purely quantized models
+
+## Good
+
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
+    lm = get_peft_model(lm, LoraConfig(task_type="CAUSAL_LM"))
+    trainer = SFTTrainer(lm, SFTConfig("out"), train_dataset=text["train"])
+
+## When it is fine
+
+Trainers of TRL put an adapter into the model themselves:
+
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
+    adapter = LoraConfig(task_type="CAUSAL_LM")
+    trainer = SFTTrainer(lm, SFTConfig("out"), train_dataset=text["train"], peft_config=adapter)
+
+Evaluation trains nothing:
+
+    config = transformers.BitsAndBytesConfig(load_in_8bit=True)
+    lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
+    trainer = Trainer(lm, args)
+    trainer.evaluate(text["validation"])
+
+Code that is not known may have put an adapter in:
+
+    from my_adapters import add_adapters
+
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
+    add_adapters(lm)
+    trainer = Trainer(lm, args, train_dataset=text["train"])
+
+## References
+
+transformers#26248; Transformers documentation, "bitsandbytes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Finding,
+    Level,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    is_true,
+    is_tuned_whole,
+    quantization_of,
+    trainings,
+)
+
+CONFIGS = frozenset({"transformers.BitsAndBytesConfig", "transformers.utils.quantization_config.BitsAndBytesConfig"})
+FLAGS = ("load_in_4bit", "load_in_8bit")
+
+
+class QuantizedWithoutAdapter(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for training in trainings(pipeline):
+            model, run = training.model, training.run
+            if run is None or not isinstance(model, Model) or not is_tuned_whole(pipeline, training):
+                continue
+            place = _quantized_at(model)
+            if place is not None:
+                yield self.finding(
+                    run.construction,
+                    f"`{run.name}` trains a quantized model that has no adapter",
+                    because=[Reason(place, "quantized here", "origin")],
+                    help='put LoRA in first: `get_peft_model(model, LoraConfig(target_modules="all-linear"))`',
+                    subject="model",
+                )
+
+
+def _quantized_at(model: Model) -> Place | None:
+    """The place that certainly loads a model in 4 or 8 bits."""
+    config = quantization_of(model)
+    given = config.arguments if config is not None and config.path in CONFIGS else model.arguments
+    return model.origin if any(flag in given and is_true(given[flag]) for flag in FLAGS) else None

@@ -1,0 +1,181 @@
+"""A model is fine-tuned that has no pretrained weights.
+
+A configuration describes a model's architecture and holds no weights: `from_config`, and a class that is called with a
+configuration, give random ones. At the rate and for the few epochs of fine-tuning such a model learns next to nothing,
+while the same script with `from_pretrained` does well. No error appears.
+
+## Bad
+
+    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
+    model = AutoModelForSequenceClassification.from_config(config)  # <- random-weights
+    args = TrainingArguments("out", learning_rate=2e-5, num_train_epochs=3)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## Good
+
+    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", config=config)
+    args = TrainingArguments("out", learning_rate=2e-5, num_train_epochs=3)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+A higher rate says that the model is trained from the start:
+
+    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
+    model = AutoModelForSequenceClassification.from_config(config)
+    args = TrainingArguments("out", learning_rate=5e-4)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+So does a configuration of one's own:
+
+    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3, n_layers=2)
+    model = AutoModelForSequenceClassification.from_config(config)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+The weights may come afterwards:
+
+    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
+    fresh = AutoModelForSequenceClassification.from_config(config)
+    fresh.load_state_dict(model.state_dict())
+    args = TrainingArguments("out", learning_rate=2e-5)
+    trainer = Trainer(fresh, args, train_dataset=tokenized["train"], data_collator=collator)
+
+A comparison has a model with random weights on purpose, and its name says so:
+
+    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
+    from_scratch = AutoModelForSequenceClassification.from_config(config)
+    args = TrainingArguments("out", learning_rate=2e-5)
+    trainer = Trainer(from_scratch, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## References
+
+Transformers documentation, `AutoModel.from_config`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Config,
+    Evidence,
+    Finding,
+    Level,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Task,
+    Training,
+    Verdict,
+    changes_before,
+    confirmed,
+    is_left_alone,
+    literal,
+    refuted,
+    trainings,
+    unsettled,
+)
+
+FINE_TUNED = frozenset(
+    {
+        Task.SEQUENCE_CLASSIFICATION,
+        Task.TOKEN_CLASSIFICATION,
+        Task.IMAGE_CLASSIFICATION,
+        Task.AUDIO_CLASSIFICATION,
+        Task.QUESTION_ANSWERING,
+        Task.MULTIPLE_CHOICE,
+    }
+)
+"""Tasks that hardly anybody trains from random weights; language models often are."""
+
+HARMLESS = frozenset(
+    [
+        "num_labels",
+        "id2label",
+        "label2id",
+        "problem_type",
+        "finetuning_task",
+        "cache_dir",
+        "revision",
+        "token",
+        "use_auth_token",
+        "trust_remote_code",
+        "local_files_only",
+        "force_download",
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "dropout",
+        "attention_dropout",
+        "classifier_dropout",
+    ]
+)
+"""Settings that leave the architecture as it was, so that the checkpoint's weights would fit."""
+
+ON_PURPOSE = re.compile(
+    r"scratch|random(ly)?[ _-]?(init|model)|pre-?train(?!ed)|distil(?!bert|roberta|gpt|-)|student|untrained|ablation",
+    re.IGNORECASE,
+)
+HIGHEST = 1e-4
+
+
+class RandomWeights(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        said = ON_PURPOSE.search(pipeline.source.text) is not None or len(pipeline.models) != 1
+        for training in trainings(pipeline) if not said else ():
+            model = training.model
+            if not isinstance(model, Model) or model.origin is None or not _is_random(model):
+                continue
+            if _is_fine_tuning(pipeline, training):
+                yield self._report(training, model, model.origin)
+
+    def _report(self, training: Training, model: Model, origin: Place) -> Finding:
+        config = model.config
+        told = [Reason(config.origin, "an architecture, no weights", "origin")] if config and config.origin else []
+        name = literal(model.checkpoint)
+        return self.finding(
+            origin,
+            "this model has random weights, and is trained like a pretrained one",
+            because=[*told, Reason(training.place, "trained here")],
+            help=f'write `{model.name}.from_pretrained("{name}", config=…)`',
+            subject="model",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        model = evidence.model
+        if model is None:
+            return unsettled(evidence.not_reached("batch"))
+        tensors = model.trained_in("")[1]
+        if not model.pretrained:
+            return confirmed(f"no checkpoint was loaded: all of {tensors} tensors are random", tensors=tensors)
+        fresh = len(model.fresh)
+        return refuted(f"a checkpoint filled all but {fresh} of {tensors} tensors", fresh=fresh)
+
+
+def _is_random(model: Model) -> bool:
+    """Whether a model certainly has random weights where a checkpoint would have fitted."""
+    config = model.config
+    if model.task not in FINE_TUNED or model.how not in {"", "from_config"} or not isinstance(config, Config):
+        return False
+    name = literal(model.checkpoint)
+    is_plain = not (config.arguments.keys() | config.attributes.keys()) - HARMLESS and config.is_complete
+    is_of_hub = isinstance(name, str) and name[:1] not in "./~"
+    return is_plain and is_of_hub and model.framework == "torch"
+
+
+def _is_fine_tuning(pipeline: Pipeline, training: Training) -> bool:
+    """Whether a model is certainly trained at the rate of fine-tuning, its weights left as they were made."""
+    if not is_left_alone(pipeline, training) or changes_before(pipeline, training, Act.REPLACE, Act.ADAPT):
+        return False
+    if training.run is not None:
+        settings = training.run.settings
+        rate = literal(settings.value("learning_rate")) if settings is not None else None
+    else:
+        rate = literal(training.optimizer.learning_rate) if training.optimizer else None
+    return isinstance(rate, int | float) and 0 < rate <= HIGHEST

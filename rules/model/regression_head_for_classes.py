@@ -1,0 +1,174 @@
+"""A head with one output is trained on the numbers of classes.
+
+One output means regression: the loss is the squared distance to the class number, as if class 2 were twice class 1.
+Nothing stops the run. The best class by `argmax` over a single output is always class 0, so that the accuracy stays at
+the share of that class, whatever was learned.
+
+## Bad
+
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased",
+        num_labels=1,  # <- regression-head-for-classes
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## Good
+
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased",
+        num_labels=3,
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+Scores are no classes:
+
+    scores = Dataset.from_dict({"text": ["good", "bad"] * 8, "label": [0.9, 0.2] * 8})
+    scores = scores.map(lambda rows: tokenizer(rows["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=1)
+    trainer = Trainer(model, args, train_dataset=scores, data_collator=collator)
+
+Regression over the numbers of classes may be meant, where the script says so:
+
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=1, problem_type="regression"
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+A loss of one's own may make two classes of one output:
+
+    class BinaryTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            labels = inputs.pop("labels").float()
+            output = model(**inputs)
+            loss = F.binary_cross_entropy_with_logits(output.logits.squeeze(-1), (labels > 0).float())
+            return (loss, output) if return_outputs else loss
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=1)
+    trainer = BinaryTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+What kind of labels a file holds is not known:
+
+    from my_data import train_rows
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=1)
+    trainer = Trainer(model, args, train_dataset=train_rows, data_collator=collator)
+
+## References
+
+simpletransformers#454, peft#876; Transformers documentation, `problem_type`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Evidence,
+    Finding,
+    Fix,
+    Kind,
+    Level,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Role,
+    Rule,
+    Task,
+    Tensor,
+    TrainerRun,
+    Training,
+    Verdict,
+    confirmed,
+    is_missing,
+    literal,
+    refuted,
+    trainings,
+    unsettled,
+)
+
+HEADS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
+LOSS_METHODS = frozenset({"compute_loss", "training_step"})
+MOST_CLASSES = 20
+
+
+class RegressionHeadForClasses(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for training in trainings(pipeline):
+            model, run = training.model, training.run
+            if run is None or not isinstance(model, Model) or not _regresses(model) or not _has_plain_loss(run):
+                continue
+            reasons, count = _classes(pipeline, training, run)
+            place = model.argument_places.get("num_labels", model.origin)
+            if reasons and place is not None:
+                yield self._report(pipeline, model, place, reasons, count)
+
+    def _report(
+        self, pipeline: Pipeline, model: Model, place: Place, reasons: tuple[Reason, ...], count: int | None
+    ) -> Finding:
+        is_argument = "num_labels" in model.argument_places
+        told = f"is trained on {count} classes" if count else "is judged by its best class"
+        return self.finding(
+            place,
+            f"a head with one output {told}",
+            because=reasons,
+            help=f"pass `num_labels={count or '<number of classes>'}`",
+            subject="num_labels",
+            facts={"count": count if is_argument else None},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        model = evidence.model
+        columns = [split.labels for split in evidence.splits if split.labels is not None]
+        if model is None or not columns or model.num_labels is None:
+            return unsettled("no label column was seen with a classifier")
+        if model.num_labels != 1:
+            return refuted(f"the head has {model.num_labels} outputs", outputs=model.num_labels)
+        counts, kinds = {value for column in columns for value, _ in column.counts}, {column.kind for column in columns}
+        told = f"the head has 1 output, the labels have {len(counts)} values and are of the kind {', '.join(kinds)}"
+        if kinds <= {"class label"} and len(counts) > 1:
+            return confirmed(told, values=len(counts))
+        if kinds <= {"integer", "class label"} and len(counts) <= MOST_CLASSES:
+            return unsettled(f"{told}: grades, perhaps")
+        return refuted(told, values=len(counts))
+
+    def fix(self, finding: Finding) -> Fix | None:
+        count = finding.facts.get("count")
+        if not isinstance(count, int):
+            return None
+        return Fix.of(f"write `{count}`", Replace(finding.place, str(count)), safe=False)
+
+
+def _regresses(model: Model) -> bool:
+    """Whether a model's head certainly has one output, and nothing says what for."""
+    config = model.config
+    said = "problem_type" in model.arguments or (
+        config is not None and {"problem_type"} & (config.arguments.keys() | config.attributes.keys())
+    )
+    return model.task in HEADS and literal(model.num_labels) == 1 and not said and model.is_complete
+
+
+def _has_plain_loss(run: TrainerRun) -> bool:
+    return run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
+
+
+def _classes(pipeline: Pipeline, training: Training, run: TrainerRun) -> tuple[tuple[Reason, ...], int | None]:
+    """What says that the labels are classes, and how many: their column, else a metric of the best of one output."""
+    dataset = run.dataset("train_dataset")
+    label = dataset.label if dataset is not None else None
+    if dataset is not None and label is not None and label.kind is Kind.CLASS:
+        count = len(label.class_names) or label.num_classes
+        if count and count > 1:
+            return dataset.origins(f"`{label.name}` has {count} classes"), count
+    for call in pipeline.metric_calls:
+        given = call.predictions.value if call.predictions else None
+        if not isinstance(given, Tensor) or given.role is not Role.CLASSES or "argmax" not in given.text:
+            continue
+        if given.model is training.model:
+            return (Reason(call.place, "the best of one output is always class 0"),), None
+    return (), None

@@ -1,0 +1,76 @@
+"""A Trainer is told to compute in float16 and in bfloat16.
+
+Only one of the two can be in force. The arguments object refuses both, before anything is loaded or trained.
+
+## Bad
+
+    args = TrainingArguments("out", fp16=True, bf16=True, use_cpu=True)  # <- both-half-precisions
+    # raises At most one of fp16 and bf16 can be True
+
+## Good
+
+    args = TrainingArguments("out", bf16=True, use_cpu=True)
+
+## When it is fine
+
+One of them is chosen by what the machine can do:
+
+    can = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    args = TrainingArguments("out", bf16=can, fp16=torch.cuda.is_available() and not can)
+
+The user chooses one at the command line:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fp16", action="store_true")
+    parser.add_argument("--bf16", action="store_true")
+    options = parser.parse_args([])
+    args = TrainingArguments("out", fp16=options.fp16, bf16=options.bf16)
+
+A test that wants the error says so:
+
+    try:
+        TrainingArguments("out", fp16=True, bf16=True)
+    except ValueError:
+        print("one at a time")
+
+## References
+
+Transformers documentation, `TrainingArguments.fp16`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain import Finding, Level, Pipeline, Place, Rule, is_true
+
+
+class BothHalfPrecisions(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        certain = {call.place for call in pipeline.calls if call.is_certain and not call.is_guarded}
+        for arguments in pipeline.arguments:
+            is_both = is_true(arguments.value("fp16")) and is_true(arguments.value("bf16"))
+            place = arguments.places.get("fp16")
+            if is_both and place is not None and arguments.origin in certain and not _is_expected(pipeline, place):
+                yield self.finding(
+                    place,
+                    "`fp16=True` stands beside `bf16=True`, and only one may be on",
+                    help="keep `bf16=True` on GPUs since Ampere, `fp16=True` on older ones",
+                    subject="fp16",
+                )
+
+
+def _is_expected(pipeline: Pipeline, place: Place) -> bool:
+    """Whether code stands where its error is caught: in a `try`, or below `pytest.raises`."""
+    source = pipeline.source
+    catching = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Try) or (isinstance(node, ast.With) and "aises" in ast.unparse(node.items[0]))
+    ]
+    return any(source.place(node).holds(place) for node in catching)

@@ -1,0 +1,114 @@
+"""A network ends with a softmax over one value, which is always 1.
+
+A softmax divides by the sum over its classes. With one class it gives 1 for every row, whatever the network computes:
+the loss is the same in each epoch and no gradient flows. The accuracy is the share of class 1.
+
+## Bad
+
+    labels = (y_train > 0).astype("float32")
+    network = keras.Sequential(
+        [
+            keras.layers.Dense(32, activation="relu"),
+            keras.layers.Dense(1, activation="softmax"),  # <- keras-single-unit-softmax
+        ]
+    )
+    network.compile(optimizer="adam", loss="binary_crossentropy")
+    network.fit(x_train, labels, verbose=0)
+
+A categorical loss over one class is as constant:
+
+    labels = (y_train > 0).astype("float32").reshape(-1, 1)
+    network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1, activation="sigmoid")])
+    network.compile(optimizer="adam", loss="categorical_crossentropy")  # <- keras-single-unit-softmax
+    network.fit(x_train, labels, verbose=0)
+
+## Good
+
+    labels = (y_train > 0).astype("float32")
+    network = keras.Sequential(
+        [
+            keras.layers.Dense(32, activation="relu"),
+            keras.layers.Dense(1, activation="sigmoid"),
+        ]
+    )
+    network.compile(optimizer="adam", loss="binary_crossentropy")
+    network.fit(x_train, labels, verbose=0)
+
+## When it is fine
+
+A softmax inside the network may be over another axis, as in attention:
+
+    inputs = keras.Input((4, 8))
+    weights = keras.layers.Softmax(axis=1)(keras.layers.Dense(1)(inputs))
+    outputs = keras.layers.Dense(3, activation="softmax")(keras.layers.Flatten()(inputs * weights))
+    network = keras.Model(inputs, outputs)
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+
+The number of classes is not known:
+
+    from my_settings import classes
+
+    network = keras.Sequential([keras.layers.Dense(classes, activation="softmax")])
+    network.compile(optimizer="adam", loss="categorical_crossentropy")
+
+## References
+
+Keras documentation, "Layer activation functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain import (
+    Constant,
+    Finding,
+    Fix,
+    Layer,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    RenameArgument,
+    Rule,
+    activation_of,
+    loss_of,
+    units_of,
+)
+
+
+class KerasSingleUnitSoftmax(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.keras_runs:
+            output, loss = run.output, loss_of(run)
+            if not isinstance(output, Layer) or units_of(output) != 1:
+                continue
+            if activation_of(output) == "softmax" and output.made is not None:
+                yield self._constant(output, output.made, loss.name if loss else "")
+            elif loss is not None and loss.name == "categorical_crossentropy":
+                made = [Reason(output.origin, "the last layer: 1 unit", "origin")] if output.origin else []
+                yield self.finding(
+                    run.compile_arguments["loss"].place,
+                    "a categorical loss over the one output of this network is always 0",
+                    because=made,
+                    help="take `binary_crossentropy`, or one output for each class",
+                    subject="loss",
+                )
+
+    def _constant(self, output: Layer, place: Place, loss: str) -> Finding:
+        is_text = isinstance(output.arguments.get("activation"), Constant)
+        return self.finding(
+            place,
+            "a softmax over one unit is 1 for every row",
+            help='one unit takes `activation="sigmoid"`; a softmax takes one for each class',
+            subject="activation",
+            facts={"is_binary": is_text and loss == "binary_crossentropy"},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        if not finding.facts.get("is_binary"):
+            return None
+        edit = RenameArgument(finding.place, "activation", "activation", '"sigmoid"')
+        return Fix.of('write `activation="sigmoid"`', edit, safe=True)

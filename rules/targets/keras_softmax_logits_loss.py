@@ -1,0 +1,122 @@
+"""A cross-entropy that expects logits gets probabilities.
+
+`from_logits=True` lets the loss apply the softmax (or sigmoid) by itself. After a layer that has applied it before, the
+loss cannot fall below a floor (0.55 with three classes), its gradients are small, and its value says nothing.
+On TensorFlow Keras notices its own activation and corrects this with a warning; on torch and JAX nothing is said.
+
+## Bad
+
+    network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    network.compile(optimizer="adam", loss=loss)  # <- keras-softmax-logits-loss
+    network.fit(x_train, y_train, verbose=0)
+
+## Good
+
+    network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
+    loss = keras.losses.SparseCategoricalCrossentropy()
+    network.compile(optimizer="adam", loss=loss)
+    network.fit(x_train, y_train, verbose=0)
+
+A last layer without activation gives logits:
+
+    network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3)])
+    network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_train, y_train, verbose=0)
+
+## When it is fine
+
+The probabilities are those of another model, around the one that is trained:
+
+    network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3)])
+    network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_train, y_train, verbose=0)
+    probabilities = keras.Sequential([network, keras.layers.Softmax()])
+    probabilities.predict(x_val, verbose=0)
+
+What the last layer does is not known:
+
+    from my_layers import Head
+
+    network = keras.Sequential([keras.layers.Dense(32, activation="softmax"), Head(3)])
+    network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+
+## References
+
+Keras documentation, "Probabilistic losses".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Finding,
+    Fix,
+    KerasRun,
+    Layer,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    RemoveArgument,
+    Rule,
+    activation_of,
+    loss_of,
+)
+
+ACTIVATIONS = {
+    "categorical_crossentropy": "softmax",
+    "sparse_categorical_crossentropy": "softmax",
+    "binary_crossentropy": "sigmoid",
+}
+"""What each loss applies by itself with `from_logits=True`."""
+
+OTHER_BACKENDS = re.compile(r"KERAS_BACKEND['\"]\]?\s*[,=:]\s*['\"](torch|jax)")
+
+
+class KerasSoftmaxLogitsLoss(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.keras_runs:
+            loss, output = loss_of(run), run.output
+            if loss is None or loss.from_logits is not True or not isinstance(output, Layer):
+                continue
+            activation = ACTIVATIONS.get(loss.name)
+            if activation is not None and activation_of(output) == activation:
+                yield self._report(pipeline, run, output, activation, loss.made)
+
+    def _report(self, pipeline: Pipeline, run: KerasRun, output: Layer, activation: str, made: Place | None) -> Finding:
+        silent = OTHER_BACKENDS.search(pipeline.source.text) is not None
+        return self.finding(
+            run.compile_arguments["loss"].place,
+            f"this loss takes the {activation} of the last layer for logits",
+            because=[Reason(output.origin, f"the last layer: {activation}", "origin")] if output.origin else [],
+            help="leave out `from_logits=True`",
+            subject="loss",
+            level=Level.ERROR if silent else Level.WARNING,
+            facts=_call_of(made),
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        facts = finding.facts
+        numbers = [facts.get(name) for name in ("line", "column", "end_line", "end_column")]
+        known = [number for number in numbers if isinstance(number, int)]
+        if len(known) < len(numbers):
+            return None
+        call = Place(finding.place.path, *known)
+        return Fix.of("leave out `from_logits=True`", RemoveArgument(call, "from_logits"), safe=True)
+
+
+def _call_of(made: Place | None) -> dict[str, str | int | float | bool | None]:
+    """Where the loss is made, as far as a finding can carry it."""
+    if made is None:
+        return {}
+    return {
+        "line": made.line,
+        "column": made.column,
+        "end_line": made.end_line,
+        "end_column": made.end_column,
+    }
