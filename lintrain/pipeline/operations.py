@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import arithmetic, imports, objects, project_modules, replacing
+from lintrain.pipeline import arithmetic, imports, objects, project_modules, replacing, storing
 from lintrain.pipeline.pipeline import LibraryName
 from lintrain.pipeline.registry import (
     ATTRIBUTES,
@@ -273,12 +273,8 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Pl
         handler(reader, owner, key, value, place)
         return
     match owner, key:
-        case Mapping(), Constant():
-            owner.entries[key.value] = (
-                value if not reader.conditions else weakly(reader, owner.entries.get(key.value), value)
-            )
         case Mapping(), _:
-            owner.is_complete = False
+            storing.store_entry(reader, owner, key, value)
         case Sequence(), _:
             owner.is_complete = False
             owner.items.append(value)
