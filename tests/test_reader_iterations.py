@@ -155,6 +155,22 @@ def train(net, loader, optimizer, scaler):
         (
             "clip-before-unscale",
             """
+scaler = torch.amp.GradScaler()
+for x, y in loader:
+    if len(x) < 2:
+        continue
+    optimizer.zero_grad()
+    scaler.scale(F.cross_entropy(net(x), y)).backward()
+    if clips:
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+""",
+            [11],
+        ),
+        (
+            "clip-before-unscale",
+            """
 for x, y in loader:
     optimizer.zero_grad()
     loss = F.cross_entropy(net(x), y)
