@@ -144,3 +144,9 @@ def test_weights_that_an_accelerator_shards_are_not_known_to_stay_coarse(given: 
             optimizer.zero_grad()
     """
     assert lines_of("half-precision-weights", code) == lines
+
+
+@pytest.mark.parametrize("target", ["nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 3))", "model.classifier"])
+def test_an_item_that_is_set_is_a_replacement(target: str) -> None:
+    event = event_of(f"part = {target}\npart[1] = nn.Linear(8, 3)", Act.REPLACE)
+    assert literal(event.details["name"]) == 1

@@ -61,6 +61,20 @@ The head is a new one:
     model.classifier = nn.Linear(64, 3)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+It may be a part of a container:
+
+    import torchvision
+
+    network = torchvision.models.vgg16()
+    for parameter in network.parameters():
+        parameter.requires_grad = False
+    network.classifier[6] = nn.Linear(4096, 3)
+    optimizer = torch.optim.Adam(network.parameters())
+    for images, classes in loader:
+        optimizer.zero_grad()
+        criterion(network(images), classes).backward()
+        optimizer.step()
+
 So is an adapter:
 
     model.requires_grad_(False)

@@ -11,7 +11,7 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.modules import MODULE, is_module
 from lintrain.pipeline.pipeline import Misuse
-from lintrain.pipeline.registry import element_of, instance_method, method, stored_attribute_of
+from lintrain.pipeline.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter, Parameters
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -51,6 +51,13 @@ def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value,
             reader.record.misuses.append(Misuse(place, owner, use, reader.code(place)))
     else:
         reader.act(Act.REPLACE, place, owner, name=Constant(name), value=value)
+
+
+@stored_item_of(Module)
+@stored_item_of(ModelPart)
+def _store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`model.classifier[6] = …` is a new part, whose parameters learn."""
+    reader.act(Act.REPLACE, place, owner, name=key, value=value)
 
 
 @element_of(Parameters)

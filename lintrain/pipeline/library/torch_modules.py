@@ -203,6 +203,7 @@ def _move(call: Call) -> Value:
 def _append(call: Call) -> Value:
     if isinstance(call.receiver, Module):
         call.receiver.parts.extend(part for argument in call.positional for part in _parts_of(argument.value))
+    call.reader.act(Act.REPLACE, call.place, call.receiver, name=UNKNOWN, value=UNKNOWN)
     return call.receiver
 
 
