@@ -49,8 +49,8 @@ that runs lintrain, so syntax of a newer Python needs lintrain installed in that
 
 ## When it is fine
 
-A file that is a template and no program belongs under `exclude`; `--select` never leaves this finding out, `--ignore`
-does.
+A file that is a template and no program belongs under `exclude`, unless `{{…}}` in its name leaves it out already;
+`--select` never leaves this finding out, `--ignore` does.
 """,
     is_unconditional=True,
 )

@@ -123,3 +123,8 @@ def test_a_folder_that_may_not_be_read_is_passed_over(project: Path) -> None:
         assert found(project) == (["a.py", "secret/b.py"] if readable else ["a.py"])
     finally:
         (project / "secret").chmod(0o755)
+
+
+def test_a_template_that_is_named_when_it_is_filled_in_is_left_out(project: Path) -> None:
+    make(project, "a.py", "{{cookiecutter.name}}/b.py", "c_{{name}}.py")
+    assert found(project) == ["a.py"]

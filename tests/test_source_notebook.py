@@ -86,6 +86,31 @@ def test_code_that_only_looks_like_magic_stays() -> None:
     assert "% 4" in source_of("z = (7\n  % 4)").text
 
 
+@pytest.mark.parametrize("line", ["pip install -q peft", "load_ext autoreload", "cd ..", "ls", "time train("])
+def test_a_cell_of_one_line_may_leave_out_the_percent_sign(line: str) -> None:
+    assert [type(node) for node in source_of(line, "x = 1").tree.body] == [ast.Pass, ast.Assign]
+
+
+def test_a_cell_of_one_line_that_is_python_stays() -> None:
+    assert source_of("run = f(1)", "time (1)", "env").lines[1::2] == ["run = f(1)", "time (1)", "env"]
+
+
+def test_a_timed_statement_without_its_percent_sign_is_read_in_its_place() -> None:
+    source = source_of("time trainer.train()")
+    assert source.place(source.tree.body[1]).column == 6
+
+
+def test_without_its_percent_sign_a_magic_among_other_lines_is_an_error() -> None:
+    with pytest.raises(SyntaxError):
+        _ = source_of("pip install peft\nx = 1").tree
+
+
+def test_prompts_of_the_interpreter_are_no_code() -> None:
+    source = source_of(">>> for x in y:\n...     f(x)", "z = 1")
+    location = source.locate(place_of(source, "f(x)"))
+    assert (location.cell, location.line, location.column) == (1, 2, 9)
+
+
 def test_a_timed_statement_is_read_in_its_place() -> None:
     source = source_of("%time trainer.train()")
     assert source.place(source.tree.body[1]).column == 7

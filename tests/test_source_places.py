@@ -105,3 +105,16 @@ def test_an_edit_leaves_the_line_ends_of_other_lines_alone() -> None:
 
 def test_a_doubtful_escape_in_a_string_is_no_error() -> None:
     assert Source("t.py", 'x = "\\d"\n').tree.body
+
+
+@pytest.mark.parametrize("code", ["""f"{rows[0]["text"]} and {rows[1]["text"]}\"""", """f'{x}: {rows['text']}'"""])
+def test_an_f_string_may_hold_its_own_quotes_whatever_python_reads_it(code: str) -> None:
+    source = Source("t.py", f"y = f(\n    {code}, z\n)\n")
+    [call] = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
+    assert source.code(source.place(call.args[0])) == code
+    assert source.code(source.place(call.args[1])) == "z"
+
+
+def test_an_f_string_that_no_python_parses_stays_an_error() -> None:
+    with pytest.raises(SyntaxError):
+        _ = Source("t.py", """print(f"{rows["text"]")\n""").tree

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".py", ".ipynb")
 
 DEFAULT_EXCLUDES = (
+    "*{{*}}*",  # a template's file or folder, before cookiecutter names it
     ".bzr",
     ".direnv",
     ".eggs",

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 PYTHON_CELL_MAGICS = {"capture", "debug", "ipytest", "memit", "prun", "pypy", "python", "python3", "time", "timeit"}
 """Cell magics whose cell is Python code of this notebook; every other cell magic reads another language."""
 
+AUTOMAGICS = {
+    *("alias", "cat", "cd", "conda", "config", "cp", "env", "less", "load", "load_ext", "ls", "mamba", "man"),
+    *("matplotlib", "mkdir", "more", "mv", "notebook", "pip", "precision", "prun", "pylab", "reload_ext", "rm"),
+    *("rmdir", "run", "set_env", "system", "time", "timeit", "uv", "who", "whos"),
+}
+"""Magics that a cell of one line may use without its `%`."""
+
+BARE_AUTOMAGICS = {"cd", "ls", "pwd", "who", "whos"}
+"""Of these a name alone is a command too, not a variable that is displayed."""
+
+PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)")
 SYSTEM_LINE = re.compile(r"\s*(?:[%!]|\?{1,2}\s*[\w.%*]|[,;/]\w+ )")
 HELP_LINE = re.compile(r"\s*%{0,2}[\w.*\[\]'\"]+\?{1,2}\s*(?:#.*)?$")
 ASSIGNED_LINE = re.compile(r"(?P<target>\s*[\w.,\s\[\]'\"]+?\s*=\s*)(?P<command>(?:!|%(?=[A-Za-z])).*)")
@@ -22,6 +34,10 @@ def mask_cell(lines: list[str]) -> tuple[list[str], dict[int, str]]:
     first = next((index for index, line in enumerate(lines) if line.strip()), None)
     if first is not None and lines[first].startswith("%%"):
         _mask_cell_magic(masked, first)
+    elif first is not None and not any(line.strip() for line in lines[first + 1 :]):
+        _mask_automagic(masked, first)
+    elif first is not None and PROMPT.match(lines[first]):
+        _mask_prompts(masked)
     for index in _statement_starts(masked):
         _mask_statement(masked, index)
     return masked, {index: line for index, line in enumerate(lines) if masked[index] != line}
@@ -32,6 +48,32 @@ def _mask_cell_magic(lines: list[str], first: int) -> None:
     other_language = not words or words[0] not in PYTHON_CELL_MAGICS
     for index in range(first, len(lines) if other_language else first + 1):
         lines[index] = ""
+
+
+def _mask_automagic(lines: list[str], index: int) -> None:
+    """A cell of one line may leave the `%` out: `pip install peft`. What is Python is read as Python."""
+    word, _, rest = lines[index].strip().partition(" ")
+    if PROMPT.match(lines[index]):
+        _mask_prompts(lines)
+    elif rest and word in AUTOMAGICS and not _is_python(lines[index]):
+        timed = f"0;   {rest}" if word == "time" else ""
+        lines[index] = timed if timed and _is_python(timed) else "pass"
+    elif word in BARE_AUTOMAGICS and not rest:
+        lines[index] = "pass"
+
+
+def _is_python(line: str) -> bool:
+    try:
+        ast.parse(line)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _mask_prompts(lines: list[str]) -> None:
+    """A cell copied from a session of the interpreter: its prompts become indentation, which a cell may start with."""
+    if all(PROMPT.match(line) or not line.strip() for line in lines):
+        lines[:] = [f"    {line[4:]}" if line.strip() else line for line in lines]
 
 
 def _mask_statement(lines: list[str], index: int) -> None:

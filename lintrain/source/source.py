@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from lintrain.core.place import Place
 from lintrain.source.cells import INDENTED, MARKER, Location, Notebook
+from lintrain.source.parsing import parse
 from lintrain.source.suppression import Suppression, find_suppressions
 
 MIXED = "mixed"
@@ -48,10 +48,7 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         """The syntax tree of the code."""
-        with warnings.catch_warnings():
-            # An odd escape in the user's string is theirs to mend; the parser would print it over our report.
-            warnings.simplefilter("ignore")
-            return ast.parse(self.text)
+        return parse(self.text)
 
     def forget_tree(self) -> None:
         """Give the memory of the tree back; it is made again when it is asked for."""

@@ -1,0 +1,51 @@
+"""Parsing, with what a Python older than 3.12 has to be told about f-strings."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import warnings
+
+REUSED_QUOTES = re.compile(r"""\[(["'])([^"'\\\[\]{}]*)\1\]""")
+"""A subscript in the quotes that the f-string around it may have itself, as it may since Python 3.12."""
+
+MOST_MENDED = 50
+"""Lines of one file whose f-strings are read again."""
+
+
+def parse(text: str) -> ast.Module:
+    """The syntax tree of a text; raises SyntaxError where it does not parse."""
+    with warnings.catch_warnings():
+        # An odd escape in the user's string is theirs to mend; the parser would print it over our report.
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            if sys.version_info >= (3, 12) or not error.msg.startswith("f-string"):
+                raise
+            return _parse_reused_quotes(text, error)
+
+
+def _parse_reused_quotes(text: str, first: SyntaxError) -> ast.Module:
+    """The tree with the inner quotes of f-strings changed to others, every column as it was; raises `first`."""
+    lines = text.split("\n")
+    error = first
+    for _ in range(MOST_MENDED):
+        index = (error.lineno or 0) - 1
+        mended = REUSED_QUOTES.sub(_with_other_quotes, lines[index]) if 0 <= index < len(lines) else ""
+        if not mended or mended == lines[index]:
+            break
+        lines[index] = mended
+        try:
+            return ast.parse("\n".join(lines))
+        except SyntaxError as later:
+            if not later.msg.startswith("f-string") or later.lineno == error.lineno:
+                break
+            error = later
+    raise first
+
+
+def _with_other_quotes(found: re.Match[str]) -> str:
+    other = "'" if found[1] == '"' else '"'
+    return f"[{other}{found[2]}{other}]"
