@@ -220,3 +220,15 @@ def test_the_interpreter_is_asked_by_the_names_of_its_folders() -> None:
 )
 def test_a_specifier_allows_minor_versions(specifier: str, expected: list[tuple[int, int]]) -> None:
     assert list(allowed_versions(specifier, [(4, 45), (4, 46), (4, 47), (5, 0), (5, 1)])) == expected
+
+
+@pytest.mark.parametrize("place", ["transformers", "src/transformers"])
+def test_in_its_own_repository_a_library_has_no_version(project: Path, place: str) -> None:
+    (project / place).mkdir(parents=True)
+    (project / place / "__init__.py").touch()
+    (project / "examples").mkdir()
+    (project / ".git").mkdir()
+    assert find_versions(project / "examples").get("transformers") is not None
+    (project / "setup.py").touch()
+    assert find_versions(project / "examples").get("transformers") is None
+    assert find_versions(project / "examples").get("datasets") is not None

@@ -74,6 +74,13 @@ class Reader:
                     for found in pattern.finditer(line):
                         yield Statement(found[1].lower(), found[2].strip(), f"pyproject.toml:{number}")
 
+    def own_packages(self) -> Iterator[str]:
+        """The packages whose source lies in this folder, beside what builds them: their own repository."""
+        builds = any((self.folder / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+        for package in self.packages if builds else ():
+            if any((self.folder / place / package / "__init__.py").is_file() for place in ("", "src")):
+                yield package
+
     def environment(self) -> Iterator[Statement]:
         """What is installed in the project's own `.venv` or `venv`."""
         for name in (".venv", "venv"):

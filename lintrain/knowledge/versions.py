@@ -2,7 +2,8 @@
 
 Asked in this order: the settings, lock files, requirements, pyproject, the project's environment, the interpreter that
 runs lintrain. The first to name a version decides; one that only names a range is narrowed by those that follow, as far
-as they agree with it. Where nothing names a package, the newest version that the tables cover is taken.
+as they agree with it. Where nothing names a package, the newest version that the tables cover is taken. In the
+repository of a library itself, that library is of no published version, and nothing is said of it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def find_versions(folder: str | os.PathLike[str], settings: Mapping[str, str] | 
     by_package: dict[str, list[Statement]] = {}
     for statement in _statements(readers, settings or {}):
         by_package.setdefault(statement.package, []).append(statement)
-    targets = {package: _decided(package, by_package.get(package, [])) for package in COVERED_PACKAGES}
+    own = {package for reader in readers for package in reader.own_packages()}
+    targets = {
+        package: _decided(package, by_package.get(package, [])) for package in COVERED_PACKAGES if package not in own
+    }
     known = {package: target for package, target in targets.items() if target is not None}
     return TargetVersions(known, tuple(note for reader in readers for note in reader.notes))
 
