@@ -260,3 +260,23 @@ def test_each_folder_is_judged_by_the_versions_of_its_own_project(project: Path)
     request = replace(request_of(texts, rules, ["removed-name"]), find_targets=find_versions)
     outcome = Run(request).check()
     assert [one.finding.place.path for one in outcome.reported] == ["new/train.py"]
+
+
+@pytest.mark.parametrize(
+    ("install", "expected"),
+    [
+        ("!pip install -q transformers==4.46.3 datasets", 0),
+        ("%pip install 'transformers[torch]>=4.40,<4.47'", 0),
+        ("!uv pip install --upgrade transformers==5.23.0", 1),
+        ("!pip install -q git+https://github.com/huggingface/transformers.git", 0),
+        ("!pip install -q transformers", 1),
+        ("!echo transformers==4.46.3", 1),
+    ],
+)
+def test_a_notebook_is_judged_by_the_versions_that_it_installs(install: str, expected: int) -> None:
+    made = 'TrainingArguments("out", evaluation_strategy="epoch")'
+    cells = [install, f"from transformers import TrainingArguments\n\n{made}"]
+    rules = [rule for rule in load_rules() if rule.name == "removed-argument"]
+    request = request_of({"t.ipynb": notebook(*cells)}, rules, ["removed-argument"])
+    outcome = Run(replace(request, find_targets=lambda _: find_versions("/", {"datasets": "==5.2.0"}))).check()
+    assert len(outcome.reported) == expected

@@ -85,12 +85,16 @@ class Run:
         notes = dict.fromkeys(note for targets in self.targets.values() for note in targets.notes)
         return Outcome(tuple(files), (*filter(None, [search.problem]), *notes), elsewhere.shown)
 
-    def _targets_of(self, path: str) -> TargetVersions:
+    def _targets_of(self, source: Source) -> TargetVersions:
         """The versions that a script is written for: looked up when the first of its folder is read."""
-        folder = Path(path).absolute().parent
+        folder = Path(source.path).absolute().parent
         if folder not in self.targets:
             self.targets[folder] = self.request.find_targets(folder)
-        return self.targets[folder]
+        if source.notebook is None:
+            return self.targets[folder]
+        from lintrain.knowledge.installs import with_installs
+
+        return with_installs(self.targets[folder], source.notebook.masked.values())
 
     def _wants_names(self, path: str) -> bool:
         if UNDEFINED_NAME.name not in self.request.selection.of(path):
@@ -110,7 +114,7 @@ class Run:
             return None, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True)
         names = self.request.selection.of(path)
         rules = [rule for rule in self.request.rules if rule.name in names and rule.reads_text]
-        reading = check_source(source, rules, partial(self._targets_of, path), self.project)
+        reading = check_source(source, rules, partial(self._targets_of, source), self.project)
         self.project.forget()
         source.forget_tree()  # the trees of a whole repository would fill the memory
         return source, reading

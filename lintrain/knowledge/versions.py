@@ -46,7 +46,7 @@ def find_versions(folder: str | os.PathLike[str], settings: Mapping[str, str] | 
         by_package.setdefault(statement.package, []).append(statement)
     own = {package for reader in readers for package in reader.own_packages()}
     targets = {
-        package: _decided(package, by_package.get(package, [])) for package in COVERED_PACKAGES if package not in own
+        package: decided(package, by_package.get(package, [])) for package in COVERED_PACKAGES if package not in own
     }
     known = {package: target for package, target in targets.items() if target is not None}
     return TargetVersions(known, tuple(note for reader in readers for note in reader.notes))
@@ -55,7 +55,7 @@ def find_versions(folder: str | os.PathLike[str], settings: Mapping[str, str] | 
 def exactly(**versions: str) -> TargetVersions:
     """Targets of the given versions and nothing else: `exactly(transformers="4.46.3")`."""
     statements = {package: [Statement(package, f"=={version}", "given")] for package, version in versions.items()}
-    targets = {package: _decided(package, stated) for package, stated in statements.items()}
+    targets = {package: decided(package, stated) for package, stated in statements.items()}
     return TargetVersions({package: target for package, target in targets.items() if target is not None})
 
 
@@ -73,7 +73,7 @@ def _statements(readers: list[Reader], settings: Mapping[str, str]) -> Iterator[
     yield from readers[0].installed(interpreter_folders(), "the interpreter that runs lintrain")
 
 
-def _decided(package: str, statements: Iterable[Statement]) -> Target | None:
+def decided(package: str, statements: Iterable[Statement]) -> Target | None:
     """The versions that the statements leave, taken in order; one that contradicts those before it does not count."""
     covered = covered_versions(package)
     agreeing: list[Statement] = []
