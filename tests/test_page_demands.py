@@ -99,6 +99,11 @@ def test_a_missing_part_is_named(part: str, rule_with: MakeRule) -> None:
     assert part in demands.lacks_parts(rule_with((f"## {part}\n", "## Elsewhere\n")))
 
 
+def test_a_heading_that_stands_twice_is_refused(rule_with: MakeRule) -> None:
+    rule = rule_with(("## When it is fine", "## Good\n\n    trainer = None\n\n## When it is fine"))
+    assert demands.lacks_parts(rule) == ["one heading `Good` for all, in place of 2"]
+
+
 def test_a_page_that_does_not_say_why_is_refused(rule_with: MakeRule) -> None:
     assert demands.lacks_parts(rule_with(("It trains with defaults that nobody chose.\n\n", ""))) == ["why it hurts"]
 

@@ -16,6 +16,16 @@ regularisation: the model overfits, and no error appears.
             for x, y in loader:
                 net(x)
 
+A checkpoint comes in eval mode, and nobody calls `train()`:
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    for batch in train_loader:
+        loss = model(**batch).loss  # <- eval-mode-in-training
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
 ## Good
 
     for epoch in range(3):
@@ -29,17 +39,7 @@ regularisation: the model overfits, and no error appears.
             for x, y in loader:
                 net(x)
 
-## Bad
-
-    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
-    for batch in train_loader:
-        loss = model(**batch).loss  # <- eval-mode-in-training
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-## Good
+The same for the checkpoint:
 
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)

@@ -10,6 +10,12 @@ calls, or the run ends with `CUDA out of memory` although the one that trains wo
     model = AutoModel.from_pretrained("distilbert-base-uncased").to(device)  # <- two-models-on-device
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
 
+In a loop the name keeps the last model until the next one is there:
+
+    for name in ["distilbert-base-uncased", "bert-base-uncased"]:
+        model = AutoModel.from_pretrained(name).to(device)  # <- two-models-on-device
+        print(model.num_parameters())
+
 ## Good
 
     baseline = AutoModel.from_pretrained("distilbert-base-uncased").to(device)
@@ -18,13 +24,7 @@ calls, or the run ends with `CUDA out of memory` although the one that trains wo
     model = AutoModel.from_pretrained("distilbert-base-uncased").to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
 
-## Bad
-
-    for name in ["distilbert-base-uncased", "bert-base-uncased"]:
-        model = AutoModel.from_pretrained(name).to(device)  # <- two-models-on-device
-        print(model.num_parameters())
-
-## Good
+In a loop:
 
     for name in ["distilbert-base-uncased", "bert-base-uncased"]:
         model = AutoModel.from_pretrained(name).to(device)

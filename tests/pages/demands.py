@@ -37,7 +37,14 @@ def lacks_parts(rule: RuleFile) -> list[str]:
         missing.append("a first line that is a sentence with its full stop")
     if not (rule.reads_text or rule.reads_evidence):
         missing.append("any of `check`, `verify`, `inspect`")
-    return missing
+    return [*missing, *_repeated_headings(rule)]
+
+
+def _repeated_headings(rule: RuleFile) -> list[str]:
+    """Headings that stand more than once: of the texts under them only the last would be read."""
+    page = ast.get_docstring(ast.parse(rule.path.read_text(encoding="utf-8"))) or ""
+    counts = Counter(re.findall(r"^## +(.+?) *$", page, flags=re.MULTILINE))
+    return [f"one heading `{heading}` for all, in place of {count}" for heading, count in counts.items() if count > 1]
 
 
 def lacks_marks(rule: RuleFile) -> list[str]:
