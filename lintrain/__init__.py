@@ -99,6 +99,8 @@ if TYPE_CHECKING:
     from lintrain.pipeline.lightning import Configured as Configured
     from lintrain.pipeline.lightning import configured_schedules as configured_schedules
     from lintrain.pipeline.lightning import is_lightning_module as is_lightning_module
+    from lintrain.pipeline.lightning_logs import Logged as Logged
+    from lintrain.pipeline.lightning_logs import logged_values as logged_values
     from lintrain.pipeline.loading import STREAM as STREAM
     from lintrain.pipeline.loading import Feeding as Feeding
     from lintrain.pipeline.loading import expects_error as expects_error
@@ -317,6 +319,7 @@ _WORDS_OF = {
     "lintrain.pipeline.keras": "KerasLoss activation_of backbones keras_name loss_of units_of",
     "lintrain.pipeline.leaks": "fitted_before_split",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
+    "lintrain.pipeline.lightning_logs": "Logged logged_values",
     "lintrain.pipeline.loading": "Feeding STREAM expects_error feedings is_deliberate is_map_style is_stream",
     "lintrain.pipeline.losses": "callee_of losses_called operations_before tensors_given",
     "lintrain.pipeline.mentions": "every_node mentions runs_by_launcher speaks_of",

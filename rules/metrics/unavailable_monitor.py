@@ -1,7 +1,7 @@
 """A callback watches a value that the run never computes.
 
-Early stopping and the choice of the best weights look at one number after each epoch. Without validation data there is
-no validation loss: Keras warns and never stops or saves; the Trainer ends with an error when the training starts.
+Early stopping and the choice of the best weights look at one number after each epoch. If nothing computes it, Keras
+warns and never stops or saves; the Trainer ends with an error at the start, Lightning after the first epoch.
 
 ## Bad
 
@@ -22,6 +22,27 @@ Keras without validation data:
     stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=2)  # <- unavailable-monitor
     network.fit(x_train, y_train, epochs=2, callbacks=[stop])
 
+A Lightning module that logs the loss by another name:
+
+    class Classifier(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(8, 3)
+
+        def training_step(self, batch):
+            loss = F.cross_entropy(self.net(batch[0]), batch[1])
+            self.log("train/loss", loss)
+            return loss
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+    module = Classifier()
+    stop = L.pytorch.callbacks.EarlyStopping(monitor="train_loss")  # <- unavailable-monitor
+    trainer = L.Trainer(max_epochs=1, accelerator="cpu", callbacks=[stop], logger=False)
+    trainer.fit(module, loader)
+    # raises RuntimeError: Early stopping conditioned on metric `train_loss` which is not available
+
 ## Good
 
     trainer = Trainer(
@@ -40,6 +61,26 @@ Keras with validation data:
     network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
     stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=2)
     network.fit(x_train, y_train, epochs=2, callbacks=[stop], validation_data=(x_val, y_val))
+
+The name by which the Lightning module logs it:
+
+    class Classifier(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(8, 3)
+
+        def training_step(self, batch):
+            loss = F.cross_entropy(self.net(batch[0]), batch[1])
+            self.log("train_loss", loss)
+            return loss
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+    module = Classifier()
+    stop = L.pytorch.callbacks.EarlyStopping(monitor="train_loss")
+    trainer = L.Trainer(max_epochs=1, accelerator="cpu", callbacks=[stop], logger=False)
+    trainer.fit(module, loader)
 
 ## When it is fine
 
@@ -68,20 +109,24 @@ Loading the best model at the end takes the loss for the metric:
 ## References
 
 transformers#35101; `EarlyStoppingCallback.on_train_begin` of transformers 4.46 to 5.23 (measured: `AssertionError:
-EarlyStoppingCallback requires metric_for_best_model to be defined`); Keras 3.15, `keras.callbacks.EarlyStopping`.
+EarlyStoppingCallback requires metric_for_best_model to be defined`); Keras 3.15, `keras.callbacks.EarlyStopping`;
+Lightning 2.6, `EarlyStopping` and `ModelCheckpoint` (measured).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 
 from lintrain import (
     Absent,
     Argument,
     Evidence,
     Finding,
+    Instance,
     Level,
     LibraryObject,
+    Logged,
     Pipeline,
     Place,
     Reason,
@@ -97,6 +142,7 @@ from lintrain import (
     is_missing,
     is_true,
     literal,
+    logged_values,
     refuted,
     unsettled,
 )
@@ -108,6 +154,9 @@ WATCHING = {
     "keras.callbacks.ReduceLROnPlateau": "it never lowers the rate",
 }
 """Callbacks of Keras that watch `val_loss` unless they are told otherwise, and what comes of nothing to watch."""
+
+OF_LIGHTNING = frozenset({"lightning.EarlyStopping", "lightning.ModelCheckpoint"})
+ALWAYS_THERE = frozenset({"epoch", "step"})
 
 VALIDATION = ("validation_data", "validation_split")
 SETS_METRIC = ("load_best_model_at_end", "lr_scheduler_type")
@@ -125,6 +174,30 @@ class UnavailableMonitor(Rule):
         for run in pipeline.keras_runs:
             for place, arguments in run.fits:
                 yield from self._of_keras(place, arguments)
+
+        yield from self._of_lightning(pipeline)
+
+    def _of_lightning(self, pipeline: Pipeline) -> Iterator[Finding]:
+        trainers = [call for call in pipeline.calls if call.path == "lightning.Trainer"]
+        if not trainers or any(call.is_open or "fast_dev_run" in call.arguments for call in trainers):
+            return
+        given = [call.arguments["callbacks"].value for call in trainers if "callbacks" in call.arguments]
+        callbacks = [each for value in given for each in _items(value)]
+        logged = logged_values(pipeline) if all(map(_is_followed, callbacks)) else None
+        for callback in callbacks if logged else ():
+            watched = _watched_by_lightning(callback)
+            if watched and callback.origin and logged and not any(each.gives(watched) for each in logged):
+                yield self._never_logged(callback.origin, watched, logged)
+
+    def _never_logged(self, place: Place, watched: str, logged: list[Logged]) -> Finding:
+        near = max(logged, key=lambda each: SequenceMatcher(None, each.name, watched).ratio())
+        return self.finding(
+            place,
+            f"`{watched}` is never logged, so the first epoch ends in an error",
+            because=[Reason(near.place, f"logs `{near.name}`", "logged")],
+            help=f"watch a name that the module logs, or log `{watched}`",
+            subject="callbacks",
+        )
 
     def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Place) -> Iterator[Finding]:
         strategy = evaluation_strategy(settings)
@@ -197,3 +270,19 @@ def _watched(callback: LibraryObject) -> str | None:
         return "val_loss"
     name = literal(given)
     return name if isinstance(name, str) else None
+
+
+def _is_followed(callback: Value) -> bool:
+    """Whether a callback of Lightning is one that the script shows, or one of the library's own."""
+    return isinstance(callback, Instance) or (isinstance(callback, LibraryObject) and "lightning" in callback.path)
+
+
+def _watched_by_lightning(callback: Value) -> str | None:
+    """The name that a callback of Lightning watches and does without in no case."""
+    if not isinstance(callback, LibraryObject) or callback.path not in OF_LIGHTNING or "**" in callback.arguments:
+        return None
+    given = callback.arguments.get("monitor", UNGIVEN)
+    is_first = callback.path.endswith("EarlyStopping") and isinstance(given, Absent)
+    name = literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
+    is_strict = "strict" not in callback.arguments
+    return name if isinstance(name, str) and is_strict and name not in ALWAYS_THERE else None

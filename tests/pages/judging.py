@@ -36,8 +36,11 @@ def unjudged_reasons() -> dict[str, str]:
 
 
 def is_judged(rule: RuleFile, script: Script) -> bool:
-    """Whether a probe can say something of an example: the rule listens, and there is a Trainer to stop at."""
-    return rule.reads_evidence and "Trainer(" in script.text
+    """Whether a probe can say something of an example: the rule listens, and there is a Trainer to stop at.
+
+    That of Lightning is none.
+    """
+    return rule.reads_evidence and re.search(r"(?<!\bL\.)Trainer\(", script.text) is not None
 
 
 def unlisted(rule: RuleFile) -> list[str]:
