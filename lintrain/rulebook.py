@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -53,6 +56,20 @@ class RuleFile:
     def mends(self) -> bool:
         """Whether the rule offers a fix."""
         return type(self.rule).fix is not Rule.fix
+
+    @property
+    def fix_safety(self) -> str:
+        """`safe` or `unsafe` where all of the rule's fixes are, `either` where the script decides, "" without fixes.
+
+        Read from the code of `fix`, which says `safe=` of each.
+        """
+        if not self.mends:
+            return ""
+        method = ast.parse(textwrap.dedent(inspect.getsource(type(self.rule).fix)))
+        said = {
+            ast.unparse(node.value) for node in ast.walk(method) if isinstance(node, ast.keyword) and node.arg == "safe"
+        }
+        return {("True",): "safe", ("False",): "unsafe"}.get(tuple(said), "either")
 
 
 def rule_folder() -> Path:

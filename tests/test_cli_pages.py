@@ -19,8 +19,8 @@ def test_the_table_groups_rules_by_stage() -> None:
     lines = list(table(pages([PLANTED, ONLY_MEASURED]), Look(120)))
     assert lines[:4] == [
         "garden",
-        "  planted             error    text       fix  A call that was planted.",
-        "  only-measured       warning                  A call that was planted.",
+        "  planted             error    text       fix         A call that was planted.",
+        "  only-measured       warning                         A call that was planted.",
         "",
     ]
     assert lines[4] == "file"
@@ -43,6 +43,14 @@ def test_rules_are_listed_for_programs(capsys: pytest.CaptureFixture[str]) -> No
     assert {"name", "stage", "level", "text", "probe", "fix", "title"} == set(listed[0])
 
 
+@pytest.mark.parametrize(
+    ("name", "safety"),
+    [("discarded-map", "safe"), ("raw-dataset", "unsafe"), ("mlm-on-causal-model", "either"), ("missing-seed", "")],
+)
+def test_a_rule_says_how_safe_its_fix_is(name: str, safety: str) -> None:
+    assert next(rule.fix_safety for rule in load_rules() if rule.name == name) == safety
+
+
 def test_a_page_is_printed_with_its_sections_and_examples() -> None:
     assert (
         page_text(pages([PLANTED])[0], Look(30))
@@ -50,7 +58,7 @@ def test_a_page_is_printed_with_its_sections_and_examples() -> None:
 planted: A call that was planted.
 
 stage: garden    level: error
-found by `lintrain check`; can be fixed with `--fix`
+found by `lintrain check`; can be fixed with `--fix`, in some scripts only with `--unsafe-fixes`
 
 It hurts every test that meets
 it.

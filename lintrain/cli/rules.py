@@ -14,7 +14,7 @@ UNBOUNDED = 1_000
 @click.command(short_help="List the rules.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def command(*, as_json: bool) -> None:
-    """List the rules by stage: their level, what finds them (text, probe), whether `--fix` can mend them."""
+    """List the rules by stage: their level, what finds them (text, probe), how safe their fixes are."""
     import json
 
     from lintrain.cli._output import write_report

@@ -16,15 +16,26 @@ from lintrain.rulebook import RuleFile
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One rule or built-in finding: what finds it (the text, a probe), whether it can be fixed, and its manual page."""
+    """One rule or built-in finding: what finds it (the text, a probe), how safe its fix is, and its manual page.
+
+    `fix` is `safe`, `unsafe`, or `either` where the script decides; empty where there is none.
+    """
 
     name: str
     stage: str
     level: Level
     text: bool
     probe: bool
-    fix: bool
+    fix: str
     manual: Manual
+
+
+OPTIONS_OF = {
+    "safe": "`--fix`",
+    "unsafe": "`--fix --unsafe-fixes`",
+    "either": "`--fix`, in some scripts only with `--unsafe-fixes`",
+}
+"""The options that write a fix, by its safety."""
 
 
 def pages(rules: Iterable[RuleFile]) -> list[Page]:
@@ -33,11 +44,14 @@ def pages(rules: Iterable[RuleFile]) -> list[Page]:
 
 
 def _of_rule(rule: RuleFile) -> Page:
-    return Page(rule.name, rule.stage, rule.rule.level, rule.reads_text, rule.reads_evidence, rule.mends, rule.manual)
+    return Page(
+        rule.name, rule.stage, rule.rule.level, rule.reads_text, rule.reads_evidence, rule.fix_safety, rule.manual
+    )
 
 
 def _of_builtin(found: Builtin) -> Page:
-    return Page(found.name, found.stage, found.level, text=True, probe=False, fix=found.has_fix, manual=found.manual)
+    fix = "safe" if found.has_fix else ""
+    return Page(found.name, found.stage, found.level, text=True, probe=False, fix=fix, manual=found.manual)
 
 
 def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
@@ -55,7 +69,7 @@ def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
                 yield ""
             yield look.paint(page.stage, bold=True)
             stage = page.stage
-        marks = " ".join(mark if has else " " * len(mark) for mark, has in _marks(page))
+        marks = _marks(page)
         level = look.level(page.level, f"{page.level.value:<7}")
         line = f"  {page.name:<{names}}  {level}  {look.paint(marks, dim=True)}"
         room = look.width - names - len(marks) - 15
@@ -66,8 +80,9 @@ def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
             yield f"    {clip(page.manual.title, look.width - 4)}"
 
 
-def _marks(page: Page) -> tuple[tuple[str, bool], ...]:
-    return ("text", page.text), ("probe", page.probe), ("fix", page.fix)
+def _marks(page: Page) -> str:
+    fix = f"{page.fix} fix" if page.fix in ("safe", "unsafe") else "fix" if page.fix else ""
+    return f"{'text' if page.text else '':4} {'probe' if page.probe else '':5} {fix:10}"
 
 
 def as_plain(page: Page) -> dict[str, object]:
@@ -101,7 +116,7 @@ def _facts(page: Page, look: Look) -> Iterator[str]:
     yield f"stage: {page.stage}    level: {look.level(page.level, page.level.value)}"
     finders = [name for name, has in (("`lintrain check`", page.text), ("`lintrain probe`", page.probe)) if has]
     verb = "found by" if page.text or not page.probe else "found only by"
-    mended = "; can be fixed with `--fix`" if page.fix else ""
+    mended = f"; can be fixed with {OPTIONS_OF[page.fix]}" if page.fix else ""
     yield look.code(f"{verb} {' and judged by '.join(finders)}{mended}")
 
 

@@ -12,7 +12,7 @@ PYTHON_CELL_MAGICS = {"capture", "debug", "ipytest", "memit", "prun", "pypy", "p
 AUTOMAGICS = {
     *("alias", "cat", "cd", "conda", "config", "cp", "env", "less", "load", "load_ext", "ls", "mamba", "man"),
     *("matplotlib", "mkdir", "more", "mv", "notebook", "pip", "precision", "prun", "pylab", "reload_ext", "rm"),
-    *("rmdir", "run", "set_env", "system", "time", "timeit", "uv", "who", "whos"),
+    *("rmdir", "run", "set_env", "system", "time", "timeit", "uv", "watermark", "who", "whos"),
 }
 """Magics that a cell of one line may use without its `%`."""
 
