@@ -15,7 +15,7 @@ def name_the_loss_by_a_word(code: Code) -> Iterator[list[Edit]]:
     """A loss that takes logits for probabilities."""
     for loss in code.calls("SparseCategoricalCrossentropy"):
         if code.argument(loss, "from_logits"):
-            yield [code.here(code.statement(loss)), code.replace(loss, '"sparse_categorical_crossentropy"')]
+            yield [code.here(loss), code.replace(loss, '"sparse_categorical_crossentropy"')]
 
 
 @injects("keras-logits-loss", shows="printed", not_run="what Keras computes leaves no trace here")
@@ -24,8 +24,8 @@ def leave_out_the_softmax(code: Code) -> Iterator[list[Edit]]:
     for layer in code.calls("Dense"):
         activation = code.argument(layer, "activation")
         if activation and is_text(activation.value, "softmax"):
-            marks = [code.here(code.statement(call)) for call in code.calls("model.compile")]
-            yield [*marks, code.drop_argument(layer, "activation")]
+            losses = [code.argument(call, "loss") for call in code.calls("model.compile")]
+            yield [*(code.here(loss) for loss in losses if loss), code.drop_argument(layer, "activation")]
 
 
 @injects("keras-softmax-logits-loss", shows="printed", not_run="what Keras computes leaves no trace here")

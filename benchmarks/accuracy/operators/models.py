@@ -83,10 +83,12 @@ def train_half_weights(code: Code) -> Iterator[list[Edit]]:
 
 @injects("fp16-overflow-prone-model", shows="error", not_run="float16 overflows on a GPU")
 def train_t5_in_float16(code: Code) -> Iterator[list[Edit]]:
-    """T5 in float16."""
+    """mT5 in float16; the first T5 in its small size holds its activations in bounds."""
     for made in arguments(code):
-        if names_in(code, "t5-small"):
-            yield [code.here(made), code.add_argument(made, f"{HERE}fp16=True")]
+        for name in code.nodes(ast.Constant):
+            if name.value == "t5-small":
+                fp16 = code.add_argument(made, f"{HERE}fp16=True")
+                yield [code.replace(name, '"google/mt5-small"'), code.here(made), fp16]
 
 
 @injects("fp16-weights-with-scaler", shows="error", not_run="without a GPU the scaler is off")
@@ -96,7 +98,8 @@ def scale_float16_weights(code: Code) -> Iterator[list[Edit]]:
         if isinstance(made.value, ast.Call) and list(plain_trainers(code)) and "peft" not in code.text:
             if not names_in(code, "t5-small") and not code.argument(made.value, "dtype"):
                 scaled = [code.add_argument(one, "fp16=True") for one in arguments(code)]
-                yield [code.here(made), code.add_argument(made.value, f'{HERE}dtype="float16"'), *scaled]
+                if scaled:
+                    yield [code.here(made), code.add_argument(made.value, f'{HERE}dtype="float16"'), *scaled]
 
 
 @injects("headless-model", shows="error")
@@ -118,9 +121,9 @@ def give_classes_one_output(code: Code) -> Iterator[list[Edit]]:
     for made in loaded(code):
         call = made.value
         labels = code.argument(call, "num_labels") if isinstance(call, ast.Call) else None
-        if labels and isinstance(labels.value, ast.Constant) and labels.value.value in (2, 3, 4):
-            if list(plain_trainers(code)):
-                yield [code.here(made), code.here(labels), code.replace(labels.value, "1")]
+        is_count = labels and isinstance(labels.value, ast.Constant) and labels.value.value in (2, 3, 4)
+        if labels and is_count and "id2label" not in code.text and list(plain_trainers(code)):  # names tell the count
+            yield [code.here(made), code.here(labels), code.replace(labels.value, "1")]
 
 
 @injects("integer-multilabel-targets", shows="error")

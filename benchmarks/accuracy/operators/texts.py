@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from benchmarks.accuracy.code import HERE, Code, Edit
-from benchmarks.accuracy.finding import arguments, names_in, plain_trainers
+from benchmarks.accuracy.finding import arguments, names_in, plain_trainers, trainers
 from benchmarks.accuracy.mutants import injects
 from benchmarks.accuracy.operators.trainers import drop
 
 ENCODERS = ("bert-base", "distilbert-base", "roberta-base")
+SENTENCES = ('"glue"', '"ag_news"')
+"""Data sets whose rows are all far shorter than any model's longest input."""
 
 
 def tokenizer_calls(code: Code) -> Iterator[ast.Call]:
@@ -23,8 +25,8 @@ def forget_to_truncate(code: Code) -> Iterator[list[Edit]]:
     """A tokenizer that cuts nothing, before a model with a longest input."""
     for call in tokenizer_calls(code):
         cuts = [name for name in ("truncation", "max_length") if code.argument(call, name)]
-        from_hub = "load_dataset(" in code.text and "csv" not in code.text
-        if "truncation" in cuts and names_in(code, *ENCODERS) and from_hub and "filter" not in code.text:
+        may_be_long = "load_dataset(" in code.text and not names_in(code, "csv", "filter", *SENTENCES)
+        if "truncation" in cuts and names_in(code, *ENCODERS) and may_be_long:
             yield [code.here(code.statement(call)), code.here(call), *drop(code, call, *cuts)]
 
 
@@ -61,11 +63,18 @@ def take_another_tokenizer(code: Code) -> Iterator[list[Edit]]:
     """The tokenizer of another checkpoint."""
     for call in code.calls("AutoTokenizer.from_pretrained"):
         if names_in(code, *ENCODERS) and call.args and "options" not in code.code(call):
-            other = "roberta-base" if '"roberta-base"' not in code.text else "bert-base-uncased"
-            used = [code.here(code.statement(one)) for one in plain_trainers(code)]
-            models = [code.statement(one) for one in code.nodes(ast.Call) if is_model(one)]
-            marks = [code.here(code.statement(call)), *used, *map(code.here, models)]
-            yield [code.replace(call.args[0], f'"{other}"'), *dict.fromkeys(marks)]
+            other = "bert-base-uncased" if checkpoint_of(code, call.args[0]) == "roberta-base" else "roberta-base"
+            used = [code.here(code.statement(one)) for one in (*trainers(code), *code.calls("DataLoader"))]
+            used = used or [code.here(code.statement(call))]
+            yield [code.replace(call.args[0], f'"{other}"'), *dict.fromkeys(used)]
+
+
+def checkpoint_of(code: Code, given: ast.expr) -> str:
+    """The name of the checkpoint that is given, also by a name of the script's."""
+    if isinstance(given, ast.Constant):
+        return str(given.value)
+    named = [one.value for one in code.nodes(ast.Assign) if ast.unparse(one.targets[0]) == ast.unparse(given)]
+    return next((str(one.value) for one in named if isinstance(one, ast.Constant)), "")
 
 
 def is_model(call: ast.Call) -> bool:

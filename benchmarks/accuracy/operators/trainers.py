@@ -61,7 +61,10 @@ def lose_the_labels(code: Code) -> Iterator[list[Edit]]:
     """Take the label column out of the training data."""
     for call in plain_trainers(code):
         train = code.argument(call, "train_dataset")
-        if train and "load_dataset(" in code.text and names_in(code, "ForSequenceClassification"):
+        is_known = (
+            "load_dataset(" in code.text and '"csv"' not in code.text
+        )  # the columns of a file are not in the text
+        if train and is_known and names_in(code, "ForSequenceClassification"):
             if isinstance(train.value, ast.Name | ast.Subscript):
                 marks = at_trainer(code, call, "train_dataset")
                 end = code.span(train)[1]
@@ -77,6 +80,7 @@ def hand_over_the_raw_data(code: Code) -> Iterator[list[Edit]]:
         if isinstance(one.value, ast.Call)
         and isinstance(one.value.func, ast.Attribute)
         and one.value.func.attr == "map"
+        and tokenizes(code, one.value)
     }
     for call in plain_trainers(code):
         train = code.argument(call, "train_dataset")
@@ -84,6 +88,12 @@ def hand_over_the_raw_data(code: Code) -> Iterator[list[Edit]]:
         if train and isinstance(name, ast.Name) and tokenized.get(name.id, name.id) not in (name.id, ""):
             if tokenized[name.id].isidentifier():
                 yield [*at_trainer(code, call, "train_dataset"), code.replace(name, tokenized[name.id])]
+
+
+def tokenizes(code: Code, mapped: ast.Call) -> bool:
+    """Whether the function of a `map` calls the tokenizer."""
+    named = [one for one in code.nodes(ast.FunctionDef) if mapped.args and ast.unparse(mapped.args[0]) == one.name]
+    return any("tokenizer(" in ast.unparse(one) or "tok(" in ast.unparse(one) for one in [*named, *mapped.args])
 
 
 @injects("missing-num-labels", shows="error outputs")
@@ -103,8 +113,13 @@ def is_two(node: ast.AST) -> bool:
 
 @injects("stock-loss-not-scaled", shows="losses gradients")
 def accumulate_what_nobody_divides(code: Code) -> Iterator[list[Edit]]:
-    """Accumulate the losses of a stock head."""
+    """Accumulate the losses of a stock head.
+
+    Not of a checkpoint that the user chooses: only the losses of some models leave the number of items unused.
+    """
     for made in arguments(code):
+        if names_in(code, "options.checkpoint"):
+            continue
         if (
             names_in(code, *STOCK)
             and list(plain_trainers(code))
@@ -223,15 +238,19 @@ def forget_where_a_stream_ends(code: Code) -> Iterator[list[Edit]]:
 
 @injects("unsaved-model", shows="saved")
 def keep_nothing(code: Code) -> Iterator[list[Edit]]:
-    """Train with no checkpoint and no save."""
+    """Train with no checkpoint and no save.
+
+    A notebook keeps the model in its kernel, and a run that evaluates, or ends after some steps, may be made for its
+    numbers: none of these is a mistake.
+    """
     saves = [code.statement(call) for call in code.calls("save_model", "model.save_pretrained")]
     for made in arguments(code):
+        is_for_numbers = any(code.argument(made, name) for name in ("eval_strategy", "max_steps"))
+        if code.path.endswith(".ipynb") or is_for_numbers or names_in(code, ".evaluate(", ".predict("):
+            continue
         for train in code.calls("trainer.train"):
-            strategy = code.argument(made, "save_strategy")
-            if not code.argument(made, "load_best_model_at_end") and all(save.col_offset == 0 for save in saves):
-                edit = code.set_argument(made, "save_strategy", '"no"') if strategy or made.keywords else None
-                if edit:
-                    yield [code.here(code.statement(train)), edit, *map(code.delete, saves)]
+            edit = code.set_argument(made, "save_strategy", '"no"')
+            yield [code.here(code.statement(train)), edit, *map(code.delete, saves)]
 
 
 @injects("eval-logits-memory", shows="printed")
@@ -243,10 +262,11 @@ def keep_every_logit(code: Code) -> Iterator[list[Edit]]:
         '    return {"hits": float((guessed == prediction.label_ids[:, 1:]).mean())}\n\n'
     )
     for call in plain_trainers(code):
-        if names_in(code, "ForCausalLM") and code.argument(call, "eval_dataset") and "compute_metrics" not in code.text:
+        is_large = "load_dataset(" in code.text and "split(" not in code.text  # a few rows of the script fit anywhere
+        if names_in(code, "ForCausalLM") and code.argument(call, "eval_dataset") and is_large:
             edits = [code.before(code.statement(call), metric), code.add_argument(call, "compute_metrics=hit_rate")]
-            if not code.statement(call).col_offset and "epoch" in code.text:
-                yield [*at_trainer(code, call), *edits]
+            if not code.statement(call).col_offset and "compute_metrics" not in code.text:
+                yield [*edits, *at_trainer(code, call)]
 
 
 @injects("double-shift", shows="inputs", not_run="")
