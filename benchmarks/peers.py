@@ -4,7 +4,7 @@ CLONES holds clones as `owner/name`; FOLDER is where the peers' programs lie (`p
 environment: its `bin`). Each reads every script of the repositories that `real-code.csv` speaks of, with all of its
 rules. A mistake that was judged true counts as found by a peer where it reports the same line for the same reason
 (`SAME` lists which of its codes mean which mistake); all else that it says is counted as well. Notebooks are left out,
-for only some of the peers read them.
+for only some of the peers read them. With `--kept FOLDER`, what the peers said stays there for the next time.
 """
 
 from __future__ import annotations
@@ -82,8 +82,32 @@ AT_ONCE = 100
 """Files given to a peer in one call."""
 
 
-def remarks_of(peer: Peer, tools: Path, folder: Path, files: Sequence[str]) -> Iterator[Remark]:
-    """What a peer says of the scripts of a clone, with paths as lintrain writes them."""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """All that a peer said of the scripts of one clone, and how long it took (seconds)."""
+
+    remarks: tuple[Remark, ...]
+    seconds: float
+
+
+def said_of(peer: Peer, tools: Path, folder: Path, kept: Path | None) -> Said:
+    """What a peer says of a clone: asked now, or as it was kept."""
+    file = kept / f"{peer.command[0]}-{folder.parent.name}-{folder.name}.json" if kept else None
+    if file and file.is_file():
+        known: dict[str, Any] = json.loads(file.read_text())
+        return Said(tuple(Remark(*each) for each in known["remarks"]), known["seconds"])
+    started = time.perf_counter()
+    said = Said(tuple(remarks_of(peer, tools, folder)), time.perf_counter() - started)
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        remarks = [[each.file, each.line, each.code] for each in said.remarks]
+        file.write_text(json.dumps({"seconds": said.seconds, "remarks": remarks}))
+    return said
+
+
+def remarks_of(peer: Peer, tools: Path, folder: Path) -> Iterator[Remark]:
+    """Ask a peer about the scripts of a clone; paths come as lintrain writes them."""
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.is_file())
     for start in range(0, len(files), AT_ONCE):
         command = [str(tools / peer.command[0]), *peer.command[1:], *files[start : start + AT_ONCE]]
         told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -98,6 +122,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clones", type=Path)
     parser.add_argument("--tools", type=Path, required=True)
+    parser.add_argument("--kept", type=Path, help="where what the peers said is kept")
     parser.add_argument("--peer", action="append", help="only these")
     given = parser.parse_args()
     judged = [one for one in read_judgements() if one.verdict == "true" and one.file.endswith(".py")]
@@ -108,7 +133,7 @@ def main() -> int:
     print_row("lintrain", *count_ours(given.clones, repositories, present))
     for peer in PEERS:
         if not given.peer or peer.name in given.peer:
-            print_row(peer.name, *count_theirs(peer, given.tools, given.clones, repositories, present))
+            print_row(peer.name, *count_theirs(peer, given, repositories, present))
     return 0
 
 
@@ -133,22 +158,17 @@ def count_ours(
 
 
 def count_theirs(
-    peer: Peer, tools: Path, clones: Path, repositories: Sequence[str], judged: Sequence[Judgement]
+    peer: Peer, given: argparse.Namespace, repositories: Sequence[str], judged: Sequence[Judgement]
 ) -> tuple[int, list[Judgement], float]:
     """The same of a peer."""
-    started = time.perf_counter()
-    total, found = 0, list[Judgement]()
-    for name in repositories:
-        folder = clones / name
-        files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.is_file())
-        remarks = list(remarks_of(peer, tools, folder, files))
-        total += len(remarks)
-        said = {(remark.file, remark.line, remark.code) for remark in remarks}
-        for one in judged:
-            codes = SAME.get(one.rule, frozenset())
-            if one.repository == name and any((one.file, one.line, code) in said for code in codes):
-                found.append(one)
-    return total, found, time.perf_counter() - started
+    said = {name: said_of(peer, given.tools, given.clones / name, given.kept) for name in repositories}
+    claims = {(name, one.file, one.line, one.code) for name, each in said.items() for one in each.remarks}
+    found = [
+        one
+        for one in judged
+        if any((one.repository, one.file, one.line, code) in claims for code in SAME.get(one.rule, ()))
+    ]
+    return sum(len(each.remarks) for each in said.values()), found, sum(each.seconds for each in said.values())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from benchmarks.accuracy.code import HERE, Code, Edit
+from benchmarks.accuracy.code import HERE, Code, Edit, Located
 from benchmarks.accuracy.finding import arguments, is_text, names_in, plain_trainers, trainers
 from benchmarks.accuracy.mutants import injects
 
@@ -29,7 +29,7 @@ def forget_to_pad(code: Code) -> Iterator[list[Edit]]:
 
 def drop(code: Code, call: ast.Call, *names: str) -> list[Edit]:
     """Write a call anew without some of its arguments, on as many lines as it had."""
-    given = [*call.args, *(one for one in call.keywords if one.arg not in names)]
+    given: list[Located] = [*call.args, *(one for one in call.keywords if one.arg not in names)]
     first, last = code.span(call)[0], code.span(call)[1]
     opening = code.span(call.func)[1] + 1
     lines = ",\n    ".join(code.code(one) for one in given)
