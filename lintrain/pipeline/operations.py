@@ -20,6 +20,7 @@ from lintrain.pipeline.registry import (
     method_of,
     of_type,
 )
+from lintrain.pipeline.values.files import OpenFile
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -229,7 +230,7 @@ def text_of_parts(reader: Reader, parts: Iterable[Value], place: Place) -> Text:
 
 def entered(reader: Reader, manager: Value) -> Value:
     """What `with manager as name` binds."""
-    return manager if isinstance(manager, LibraryObject | Instance) else UNKNOWN
+    return manager if isinstance(manager, LibraryObject | Instance | OpenFile) else UNKNOWN
 
 
 def update(entries: dict[Literal, Value], other: Value) -> bool:
@@ -239,6 +240,7 @@ def update(entries: dict[Literal, Value], other: Value) -> bool:
         return other.is_complete
     held = of_type(ENTRIES, other)
     if held is None:
+        entries.update(dict.fromkeys(entries, UNKNOWN))
         return False
     added, is_complete = held(other)
     entries.update(added)

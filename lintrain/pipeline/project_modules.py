@@ -157,6 +157,8 @@ def _names(reader: Reader, module: ProjectModule) -> Scope:
         return module.names
     module.names = Scope(names={"__name__": Constant(module.name), "__file__": UNKNOWN})
     source = _source(reader, module)
+    if module.file.file is not None:
+        module.names.names["__file__"] = Constant(module.file.file)
     if source is not None and reader.modules.depth < DEEPEST:
         reader.record.sources[source.path] = source
         reader.modules.depth += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os.path
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
@@ -188,7 +189,7 @@ def read_pipeline(source: Source, targets: TargetVersions, project: Project | No
     load_libraries()
     record = Pipeline(source, targets)
     reader = Reader(record, modules=Modules(project))
-    module = Scope(names={"__name__": Constant("__main__"), "__file__": UNKNOWN})
+    module = Scope(names={"__name__": Constant("__main__"), "__file__": _file_name(source)})
     reader.modules.add_script(source.path, module)
     reader.frames.append(Frame(None, module))
     try:
@@ -197,6 +198,11 @@ def read_pipeline(source: Source, targets: TargetVersions, project: Project | No
     except (BudgetSpentError, RecursionError):
         record.is_exhausted = True
     return record
+
+
+def _file_name(source: Source) -> Value:
+    """`__file__`, which a notebook does not have."""
+    return UNKNOWN if source.notebook or not source.path.endswith(".py") else Constant(os.path.abspath(source.path))  # noqa: PTH100
 
 
 def _read_uncalled(reader: Reader) -> None:

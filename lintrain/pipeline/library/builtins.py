@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.pipeline import objects, operations
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.registry import function, method_of
+from lintrain.pipeline.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
 from lintrain.pipeline.values.counts import Count
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -214,10 +214,22 @@ def _getattr(call: Call) -> Value:
 
 @function("builtins.setattr")
 def _setattr(call: Call) -> Value:
-    name = text_of(call.value("name", 1))
-    if name is not None and len(call.positional) == 3:
-        operations.store_attribute(call.reader, call.positional[0].value, name, call.positional[2].value, call.place)
+    if len(call.positional) != 3:
+        return Constant(None)
+    owner, name, value = (argument.value for argument in call.positional)
+    known = text_of(name)
+    for each in (known,) if known is not None else _attribute_names(owner):
+        held = value if known is not None else join([operations.attribute(call.reader, owner, each, call.place), value])
+        operations.store_attribute(call.reader, owner, each, held, call.place)
     return Constant(None)
+
+
+def _attribute_names(owner: Value) -> list[str]:
+    """The attributes that may be meant where the name is not known: those of an object that holds settings."""
+    if isinstance(owner, Instance):
+        return [name for name, value in owner.attributes.items() if isinstance(value, Constant)]
+    held = of_type(ENTRIES, owner) if of_type(STORED_ATTRIBUTES, owner) else None
+    return [str(name) for name in held(owner)[0]] if held else []
 
 
 @function("builtins.next")

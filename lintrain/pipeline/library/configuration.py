@@ -1,28 +1,27 @@
-"""Configurations: argparse, HfArgumentParser and their like. What they give is a default that the user may overrule."""
+"""Argparse: what its options give is a default that the user may overrule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lintrain.core.place import Place
-from lintrain.pipeline import objects
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.functions import attribute_default
-from lintrain.pipeline.library import transformers_arguments
-from lintrain.pipeline.registry import attribute_of, function, method, stored_attribute_of
+from lintrain.pipeline.registry import attribute_of, entries_of, function, method, stored_attribute_of
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
-    Class,
     Constant,
     Instance,
     Library,
     Literal,
+    Mapping,
     Sequence,
     Unknown,
     Value,
+    is_missing,
     is_true,
     mapping_of,
     text_of,
@@ -38,9 +37,13 @@ CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": in
 
 @dataclass(eq=False, slots=True)
 class Parser(Value):
-    """An argparse parser: the default of each of its options by the name that it is stored under."""
+    """An argparse parser: the default of each of its options by the name that it is stored under.
+
+    `is_open` where something else may have set defaults too.
+    """
 
     options: dict[str, Value] = field(default_factory=dict[str, Value])
+    is_open: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -50,16 +53,15 @@ class Namespace(Value):
     options: dict[str, Value] = field(default_factory=dict[str, Value])
 
 
-@dataclass(eq=False, slots=True)
-class ClassParser(Value):
-    """An HfArgumentParser: the classes that it fills from the command line."""
-
-    classes: list[Value] = field(default_factory=list[Value])
-
-
 @function("argparse.ArgumentParser")
 def _parser(call: Call) -> Value:
-    return Parser(origin=call.place)
+    made = Parser(origin=call.place)
+    parents = call.value("parents")
+    if isinstance(parents, Sequence):
+        for parent in parents.items:
+            if isinstance(parent, Parser):
+                made.options.update(parent.options)
+    return made
 
 
 @method(Parser, "add_argument_group", "add_mutually_exclusive_group")
@@ -87,15 +89,23 @@ def _option_name(call: Call) -> str | None:
 
 def _option_default(call: Call) -> Value:
     default = call.value("default")
-    action = text_of(call.value("action"))
+    if _is_always_given(call):
+        return Unknown(name=_option_name(call) or "")
     if isinstance(default, Absent):
-        if action in {"store_true", "store_false"}:
-            return Constant(action == "store_false", True, origin=call.place)
-        is_needed = is_true(call.value("required"))
-        return Unknown(name=_option_name(call) or "") if is_needed else Constant(None, True, origin=call.place)
+        action = text_of(call.value("action"))
+        is_switch = action in {"store_true", "store_false"}
+        return Constant(action == "store_false" if is_switch else None, True, origin=call.place)
     if isinstance(default, Constant):
         return Constant(_typed(call, default), True, origin=call.place)
     return default
+
+
+def _is_always_given(call: Call) -> bool:
+    """Whether the user has to give the option: then its default is never used."""
+    if is_true(call.value("required")):
+        return True
+    flags = [text_of(argument.value) or "-" for argument in call.positional]
+    return bool(flags) and not flags[0].startswith("-") and text_of(call.value("nargs")) not in {"?", "*"}
 
 
 def _typed(call: Call, default: Constant) -> Literal:
@@ -111,30 +121,39 @@ def _typed(call: Call, default: Constant) -> Literal:
 
 @method(Parser, "set_defaults")
 def _set_defaults(call: Call) -> Value:
-    if isinstance(call.receiver, Parser):
-        call.receiver.options.update({name: attribute_default(each.value) for name, each in call.keywords.items()})
+    parser = call.receiver
+    if isinstance(parser, Parser):
+        given = {name: each.value for name, each in call.keywords.items() if name != "**"}
+        parser.options.update({name: attribute_default(value) for name, value in given.items()})
+        parser.is_open = parser.is_open or call.is_open
     return UNKNOWN
 
 
-@method(Parser, "parse_args")
+@method(Parser, "parse_args", "parse_intermixed_args")
 def _parse(call: Call) -> Value:
     return _namespace(call)
 
 
-@method(Parser, "parse_known_args")
+@method(Parser, "parse_known_args", "parse_known_intermixed_args")
 def _parse_known(call: Call) -> Value:
     return Sequence([_namespace(call), Sequence([], "list", False)], "tuple")
 
 
 def _namespace(call: Call) -> Value:
     parser = call.receiver
-    return Namespace(dict(parser.options), origin=call.place) if isinstance(parser, Parser) else UNKNOWN
+    if not isinstance(parser, Parser):
+        return UNKNOWN
+    if parser.is_open or not is_missing(call.value("namespace", 1)):
+        return Namespace(origin=call.place)
+    return Namespace(dict(parser.options), origin=call.place)
 
 
 @attribute_of(Namespace)
 def _option(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
     if not isinstance(value, Namespace):
         return None
+    if name == "__dict__":
+        return _held(value)
     if name not in value.options:
         value.options[name] = Unknown(name=f"args.{name}")
     return value.options[name]
@@ -146,43 +165,25 @@ def _store_option(reader: Reader, owner: Value, name: str, value: Value, place: 
         owner.options[name] = value if not reader.conditions else attribute_default(value)
 
 
+@entries_of(Namespace)
+def _entries(value: Value) -> tuple[dict[Literal, Value], bool]:
+    return (dict(_held(value).entries), False) if isinstance(value, Namespace) else ({}, False)
+
+
 @function("builtins.vars")
 def _vars(call: Call) -> Value:
     value = call.value("object", 0)
     if isinstance(value, Instance):
         return mapping_of(value.attributes, is_complete=False)
-    return mapping_of(value.options, is_complete=False) if isinstance(value, Namespace) else UNKNOWN
+    return _held(value) if isinstance(value, Namespace) else UNKNOWN
+
+
+def _held(value: Namespace) -> Mapping:
+    """The options by name; what is stored there is stored in the namespace."""
+    return Mapping(cast("dict[Literal, Value]", value.options), False)
 
 
 @function("argparse.Namespace", "types.SimpleNamespace")
 def _made_namespace(call: Call) -> Value:
-    return Namespace({name: argument.value for name, argument in call.keywords.items()}, origin=call.place)
-
-
-@function("transformers.HfArgumentParser", "trl.TrlParser")
-def _class_parser(call: Call) -> Value:
-    kinds = call.value("dataclass_types", 0)
-    items = kinds.items if isinstance(kinds, Sequence) and kinds.is_complete else [kinds]
-    return ClassParser(list(items), origin=call.place)
-
-
-@method(ClassParser, "parse_args_into_dataclasses", "parse_json_file", "parse_yaml_file", "parse_dict")
-@method(ClassParser, "parse_args_and_config")
-def _fill_classes(call: Call) -> Value:
-    parser = call.receiver
-    if not isinstance(parser, ClassParser):
-        return UNKNOWN
-    made = [_from_command_line(call, kind) for kind in parser.classes]
-    return Sequence(made, "tuple")
-
-
-def _from_command_line(call: Call, kind: Value) -> Value:
-    """An object whose every field may have been given by the user: the defaults are no certainties."""
-    if isinstance(kind, Class) and objects.is_dataclass(kind) and not kind.library_bases:
-        made = Instance(kind, origin=call.place)
-        filler = Call(call.reader, None, call.place, "", "")
-        objects.fill_fields(filler, kind, made)
-        made.attributes = {name: attribute_default(value) for name, value in made.attributes.items()}
-        return made
-    filled = transformers_arguments.from_command_line(call, kind)
-    return filled or Unknown(name=kind.name if isinstance(kind, Library) else "")
+    given = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
+    return Namespace(given, origin=call.place)

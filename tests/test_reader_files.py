@@ -1,0 +1,117 @@
+"""What the reader takes from files beside the script: settings in JSON and YAML."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from lintrain.knowledge.plain_yaml import read_yaml
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
+from lintrain.pipeline import expressions, statements
+from lintrain.pipeline.library import load_libraries
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.reader import Frame, Reader
+from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.values.python import Constant, Unknown, Value
+from lintrain.source.source import Source
+from tests.test_reader_language import plain
+
+IMPORTS = "import json, os, yaml\nfrom pathlib import Path\nfrom omegaconf import OmegaConf\n"
+
+
+def value_in(folder: Path, code: str, expression: str = "x") -> Value:
+    """The value of an expression after a script in this folder."""
+    source = Source(str(folder / "train.py"), IMPORTS + dedent(code))
+    load_libraries()
+    reader = Reader(Pipeline(source, TargetVersions()))
+    scope = Scope(names={"__name__": Constant("__main__"), "__file__": Constant(source.path)})
+    reader.frames.append(Frame(None, scope))
+    statements.execute_block(reader, source.tree.body, scope)
+    return expressions.evaluate(reader, ast.parse(expression, mode="eval").body, scope)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "c.json").write_text('{"lr": 0.1, "names": ["a", null], "model": {"size": 3}}')
+    (tmp_path / "c.yaml").write_text("lr: 0.1\nnames: [a, ~]\nmodel:\n  size: 3\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = json.load(open('c.json'))",
+        "x = json.load(open('./c.json', encoding='utf-8'))",
+        "with open('c.json') as f: x = json.load(f)",
+        "with open('c.json', 'r') as f: x = json.loads(f.read())",
+        "x = json.loads(Path('c.json').read_text())",
+        "x = json.load((Path(__file__).resolve().parent / 'c.json').open())",
+        "x = json.load(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'c.json')))",
+        "x = yaml.safe_load(open('c.yaml'))",
+        "with open('c.yaml') as f: x = yaml.load(f, Loader=yaml.FullLoader)",
+        "x = yaml.safe_load(Path('c.yaml').read_text())",
+    ],
+)
+def test_settings_in_a_file_with_a_literal_path_are_known(folder: Path, code: str) -> None:
+    assert plain(value_in(folder, code)) == {"lr": 0.1, "names": ["a", None], "model": {"size": 3}}
+
+
+def test_they_are_certain_unless_the_script_names_the_file_elsewhere_too(folder: Path) -> None:
+    once = value_in(folder, "x = json.load(open('c.json'))['lr']")
+    twice = value_in(folder, "json.dump(f(), open('c.json', 'w'))\nx = json.load(open('c.json'))['lr']")
+    assert isinstance(once, Constant)
+    assert isinstance(twice, Constant)
+    assert (once.is_default, twice.is_default) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = json.load(open('missing.json'))",
+        "x = json.load(open(name()))",
+        "x = json.load(open('c.yaml'))",
+        "x = json.load(open('c.json', 'w'))",
+        "x = json.loads(name())",
+        "x = yaml.safe_load('lr: 3')",
+        "x = json.load(open('..'))",
+    ],
+)
+def test_what_is_no_readable_file_of_settings_is_unknown(folder: Path, code: str) -> None:
+    assert isinstance(value_in(folder, code), Unknown)
+
+
+def test_a_file_of_data_is_no_settings(folder: Path) -> None:
+    (folder / "c.json").write_text(str([1] * 3_000))
+    assert isinstance(value_in(folder, "x = json.load(open('c.json'))"), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: 1e-4\nb: 1.0e-4\nc: yes\nd: 'no'\ne:", {"a": "1e-4", "b": 1e-4, "c": True, "d": "no", "e": None}),
+        ("a:\n- 1\n- b: 2\n  c: 3\nd: 4", {"a": [1, {"b": 2, "c": 3}], "d": 4}),
+        ("a: {b: [1, x y], c: http://d}  # e", {"a": {"b": [1, "x y"], "c": "http://d"}}),
+        ("---\n# only\na: 'b # c'", {"a": "b # c"}),
+        ("", None),
+    ],
+)
+def test_plain_yaml_is_read_as_pyyaml_reads_it(text: str, expected: object) -> None:
+    yaml = pytest.importorskip("yaml")
+    assert read_yaml(text) == expected == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize("text", ["a: 2024-01-01", "a: 017", "a: 1:30", "a: |\n  b\n", "a: &x 3", "a: !!str 3"])
+def test_a_value_that_is_not_plain_is_left_unread(text: str) -> None:
+    assert read_yaml(text) == {"a": UNREAD}
+
+
+@pytest.mark.parametrize(
+    "text", ["a: b\n  c", "a: *x", "<<: *x", "? a\n: b", "a: [1,\n 2]", "\ta: 1", "a: 1\n---\nb: 2", "a: 'b''c'", "a"]
+)
+def test_a_file_that_is_not_plain_is_refused(text: str) -> None:
+    with pytest.raises(NotPlainError):
+        read_yaml(text)
