@@ -37,7 +37,7 @@ def is_worth_reading(source: Source, project: Project | None) -> bool:
         return False
     from lintrain.pipeline.quick import may_train
 
-    if is_ours and may_train(source.tree):
+    if is_ours and source.once(may_train, source.tree):
         return True
     return project is not None and is_script and _imports_training(source, project)
 
@@ -52,7 +52,7 @@ def _imports_training(source: Source, project: Project) -> bool:
             continue
         seen.add(module.file)
         code = project.load(module.file)
-        if code is not None and may_train(code.tree):
+        if code is not None and code.once(may_train, code.tree):
             return True
     return False
 

@@ -25,16 +25,20 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.training import KerasRun
+from lintrain.source.nodes import walk
 
 
 def keras_name(pipeline: Pipeline) -> str | None:
     """The code that stands for Keras in a script (`keras`, `tf.keras`), None where nothing imports it."""
-    nodes = (node for source in pipeline.sources.values() for node in ast.walk(source.tree))
-    names = [name for node in nodes for name in _names(node)]
+    names = [name for source in pipeline.sources.values() for name in source.once(_names, source.tree)]
     return min(names, key=len) if names else None
 
 
-def _names(node: ast.AST) -> Iterator[str]:
+def _names(tree: ast.Module) -> list[str]:
+    return [name for node in walk(tree) for name in _names_in(node)]
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             if alias.name in {"keras", "tf_keras"}:

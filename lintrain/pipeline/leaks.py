@@ -68,17 +68,17 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     splits = {call.place for call in pipeline.calls if call.path == SPLIT}
     if not splits:
         return
-    for node in ast.walk(pipeline.source.tree):
+    for node in pipeline.source.nodes:
         if isinstance(node, ast.Module | ast.FunctionDef):
             yield from _in_block(pipeline, node.body, classes, splits)
 
 
 def _copiers(pipeline: Pipeline) -> Iterator[tuple[Place, str]]:
     """The calls of classes of imbalanced-learn, which the reader does not follow."""
-    tree = pipeline.source.tree
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    nodes = pipeline.source.nodes
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
     names = {each.name for node in imports if (node.module or "").startswith("imblearn.over") for each in node.names}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             yield pipeline.source.place(node), node.func.id
 

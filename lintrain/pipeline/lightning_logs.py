@@ -39,7 +39,7 @@ def logged_values(pipeline: Pipeline) -> list[Logged] | None:
     found: list[Logged] = []
     heard = set[ast.AST]()
     for source in pipeline.sources.values():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_logging(node.func):
                 heard.add(node.func)
                 names = _names_in(node)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.pipeline.pipeline import Pipeline
+from lintrain.source.nodes import walk
 
 LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning_fabric.Fabric"})
 
@@ -19,7 +20,12 @@ def mentions(pipeline: Pipeline, pattern: str) -> bool:
 def speaks_of(pipeline: Pipeline, pattern: str) -> bool:
     """Whether a name in the code of the script or its modules matches a regular expression, in any case of letters."""
     wanted = re.compile(pattern, re.IGNORECASE)
-    return any(wanted.search(name) for node in every_node(pipeline) for name in _names_in(node))
+    names = (source.once(_names, source.tree) for source in pipeline.sources.values())
+    return any(wanted.search(name) for each in names for name in each)
+
+
+def _names(tree: ast.Module) -> frozenset[str]:
+    return frozenset(name for node in walk(tree) for name in _names_in(node))
 
 
 def _names_in(node: ast.AST) -> tuple[str, ...]:
@@ -39,7 +45,7 @@ def _names_in(node: ast.AST) -> tuple[str, ...]:
 def every_node(pipeline: Pipeline) -> Iterator[ast.AST]:
     """All nodes of the script and of the modules that were read for it."""
     for source in pipeline.sources.values():
-        yield from ast.walk(source.tree)
+        yield from source.nodes
 
 
 def runs_by_launcher(pipeline: Pipeline) -> bool:

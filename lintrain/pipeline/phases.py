@@ -13,6 +13,7 @@ from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
+from lintrain.source.nodes import walk
 
 FRAMEWORKS = frozenset(
     {
@@ -77,9 +78,12 @@ def trains_by_hand(pipeline: Pipeline) -> bool:
     """Whether the script runs modules of torch, and none of the frameworks that take training loops over."""
     if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
         return False
-    nodes = (node for source in pipeline.sources.values() for node in ast.walk(source.tree))
-    packages = {name for node in nodes for name in _imported(node)}
+    packages = frozenset[str]().union(*(source.once(_packages, source.tree) for source in pipeline.sources.values()))
     return "torch" in packages and not packages & FRAMEWORKS
+
+
+def _packages(tree: ast.Module) -> frozenset[str]:
+    return frozenset(name for node in walk(tree) for name in _imported(node))
 
 
 def _imported(node: ast.AST) -> list[str]:

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import cast
 
+from lintrain.source.nodes import walk
+
 HUB_LIBRARIES = frozenset(
     {"accelerate", "datasets", "evaluate", "peft", "sentence_transformers", "setfit", "transformers", "trl"}
 )
@@ -55,7 +57,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Attribute(attr=name) | ast.Name(id=name):
                 yield name

@@ -112,11 +112,7 @@ class Reader:
 
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
         """The answer to a question about the syntax of a node, asked only once while its file's tree is kept."""
-        answers = self.source.answers
-        key = (question, node)
-        if key not in answers:
-            answers[key] = question(node)
-        return answers[key]  # type: ignore[return-value] # the answer that was stored for this question
+        return self.source.once(question, node)
 
     def spend(self) -> None:
         """Count one step; raises BudgetSpentError when there are no more."""

@@ -32,7 +32,7 @@ class _Sizes:
 
 def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
     """Each such view; sizes and tensor must be taken and used in one block, with neither bound anew in between."""
-    for node in ast.walk(pipeline.source.tree):
+    for node in pipeline.source.nodes:
         if isinstance(node, ast.Module | ast.FunctionDef):
             sizes = _Sizes({})
             for statement in node.body:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from lintrain.core.place import Place
 from lintrain.source.cells import INDENTED, MARKER, Location, Notebook
+from lintrain.source.nodes import walk
 from lintrain.source.parsing import parse
 from lintrain.source.suppression import Suppression, find_suppressions
+
+Node = TypeVar("Node", bound=ast.AST)
+Answer = TypeVar("Answer")
 
 MIXED = "mixed"
 
@@ -50,9 +55,22 @@ class Source:
         """The syntax tree of the code."""
         return parse(self.text)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree, outer ones first: what many rules look through is walked once."""
+        return tuple(walk(self.tree))
+
+    def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
+        """The answer to a question about the syntax of a node, asked only once while the tree is kept."""
+        key = (question, node)
+        if key not in self.answers:
+            self.answers[key] = question(node)
+        return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
+
     def forget_tree(self) -> None:
         """Give the memory of the tree back; it is made again when it is asked for."""
         self.__dict__.pop("tree", None)
+        self.__dict__.pop("nodes", None)
         self.answers.clear()
         self._places.clear()
 

@@ -78,7 +78,7 @@ class IgnoredMissingKeys(Rule):
         source = pipeline.source
         if speaks_of(pipeline, r"lora|adapter|peft"):  # these load some of the weights on purpose
             return
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if (
                 not isinstance(node, ast.Expr)
                 or not _loads_what_it_finds(node.value)

@@ -161,7 +161,7 @@ def _added(made: Dataset) -> list[str]:
 def _is_used_after(pipeline: Pipeline, name: str, discard: Discard) -> bool:
     return any(
         isinstance(node, ast.Name) and node.id == name and node.lineno > discard.place.end_line
-        for node in ast.walk(pipeline.source_of(discard.place).tree)
+        for node in pipeline.source_of(discard.place).nodes
     )
 
 

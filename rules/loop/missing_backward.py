@@ -44,7 +44,6 @@ PyTorch tutorial, "Optimizing Model Parameters".
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -111,7 +110,7 @@ def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
 
 def _computes(pipeline: Pipeline) -> bool:
     """Whether some name in the script speaks of gradients."""
-    tree = ast.walk(pipeline.source.tree)
+    tree = pipeline.source.nodes
     names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
     return any(isinstance(name, str) and COMPUTES.search(name) for name in names)
 

@@ -119,7 +119,7 @@ class SynchronizedEveryStep(Rule):
 
 def _runs_each_time(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
     """Whether a call is a statement of the training loop's own body."""
-    for node in ast.walk(pipeline.source.tree):
+    for node in pipeline.source.nodes:
         if isinstance(node, ast.For | ast.While) and pipeline.source.place(node) == training.loop.place:
             return any(isinstance(part, ast.Expr) and pipeline.source.place(part) == call.place for part in node.body)
     return False

@@ -184,7 +184,7 @@ def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Place) -> 
     source = pipeline.source_of(binding.place)
     if other.path != source.path:
         return False
-    uses = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name) and node.id == binding.name]
+    uses = [node for node in source.nodes if isinstance(node, ast.Name) and node.id == binding.name]
     stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
     in_one_scope = all(_is_in_one_scope(pipeline, binding.place, source.place(node)) for node in uses)
     return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)
@@ -198,7 +198,7 @@ def _scope_of(pipeline: Pipeline, place: Place) -> ast.AST:
     """The innermost function, or else the module, that a place lies in."""
     source = pipeline.source_of(place)
     found: ast.AST = source.tree
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, SCOPES) and source.place(node).holds(place) and source.place(node) != place:
             found = node
     return found
@@ -207,7 +207,7 @@ def _scope_of(pipeline: Pipeline, place: Place) -> ast.AST:
 def _is_kept(pipeline: Pipeline, binding: Binding, loop: Place) -> bool:
     """Whether the loop puts the model somewhere, gives it another value, or ends with it."""
     source = pipeline.source_of(loop)
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.stmt | ast.Call) or not loop.holds(source.place(node)):
             continue
         if isinstance(node, ast.Break | ast.Return | ast.Delete):

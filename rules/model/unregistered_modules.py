@@ -229,7 +229,7 @@ def _reads(node: ast.AST, name: str) -> bool:
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a statement that speaks of the list, or the class itself, speaks of parameters or registration too."""
     own = {name for name in _names(kept.owner.cls.node) if name in BY_HAND}
-    beside = [node for node in ast.walk(pipeline.source.tree) if isinstance(node, ast.stmt) and _reads(node, kept.name)]
+    beside = [node for node in pipeline.source.nodes if isinstance(node, ast.stmt) and _reads(node, kept.name)]
     plain = [node for node in beside if not isinstance(node, ast.ClassDef)]
     return bool(own) or any(set(_names(node)) & BY_HAND for node in plain)
 

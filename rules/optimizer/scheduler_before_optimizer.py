@@ -152,7 +152,7 @@ def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> 
 def _are_neighbours(pipeline: Pipeline, step: Event, later: Event) -> bool:
     """Whether both are statements of one block, so that they can change places."""
     source = pipeline.source_of(step.place)
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.For | ast.While | ast.If | ast.With | ast.FunctionDef):
             statements = [each for each in node.body if isinstance(each, ast.Expr)]
             places = [source.place(each) for each in statements]

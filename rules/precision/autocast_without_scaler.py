@@ -73,7 +73,6 @@ PyTorch documentation, "Automatic Mixed Precision package", section "Gradient Sc
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -125,7 +124,7 @@ class AutocastWithoutScaler(Rule):
 
 def _speaks_of_scale(pipeline: Pipeline) -> bool:
     """Whether some name in the script may be that of a scaler, or sets the format elsewhere."""
-    tree = ast.walk(pipeline.source.tree)
+    tree = pipeline.source.nodes
     names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
     return any(isinstance(name, str) and re.search("scal|set_autocast", name, re.IGNORECASE) for name in names)
 

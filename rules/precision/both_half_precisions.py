@@ -70,7 +70,7 @@ def _is_expected(pipeline: Pipeline, place: Place) -> bool:
     source = pipeline.source
     catching = [
         node
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Try) or (isinstance(node, ast.With) and "aises" in ast.unparse(node.items[0]))
     ]
     return any(source.place(node).holds(place) for node in catching)
