@@ -8,8 +8,10 @@ from lintrain.pipeline import operations
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.library.datasets_deriving import derived
 from lintrain.pipeline.registry import Transfer, element_of, family, function, method
+from lintrain.pipeline.shapes import integer
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Sequence, Unknown, Value
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ MOST_SPLITS = 8
 
 @function("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 def _tensors(call: Call) -> Value:
-    return _made(call, tuple(argument.value for argument in call.positional))
+    tensors = tuple(argument.value for argument in call.positional)
+    sizes = [each.shape.sizes[0] for each in tensors if isinstance(each, Tensor) and each.shape.rank]
+    return _made(call, tensors, sizes[0] if sizes else None)
 
 
 @function("torch.utils.data.ConcatDataset", "torch.utils.data.dataset.ConcatDataset")
@@ -45,7 +49,7 @@ def _split(call: Call) -> Value:
         return Unknown(name="splits")
     if isinstance(dataset, Dataset):
         return Sequence([derived(call, dataset, "random_split") for _ in lengths], "list")
-    return Sequence([_made(call, (dataset,)) for _ in lengths], "list")
+    return Sequence([_made(call, (dataset,), integer(length)) for length in lengths], "list")
 
 
 @family("torchvision")
@@ -58,10 +62,10 @@ def _images(call: Call) -> Value:
     return _made(call, ())
 
 
-def _made(call: Call, parts: tuple[Value, ...]) -> TorchDataset:
+def _made(call: Call, parts: tuple[Value, ...], rows: int | None = None) -> TorchDataset:
     arguments: dict[str, Argument] = dict(call.named(*(str(index) for index in range(len(call.positional)))))
     is_complete = not call.is_open and "**" not in arguments
-    return TorchDataset(call.path, parts, arguments, is_complete, call.text, origin=call.place)
+    return TorchDataset(call.path, parts, arguments, is_complete, call.text, rows, origin=call.place)
 
 
 @method(TorchDataset, "__getitem__", "__len__")

@@ -40,7 +40,7 @@ class Batch(Unknown):
 class TorchDataset(Value):
     """A data set of torch or torchvision, by its class: `parts` are the data sets or tensors that it is made of.
 
-    `arguments` are those of the call by name, positional ones under their numbers.
+    `arguments` are those of the call by name, positional ones under their numbers; `rows` is how many rows it has.
     """
 
     path: str
@@ -48,6 +48,7 @@ class TorchDataset(Value):
     arguments: dict[str, Argument] = field(default_factory=dict[str, Argument])
     is_complete: bool = True
     text: str = ""
+    rows: int | None = None
 
     @property
     def name(self) -> str:

@@ -1,0 +1,259 @@
+"""A batch of one row reaches batch normalisation, which has no spread to divide by.
+
+In train mode the layer takes mean and variance over the rows of the batch. Of a single row there is no variance, and
+the run ends with `Expected more than 1 value per channel when training`: at the first step, or after a whole epoch,
+where what is left for the last batch is one row.
+
+## Bad
+
+    network = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    rows = TensorDataset(torch.randn(97, 8), torch.randint(3, (97,)))
+    batches = DataLoader(rows, batch_size=16, shuffle=True)  # <- single-row-batch-norm
+    for x, y in batches:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+    # raises ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 16])
+
+A loader that is told no size gives single rows:
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hidden = nn.Linear(8, 16)
+            self.norm = nn.BatchNorm1d(16)
+            self.head = nn.Linear(16, 3)
+
+        def forward(self, x):
+            return self.head(F.relu(self.norm(self.hidden(x))))
+
+    network = Network()
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    batches = DataLoader(TensorDataset(features, targets), shuffle=True)  # <- single-row-batch-norm
+    for x, y in batches:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+    # raises ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 16])
+
+## Good
+
+    network = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    rows = TensorDataset(torch.randn(97, 8), torch.randint(3, (97,)))
+    batches = DataLoader(rows, batch_size=16, shuffle=True, drop_last=True)
+    for x, y in batches:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+What is left is more than one row, and an evaluation takes the statistics of the training:
+
+    network = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    rows = TensorDataset(torch.randn(98, 8), torch.randint(3, (98,)))
+    network.train()
+    for x, y in DataLoader(rows, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+    network.eval()
+    with torch.no_grad():
+        for x, y in DataLoader(rows, batch_size=1):
+            network(x)
+
+One image has many values in each channel, and a batch that is too small may be left out:
+
+    images = TensorDataset(torch.randn(17, 3, 8, 8), torch.randint(3, (17,)))
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 3))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    for x, y in DataLoader(images, batch_size=16):
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+    rows = TensorDataset(torch.randn(97, 8), torch.randint(3, (97,)))
+    dense = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(dense.parameters(), lr=1e-3)
+    for x, y in DataLoader(rows, batch_size=16):
+        if len(x) == 1:
+            continue
+        optimizer.zero_grad()
+        criterion(dense(x), y).backward()
+        optimizer.step()
+
+Nobody knows how many rows a choice leaves:
+
+    rows = TensorDataset(features[targets > 0], targets[targets > 0])
+    network = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    for x, y in DataLoader(rows, batch_size=16):
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, `torch.nn.BatchNorm1d` and `torch.utils.data.DataLoader`: `drop_last`; pytorch#4534.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    AddArgument,
+    Event,
+    Feeding,
+    Finding,
+    Fix,
+    Instance,
+    Level,
+    Module,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Tensor,
+    TorchDataset,
+    Value,
+    covers,
+    expects_error,
+    feedings,
+    is_missing,
+    literal,
+    modules_in,
+)
+
+ROWWISE = re.compile(
+    r"(Lazy)?Linear|(Lazy)?BatchNorm1d|LayerNorm|Identity|Dropout|Sequential|[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|SiLU|"
+    r"Mish|(Log)?Softmax|(Log|Hard)?[Ss]igmoid|(Hard)?[Tt]anh|Hardswish|Softplus|Softsign"
+)
+"""Layers that make one row of each row [rows, values]."""
+
+RESHAPES = re.compile(
+    r"\.(view|reshape|permute|transpose|repeat|expand|unfold|size|shape|T|mT)\b|einsum|stack|cat|len\("
+)
+"""Code of a forward pass after which there may be another number of rows, or that looks how many there are."""
+
+KEEPS_ROWS = re.compile(r"\w+(\.(to|cuda|float|double|clone|detach)\(.*\))+")
+
+
+class SingleRowBatchNorm(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        if pipeline.launchers or any("SyncBatchNorm" in each.text for each in pipeline.sources.values()):
+            return
+        for feeding in feedings(pipeline):
+            norm = next((each for each in _passes(pipeline, feeding) if each), None)
+            place = feeding.loader.origin
+            if norm is not None and place is not None and not expects_error(pipeline, place):
+                for finding in self._judge(feeding, norm, place):
+                    found.setdefault(place, finding)
+        yield from found.values()
+
+    def _judge(self, feeding: Feeding, norm: Module, place: Place) -> Iterator[Finding]:
+        loader = feeding.loader
+        given = loader.value("batch_size")
+        size = 1 if is_missing(given) and "batch_size" not in loader.arguments else literal(given)
+        rows = loader.dataset.rows if isinstance(loader.dataset, TorchDataset) else None
+        if isinstance(size, bool) or not isinstance(size, int):
+            return
+        reasons = [Reason(norm.origin, "takes statistics over the rows", "norm")] if norm.origin else []
+        if size == 1:
+            yield self.finding(
+                place,
+                f"each batch has one row, of which `{norm.name}` can take no variance",
+                because=reasons,
+                help="give the loader a `batch_size`, or use `LayerNorm`",
+            )
+        elif size > 1 and rows is not None and rows % size == 1 and is_missing(loader.value("drop_last")):
+            yield self.finding(
+                place,
+                f"of {rows} rows in batches of {size} one is left alone, for `{norm.name}` too few",
+                because=reasons,
+                help="add `drop_last=True`, or take another `batch_size`",
+                facts={"drops": True},
+            )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        if not finding.facts.get("drops"):
+            return None
+        return Fix.of("leave the last batch out", AddArgument(finding.place, "drop_last", "True"), safe=False)
+
+
+def _passes(pipeline: Pipeline, feeding: Feeding) -> Iterator[Module | None]:
+    """The batch normalisation that every batch of the loop certainly goes through row by row, in train mode."""
+    loader, loop = feeding.loader, feeding.loop
+    others = ("sampler", "batch_sampler", "collate_fn")
+    if (
+        not loader.is_complete
+        or any(not is_missing(loader.value(name)) for name in others)
+        or not _has_rows(loader.dataset)
+    ):
+        return
+    body = pipeline.code(loop.place)
+    if re.search(r"\b(continue|break)\b", body):
+        return
+    for event in feeding.training.inside:
+        if event.act is Act.FORWARD and not event.without_grad and not event.is_conditional_in(loop):
+            is_whole = _is_given_the_batch(pipeline, event, body)
+            yield _norm_in(event.subject) if is_whole and _trains(pipeline, event) else None
+
+
+def _has_rows(dataset: Value) -> bool:
+    """Whether a data set gives rows of plain values: tensors [rows, values]."""
+    while isinstance(dataset, TorchDataset) and dataset.name == "random_split":
+        dataset = dataset.parts[0]
+    first = dataset.parts[0] if isinstance(dataset, TorchDataset) and dataset.parts else None
+    is_tensors = isinstance(dataset, TorchDataset) and dataset.name == "TensorDataset"
+    return is_tensors and isinstance(first, Tensor) and first.shape.rank == 2
+
+
+def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
+    """Whether a call gets a name that the loop binds, and that nothing but a move changes."""
+    call = ast.parse(pipeline.code(event.place), mode="eval").body
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
+        return False
+    name = call.args[0].id
+    bound = body.removeprefix("for ").partition(" in ")[0]
+    changes = re.findall(rf"^\s*{name}\s*=\s*(.+)$", body, flags=re.MULTILINE)
+    return name in re.findall(r"\w+", bound) and all(KEEPS_ROWS.fullmatch(change) for change in changes)
+
+
+def _trains(pipeline: Pipeline, event: Event) -> bool:
+    """Whether the first pass through a model certainly happens in train mode."""
+    modes = [each for each in pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE) if each.order < event.order]
+    own = [each for each in modes if covers(each, event.subject) or not isinstance(each.subject, Module | Instance)]
+    return not own or own[-1].act is Act.TRAIN_MODE
+
+
+def _norm_in(network: Value) -> Module | None:
+    """The first batch normalisation of a network that treats all rows alike, one by one."""
+    norms: list[Module] = []
+    for part in modules_in(network):
+        if isinstance(part, Module):
+            if not part.path.startswith("torch.nn.") or not ROWWISE.fullmatch(part.name):
+                return None
+            norms += [part] if part.name.endswith("BatchNorm1d") else []
+        elif isinstance(part, Instance) and not _is_rowwise(part):
+            return None
+    return norms[-1] if norms else None
+
+
+def _is_rowwise(network: Instance) -> bool:
+    found = network.cls.lookup("forward")
+    if found is None or network.cls.has_unknown_base:
+        return False
+    forward = next(node for node in found[0].node.body if isinstance(node, ast.FunctionDef) and node.name == "forward")
+    text = ast.unparse(forward)
+    return not RESHAPES.search(text) and not any(
+        isinstance(node, ast.If | ast.For | ast.While) for node in ast.walk(forward)
+    )

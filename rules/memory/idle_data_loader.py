@@ -1,0 +1,210 @@
+"""One process reads files or tokenizes for every row, and the model waits for it.
+
+Without workers the loader makes a batch only when the last step is done: opening images or tokenizing texts, row by
+row, is time in which the device does nothing. With a few workers the next batches are made meanwhile.
+
+## Bad
+
+    class Reviews(torch.utils.data.Dataset):
+        def __init__(self, texts, labels):
+            self.texts, self.labels = texts, labels
+
+        def __len__(self):
+            return len(self.texts)
+
+        def __getitem__(self, index):
+            row = tokenizer(self.texts[index], padding="max_length", max_length=16, truncation=True)
+            return {"input_ids": torch.tensor(row["input_ids"]), "labels": self.labels[index]}
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    rows = Reviews(raw["train"]["premise"], raw["train"]["label"])
+    batches = DataLoader(rows, batch_size=16, shuffle=True)  # <- idle-data-loader
+    for batch in batches:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+## Good
+
+    class Reviews(torch.utils.data.Dataset):
+        def __init__(self, texts, labels):
+            self.texts, self.labels = texts, labels
+
+        def __len__(self):
+            return len(self.texts)
+
+        def __getitem__(self, index):
+            row = tokenizer(self.texts[index], padding="max_length", max_length=16, truncation=True)
+            return {"input_ids": torch.tensor(row["input_ids"]), "labels": self.labels[index]}
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    rows = Reviews(raw["train"]["premise"], raw["train"]["label"])
+    batches = DataLoader(rows, batch_size=16, shuffle=True, num_workers=2)
+    for batch in batches:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+What is tokenized once is only looked up, and how many workers there are may come from outside:
+
+    import argparse
+
+    class Reviews(torch.utils.data.Dataset):
+        def __init__(self, texts, labels):
+            rows = tokenizer(list(texts), padding="max_length", max_length=16, truncation=True)
+            self.tokens, self.labels = torch.tensor(rows["input_ids"]), labels
+
+        def __len__(self):
+            return len(self.tokens)
+
+        def __getitem__(self, index):
+            return {"input_ids": self.tokens[index], "labels": self.labels[index]}
+
+    class Files(Reviews):
+        def __getitem__(self, index):
+            return {"input_ids": torch.load(f"rows/{index}.pt"), "labels": self.labels[index]}
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int, default=0)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    rows = Reviews(raw["train"]["premise"], raw["train"]["label"])
+    files = DataLoader(Files(raw["train"]["premise"], raw["train"]["label"]), num_workers=parser.parse_args().workers)
+    for batch in DataLoader(rows, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+A cache pays for each row once:
+
+    class Reviews(torch.utils.data.Dataset):
+        def __init__(self, texts, labels):
+            self.texts, self.labels, self.cache = texts, labels, {}
+
+        def __len__(self):
+            return len(self.texts)
+
+        def __getitem__(self, index):
+            if index not in self.cache:
+                self.cache[index] = tokenizer(self.texts[index], padding="max_length", max_length=16, truncation=True)
+            return {"input_ids": torch.tensor(self.cache[index]["input_ids"]), "labels": self.labels[index]}
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    for batch in DataLoader(Reviews(raw["train"]["premise"], raw["train"]["label"]), batch_size=16):
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+## References
+
+PyTorch documentation, "Performance Tuning Guide", section "Enable asynchronous data loading and augmentation".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Class,
+    Finding,
+    Fix,
+    Instance,
+    Level,
+    Loader,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    feedings,
+    is_deliberate,
+    is_missing,
+    literal,
+    mentions,
+)
+
+HEAVY = (
+    (
+        re.compile(r"(\w+\.)*Image\.open|cv2\.imread|imageio\.(v\d\.)?imread|skimage\.io\.imread|(\w+\.)*read_image"),
+        "decodes an image",
+    ),
+    (
+        re.compile(r"torchaudio\.load|librosa\.load|(sf|soundfile)\.read|decord\.\w+|(cv2\.)?VideoCapture"),
+        "decodes sound or video",
+    ),
+    (re.compile(r"(self\.)?_?tokenizer(\.(encode|encode_plus|__call__))?"), "tokenizes a text"),
+    (re.compile(r"nib(abel)?\.load|pydicom\.(dcmread|read_file)|h5py\.File|rasterio\.open"), "reads a file"),
+)
+"""Calls that take long for one row, by their code, and what they do."""
+
+KEEPS = re.compile(r"cache|memo|in_memory|preload", re.IGNORECASE)
+RUNS_ALONE = r"sys\.platform|os\.name\b|platform\.system|get_ipython|google\.colab"
+"""Words of a class that keeps what it made; and of scripts that ask where they run: not every place has workers."""
+
+
+class IdleDataLoader(Rule):
+    level = Level.NOTE
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if pipeline.source.path.endswith(".ipynb") or mentions(pipeline, RUNS_ALONE):
+            return
+        found: dict[Place, Finding] = {}
+        for feeding in feedings(pipeline):
+            loader, dataset = feeding.loader, feeding.loader.dataset
+            if loader.origin is None or not isinstance(dataset, Instance) or not _works_alone(loader):
+                continue
+            heavy = _heavy_call(pipeline, dataset.cls)
+            if heavy is not None and not is_deliberate(pipeline, loader.origin):
+                found.setdefault(loader.origin, self._report(loader.origin, *heavy, loader))
+        yield from found.values()
+
+    def _report(self, place: Place, call: Place, what: str, loader: Loader) -> Finding:
+        return self.finding(
+            place,
+            f"without workers the model waits while `__getitem__` {what}",
+            because=[Reason(call, "done here for every row", "work")],
+            help="give the loader `num_workers`, and on a GPU `pin_memory=True`",
+            facts={"left_out": "num_workers" not in loader.arguments},
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        if not finding.facts.get("left_out"):
+            return None
+        return Fix.of("read with two workers", AddArgument(finding.place, "num_workers", "2"), safe=False)
+
+
+def _works_alone(loader: Loader) -> bool:
+    """Whether a loader certainly has no workers."""
+    workers = loader.value("num_workers")
+    return loader.is_complete and (is_missing(workers) or (literal(workers) == 0 and literal(workers) is not False))
+
+
+def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Place, str] | None:
+    """A call in every `__getitem__` of a data set that takes long, and what it does."""
+    found = cls.lookup("__getitem__")
+    if found is None or cls.has_unknown_base or any(KEEPS.search(ast.unparse(each.node)) for each in cls.lineage()):
+        return None
+    owner = found[0]
+    method = next(
+        (node for node in owner.node.body if isinstance(node, ast.FunctionDef) and node.name == "__getitem__"), None
+    )
+    source = pipeline.source_of(owner.origin) if owner.origin else pipeline.source
+    for statement in method.body if method else ():
+        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        for call in calls if not isinstance(statement, ast.If | ast.Try) else ():
+            what = _work_of(call)
+            if what is not None:
+                return source.place(call), what
+    return None
+
+
+def _work_of(call: ast.Call) -> str | None:
+    code = ast.unparse(call.func)
+    return next((what for pattern, what in HEAVY if pattern.fullmatch(code)), None)

@@ -1,0 +1,256 @@
+"""Attention scores are masked with a number that float16 cannot hold.
+
+Under autocast the products of queries and keys are float16, whose smallest number is -65504. Filling in -1e9 is an
+error at the first batch; the smallest number of the scores' own format has the same effect after the softmax.
+
+## Bad
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            scores = self.query(x) @ self.key(x).transpose(-2, -1) / 8**0.5
+            past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            weights = scores.masked_fill(~past, -1e9).softmax(dim=-1)  # <- unsafe-softmax-mask
+            return self.head(weights @ x).mean(dim=1)
+
+    network = Attention()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu")
+    for x, y in DataLoader(TensorDataset(torch.randn(32, 4, 8), torch.randint(3, (32,))), batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = criterion(network(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    # raises RuntimeError: value cannot be converted to type c10::Half without overflow
+
+## Good
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            scores = self.query(x) @ self.key(x).transpose(-2, -1) / 8**0.5
+            past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            weights = scores.masked_fill(~past, torch.finfo(scores.dtype).min).softmax(dim=-1)
+            return self.head(weights @ x).mean(dim=1)
+
+    network = Attention()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu")
+    for x, y in DataLoader(TensorDataset(torch.randn(32, 4, 8), torch.randint(3, (32,))), batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = criterion(network(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+## When it is fine
+
+bfloat16 holds such numbers, float32 does, and minus infinity exists in all formats:
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            scores = self.query(x) @ self.key(x).transpose(-2, -1) / 8**0.5
+            past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            exact = scores.float()
+            half = scores.masked_fill(~past, float("-inf")).softmax(dim=-1)
+            weights = exact.masked_fill(~past, -1e9).softmax(dim=-1) + half
+            return self.head(weights @ x).mean(dim=1)
+
+    class Plain(Attention):
+        def forward(self, x):
+            scores = self.query(x) @ self.key(x).transpose(-2, -1) / 8**0.5
+            return self.head(scores.masked_fill(x[:, :, :1] > 9, -1e9).softmax(dim=-1) @ x).mean(dim=1)
+
+    network, plain = Attention(), Plain()
+    with torch.autocast("cpu", dtype=torch.float16):
+        print(network(torch.randn(2, 4, 8)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        print(plain(torch.randn(2, 4, 8)))
+    print(plain(torch.randn(2, 4, 8)))
+
+What a caller hands over may be in any format, and a mask that may be left out is perhaps never there:
+
+    class Masked(nn.Module):
+        def forward(self, scores, mask=None):
+            if mask is not None:
+                products = scores @ scores.transpose(-2, -1)
+                scores = products.masked_fill(mask, -1e9)
+            else:
+                scores = scores.masked_fill(torch.isnan(scores), -1e9)
+            return scores.softmax(dim=-1)
+
+    network = Masked()
+    with torch.autocast("cpu", dtype=torch.float16):
+        print(network(torch.randn(2, 4, 4)))
+
+## References
+
+PyTorch documentation, "Automatic Mixed Precision package", operations that run in float16; measured on torch 2.13, CPU.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Class,
+    Constant,
+    Event,
+    Finding,
+    Fix,
+    Instance,
+    Level,
+    Library,
+    LibraryCall,
+    Pipeline,
+    Place,
+    Reason,
+    Replace,
+    Rule,
+    modules_in,
+)
+
+SMALLEST = -65504
+OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
+AUTOCASTS = OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
+HALVES = frozenset({"torch.float16", "torch.half"})
+PRODUCTS = frozenset({"torch.matmul", "torch.bmm", "torch.einsum", "torch.baddbmm"})
+KEEP_FORMAT = frozenset(
+    {"view", "reshape", "transpose", "permute", "contiguous", "squeeze", "unsqueeze", "masked_fill"}
+)
+NUMBER = re.compile(r"[\d.e*+/() -]+|(math|np)\.sqrt\([\w.() -]+\)|[\d.]+ / (math|np)\.sqrt\([\w.() -]+\)")
+SETS_FORMAT = re.compile(r"autocast|custom_fwd|set_default_dtype|\.dtype\b")
+
+
+class UnsafeSoftmaxMask(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Place, Finding] = {}
+        for forward in pipeline.acts(Act.FORWARD):
+            cast = _cast_around(pipeline, forward)
+            for part in modules_in(forward.subject) if cast is not None else ():
+                if isinstance(part, Instance) and cast is not None:
+                    for finding in self._in_class(pipeline, part.cls, cast):
+                        found.setdefault(finding.place, finding)
+        yield from found.values()
+
+    def _in_class(self, pipeline: Pipeline, cls: Class, cast: Place) -> Iterator[Finding]:
+        method = _forward_of(cls)
+        if method is None or SETS_FORMAT.search(ast.unparse(method)):
+            return
+        source = pipeline.source_of(cls.origin) if cls.origin else pipeline.source
+        for call in _always_called(method):
+            filled = _filled_with(call)
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if filled is None or owner is None or not _is_product(owner, method, call.lineno):
+                continue
+            name, code = ast.unparse(owner), ast.unparse(filled)
+            yield self.finding(
+                source.place(filled),
+                f"`{code}` is less than float16 holds, which the scores are under autocast",
+                because=[Reason(cast, "float16 from here", "autocast")],
+                help="fill in `torch.finfo(scores.dtype).min`, of the tensor that is masked",
+                facts={"name": name if name.isidentifier() else None},
+            )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        name = finding.facts.get("name")
+        if not isinstance(name, str):
+            return None
+        return Fix.of("fill in the smallest", Replace(finding.place, f"torch.finfo({name}.dtype).min"), safe=True)
+
+
+def _cast_around(pipeline: Pipeline, forward: Event) -> Place | None:
+    """The autocast to float16 that certainly stands around a call of a model."""
+    source = pipeline.source_of(forward.place)
+    casts = {call.place for call in pipeline.calls if call.path in AUTOCASTS and _is_float16(pipeline, call)}
+    found: Place | None = None
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.With) and source.place(node).holds(forward.place):
+            items = [source.place(item.context_expr) for item in node.items]
+            is_cast = any("autocast" in source.code(place) for place in items)
+            found = next((place for place in items if place in casts), None if is_cast else found)
+    return found
+
+
+def _is_float16(pipeline: Pipeline, call: LibraryCall) -> bool:
+    """Whether the format is float16, which is what CUDA takes where none is named, and autocast is on."""
+    dtype, enabled = call.arguments.get("dtype"), call.arguments.get("enabled")
+    is_on = enabled is None or (isinstance(enabled.value, Constant) and enabled.value.value is True)
+    if dtype is not None:
+        return is_on and isinstance(dtype.value, Library) and dtype.value.path in HALVES
+    on_gpu = call.path in OF_CUDA or re.search(r"""\(\s*(device_type=)?["']cuda["']\s*\)""", pipeline.code(call.place))
+    return is_on and not call.is_open and bool(on_gpu)
+
+
+def _forward_of(cls: Class) -> ast.FunctionDef | None:
+    found = cls.lookup("forward")
+    body = found[0].node.body if found else []
+    return next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == "forward"), None)
+
+
+def _always_called(method: ast.FunctionDef) -> Iterator[ast.Call]:
+    """The calls in the statements that every run of a method goes through."""
+    for statement in method.body:
+        if isinstance(statement, ast.Assign | ast.Return | ast.Expr):
+            yield from (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def _filled_with(call: ast.Call) -> ast.expr | None:
+    """The number that a call of `masked_fill` fills in, where float16 has none such."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if name not in {"masked_fill", "masked_fill_"} or len(call.args) != 2:
+        return None
+    filled = call.args[1]
+    match filled:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return filled if float("-inf") < -number < SMALLEST else None
+        case _:
+            return filled if ast.unparse(filled) == "torch.finfo(torch.float32).min" else None
+
+
+def _is_product(node: ast.expr, method: ast.FunctionDef, line: int, depth: int = 6) -> bool:
+    """Whether an expression certainly is a product of matrices, which autocast gives in float16, perhaps scaled."""
+    match node:
+        case ast.BinOp(op=ast.MatMult()):
+            return True
+        case ast.BinOp(left=left, op=ast.Div() | ast.Mult(), right=right):
+            return NUMBER.fullmatch(ast.unparse(right)) is not None and _is_product(left, method, line, depth - 1)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in KEEP_FORMAT:
+            return _is_product(owner, method, line, depth - 1)
+        case ast.Call(func=function):
+            return ast.unparse(function) in PRODUCTS
+        case ast.Name(id=name) if depth > 0:
+            made = _made(name, method, line)
+            return bool(made) and all(_is_product(value, method, value.lineno, depth - 1) for value in made)
+        case _:
+            return False
+
+
+def _made(name: str, method: ast.FunctionDef, line: int) -> list[ast.expr]:
+    """What a name was certainly given before a line of a method; nothing where it may hold something else."""
+    nodes = list(ast.walk(method))
+    stores = [
+        node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    ]
+    assigns = [node for node in nodes if isinstance(node, ast.Assign) and any(each in stores for each in node.targets)]
+    adds = [node for node in nodes if isinstance(node, ast.AugAssign) and node.target in stores]
+    is_plain = len(stores) == len(assigns) + len(adds) and all(each.arg != name for each in method.args.args)
+    return [node.value for node in assigns if node.lineno < line] if is_plain else []
