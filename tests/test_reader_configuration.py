@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.pipeline.values.python import Constant, Unknown
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown
 from tests.test_reader_language import plain, value_of
 
 PARSER = """
@@ -76,3 +76,72 @@ def test_options_that_known_settings_are_written_over_are_those() -> None:
 
 def test_a_dictionary_that_something_unknown_is_written_over_is_unknown() -> None:
     assert plain(value_of("x = {'a': 1, **load(), 'b': 2}")) == {"a": "unknown", "b": 2}
+
+
+MAIN = """
+def main(lr, size=3):
+    global x
+    x = (lr, size)
+"""
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ("@click.command()\n@click.option('--lr', '-l', default=0.1)", 0.1),
+        ("@click.command()\n@click.option('--learning-rate', 'lr', default=0.1, type=float)", 0.1),
+        ("@click.command()\n@click.option('--lr', default=0.1, required=True)", "unknown"),
+        ("@click.command()\n@click.option('--lr', type=float)", "unknown"),
+    ],
+)
+def test_a_click_option_gives_its_parameter_a_default(marks: str, expected: object) -> None:
+    value = value_of(f"import click\n{marks}{MAIN}\nmain()", "x[0]")
+    assert plain(value) == expected
+    assert not isinstance(value, Constant) or value.is_default
+
+
+def test_a_typer_option_is_a_default() -> None:
+    code = "import typer\ndef main(lr: float = typer.Option(0.1), name: str = typer.Option(...)): return (lr, name)\n"
+    value = value_of(f"{code}x = main()")
+    assert plain(value) == (0.1, "unknown")
+    assert isinstance(value, Sequence)
+    assert isinstance(value.items[0], Constant)
+    assert value.items[0].is_default
+
+
+@pytest.mark.parametrize(
+    ("head", "is_default"),
+    [
+        ("from pydantic import BaseModel\nclass C(BaseModel):", False),
+        ("from pydantic_settings import BaseSettings\nclass C(BaseSettings):", True),
+        ("import attrs\n@attrs.define\nclass C:", False),
+    ],
+)
+def test_fields_that_the_environment_may_give_are_defaults(head: str, is_default: bool) -> None:
+    value = value_of(f"{head}\n    lr: float = 0.1\n    size: int = 2\nx = C(size=3)", "x.lr")
+    assert isinstance(value, Constant)
+    assert (value.value, value.is_default) == (0.1, is_default)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("c = OmegaConf.create({'a': {'b': 1}}); x = c.a.b", 1),
+        ("c = OmegaConf.create({'a': 1, 'b': '${a}', 'c': '???'}); x = (c.a, c.b, c['c'])", (1, "unknown", "unknown")),
+        ("x = OmegaConf.merge({'a': 1, 'b': {'c': 2, 'd': 3}}, {'b': {'c': 4}}).b", {"c": 4, "d": 3}),
+        ("x = OmegaConf.to_container(OmegaConf.create({'a': 1}))", {"a": 1}),
+        ("x = OmegaConf.merge({'a': 1}, load())", "unknown"),
+        ("c = OmegaConf.create({'a': 1}); c.a = 2; x = c.a", 2),
+        ("x = EasyDict(a=1).a", 1),
+        ("c = EasyDict({'a': 1}); c.b = 2; x = (c.a, c.b, c.get('a'))", (1, 2, 1)),
+    ],
+)
+def test_settings_are_attributes(code: str, expected: object) -> None:
+    assert plain(value_of(f"from omegaconf import OmegaConf\nfrom easydict import EasyDict\n{code}")) == expected
+
+
+def test_settings_that_the_command_line_is_merged_into_are_defaults() -> None:
+    code = "from omegaconf import OmegaConf\nx = OmegaConf.merge({'a': 1}, OmegaConf.from_cli()).a"
+    value = value_of(code)
+    assert isinstance(value, Constant)
+    assert (value.value, value.is_default) == (1, True)

@@ -16,7 +16,7 @@ from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.reader import Frame, Reader
 from lintrain.pipeline.scope import Scope
-from lintrain.pipeline.values.python import Constant, Unknown, Value
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value
 from lintrain.source.source import Source
 from tests.test_reader_language import plain
 
@@ -115,3 +115,60 @@ def test_a_value_that_is_not_plain_is_left_unread(text: str) -> None:
 def test_a_file_that_is_not_plain_is_refused(text: str) -> None:
     with pytest.raises(NotPlainError):
         read_yaml(text)
+
+
+def test_omegaconf_reads_numbers_without_a_point_and_interpolates(folder: Path) -> None:
+    (folder / "o.yaml").write_text("lr: 1e-4\nother: ${lr}\n")
+    assert plain(value_in(folder, "c = OmegaConf.load('o.yaml'); x = (c.lr, c.other)")) == (1e-4, "unknown")
+
+
+def test_hydra_hands_over_its_file_and_the_groups_it_names_as_defaults(folder: Path) -> None:
+    (folder / "conf" / "model").mkdir(parents=True)
+    (folder / "conf" / "config.yaml").write_text("defaults:\n  - model: big\n  - _self_\nlr: 1e-4\n")
+    (folder / "conf" / "model" / "big.yaml").write_text("size: 9\n")
+    code = """
+        import hydra
+        @hydra.main(version_base=None, config_path="conf", config_name="config")
+        def main(cfg):
+            global x
+            x = (cfg.lr, cfg.model.size, cfg.other)
+        main()
+        """
+    value = value_in(folder, code, "x")
+    assert plain(value) == (1e-4, 9, "unknown")
+    assert isinstance(value, Sequence)
+    assert all(item.is_default for item in value.items if isinstance(item, Constant))
+
+
+HF = """
+from dataclasses import dataclass
+from transformers import HfArgumentParser, TrainingArguments
+@dataclass
+class Own:
+    size: int = 3
+    name: str = "a"
+parser = HfArgumentParser((Own, TrainingArguments))
+"""
+
+
+@pytest.mark.parametrize(
+    "fill",
+    ["parse_dict({'size': 9, 'learning_rate': 1.0})", "parse_json_file('hf.json')", "parse_yaml_file('hf.yaml')"],
+)
+def test_classes_filled_from_settings_hold_them_for_certain(folder: Path, fill: str) -> None:
+    (folder / "hf.json").write_text('{"size": 9, "learning_rate": 1.0}')
+    (folder / "hf.yaml").write_text("size: 9\nlearning_rate: 1.0\n")
+    value = value_in(folder, f"{HF}own, args = parser.{fill}\nx = (own.size, own.name, args.learning_rate)")
+    assert plain(value) == (9, "a", 1.0)
+    assert isinstance(value, Sequence)
+    assert not any(item.is_default for item in value.items if isinstance(item, Constant))
+
+
+def test_classes_filled_from_a_file_that_is_not_known_hold_defaults(folder: Path) -> None:
+    value = value_in(folder, f"{HF}own, args = parser.parse_json_file(name())\nx = (own.size, args.learning_rate)")
+    assert plain(value) == (3, "unknown")
+
+
+def test_words_that_no_class_knows_come_last(folder: Path) -> None:
+    code = f"{HF}own, args, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True)\nx = own.size"
+    assert plain(value_in(folder, code)) == 3

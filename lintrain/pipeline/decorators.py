@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lintrain.pipeline import invocation
+from lintrain.pipeline.registry import DECORATORS
 from lintrain.pipeline.values.python import Bound, Class, Function, Instance, Library, LibraryObject, Partial, Value
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ def decorated(reader: Reader, made: Function | Class) -> Value:
     """What the name of a decorated function or class stands for."""
     value: Value = made
     for decorator in reversed(made.decorators):
+        tell = DECORATORS.get(path_of(decorator))
+        if tell and isinstance(made, Function) and isinstance(decorator, LibraryObject):
+            tell(reader, made, decorator)
         if isinstance(decorator, Function | Class | Instance | Partial) or _is_own_method(decorator):
             place = made.origin or reader.source.place(made.node)
             given = invocation.apply(reader, decorator, [value], {}, place)

@@ -24,6 +24,7 @@ from lintrain.pipeline.pipeline import LibraryCall
 from lintrain.pipeline.registry import CALLED, INSTANCES_CALLED, function_at, lineage_of, method_of, of_type
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.files import Settings
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer, Scaler
 from lintrain.pipeline.values.python import (
@@ -256,7 +257,7 @@ def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value
         return Constant(None)
     for name in names[1:] if receiver is not None else names:
         default = function.defaults.get(name)
-        value = Constant(default.value, True) if isinstance(default, Constant) else Unknown(name=name)
+        value = functions.attribute_default(default) if isinstance(default, Constant | Settings) else Unknown(name=name)
         call.keywords[name] = Argument(value, place, "")
     return invoke(call, function, receiver, owner)
 

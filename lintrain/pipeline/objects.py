@@ -15,6 +15,7 @@ from lintrain.pipeline.values.python import (
     Absent,
     Bound,
     Class,
+    Constant,
     Function,
     Instance,
     Library,
@@ -27,6 +28,16 @@ from lintrain.pipeline.values.python import (
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
+
+
+ENVIRONMENT_CLASSES = {"pydantic.BaseSettings", "pydantic_settings.BaseSettings"}
+"""Classes whose fields the environment may give: their defaults are no certainties."""
+
+FIELD_CLASSES = {
+    *("dataclasses.dataclass", "typing.NamedTuple", "attr.s", "attr.attrs", "attr.define", "attr.dataclass"),
+    *("attrs.define", "attrs.frozen", "pydantic.BaseModel", "pydantic.dataclasses.dataclass", *ENVIRONMENT_CLASSES),
+}
+"""Decorators and bases that make a class's constructor from its annotations."""
 
 
 def attribute(reader: Reader, value: Instance | Super | Class, name: str, place: Place) -> Value:
@@ -145,9 +156,8 @@ def make_instance(call: Call, cls: Class) -> Value:
 
 def is_dataclass(cls: Class) -> bool:
     """Whether a class gets its constructor from its annotations."""
-    marks = {"dataclasses.dataclass", "typing.NamedTuple", "pydantic.BaseModel"}
-    decorated = any(_path(decorator) in marks for owner in cls.lineage() for decorator in owner.decorators)
-    return decorated or bool(set(cls.library_bases) & marks)
+    decorated = any(_path(decorator) in FIELD_CLASSES for owner in cls.lineage() for decorator in owner.decorators)
+    return decorated or bool(set(cls.library_bases) & FIELD_CLASSES)
 
 
 def _path(decorator: Value) -> str:
@@ -168,8 +178,12 @@ def fill_fields(call: Call, cls: Class, made: Instance) -> None:
     """Set a dataclass's fields from the call, then from their defaults; unknown where the call may hold anything."""
     names = fields_of(cls)
     given = call.values(*names)
+    may_differ = bool(ENVIRONMENT_CLASSES & set(cls.library_bases))
     for name in names:
-        made.attributes[name] = given.get(name, UNKNOWN if call.is_open else field_default(call, cls, name))
+        default = UNKNOWN if call.is_open or name in given else field_default(call, cls, name)
+        if may_differ and isinstance(default, Constant):
+            default = Constant(default.value, True)
+        made.attributes[name] = given.get(name, default)
     found = cls.lookup("__post_init__")
     if found is not None and isinstance(found[1], Function):
         invocation.apply(call.reader, Bound(made, "__post_init__", found[1], found[0]), [], {}, call.place)

@@ -15,6 +15,7 @@ from lintrain.pipeline.values.python import Literal, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
+    from lintrain.pipeline.values.python import Function, LibraryObject
 
 Transfer = Callable[[Call], Value]
 """A library function: from a call with its arguments to the value that it gives."""
@@ -49,7 +50,11 @@ Entries = Callable[[Value], tuple[dict[Literal, Value], bool]]
 Ancestry = Callable[[str], str | None]
 """The library class that a library class derives from, by their dotted names; None where it derives from none such."""
 
+Decorating = Callable[["Reader", "Function", "LibraryObject"], None]
+"""What a decorator with arguments tells of the function below it, such as the defaults of its parameters."""
+
 FUNCTIONS: dict[str, Transfer] = {}
+DECORATORS: dict[str, Decorating] = {}
 FAMILIES: dict[str, list[Family]] = {}
 ANCESTRY: dict[str, list[Ancestry]] = {}
 METHODS: dict[tuple[type[Value], str], Transfer] = {}
@@ -120,6 +125,11 @@ def lineage_of(paths: Iterable[str]) -> Iterator[str]:
             base = find(path)
             if base is not None:
                 yield base
+
+
+def decorating(*paths: str) -> Callable[[Decorating], Decorating]:
+    """Register what decorators of these dotted names tell of a function of the script."""
+    return _registrar(DECORATORS, *paths)
 
 
 def method(kind: type[Value], *names: str) -> Callable[[Transfer], Transfer]:

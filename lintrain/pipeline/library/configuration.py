@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, cast
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.functions import attribute_default
-from lintrain.pipeline.registry import attribute_of, entries_of, function, method, stored_attribute_of
+from lintrain.pipeline.registry import attribute_of, decorating, entries_of, function, method, stored_attribute_of
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
     Constant,
+    Function,
     Instance,
     Library,
+    LibraryObject,
     Literal,
     Mapping,
     Sequence,
@@ -187,3 +189,21 @@ def _held(value: Namespace) -> Mapping:
 def _made_namespace(call: Call) -> Value:
     given = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
     return Namespace(given, origin=call.place)
+
+
+@function("typer.Option", "typer.Argument")
+def _typer_option(call: Call) -> Value:
+    """The default of a parameter; `...` means that it must be given."""
+    default = call.value("default", 0)
+    return UNKNOWN if isinstance(default, Absent) else attribute_default(default)
+
+
+@decorating("click.option")
+def _click_option(reader: Reader, made: Function, mark: LibraryObject) -> None:
+    """`@click.option("--lr", default=1e-3)`: the default of a parameter of the command."""
+    names = [text for key, value in mark.arguments.items() if key.isdecimal() and (text := text_of(value))]
+    own = [name for name in names if not name.startswith("-")]
+    long = own or [name.lstrip("-").partition("/")[0] for name in names if name.startswith("--")]
+    default = mark.arguments.get("default")
+    if long and isinstance(default, Constant) and not is_true(mark.arguments.get("required", UNKNOWN)):
+        made.defaults.setdefault(long[0].replace("-", "_"), Constant(default.value, True, origin=mark.origin))
