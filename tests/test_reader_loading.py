@@ -53,7 +53,7 @@ def value_of(code: str, name: str = "x") -> Value:
         ("x = torchvision.datasets.MNIST('data')", True, False),
         ("x = imdb['train']", True, False),
         ("x = load_dataset('imdb', split='train', streaming=True)", False, True),
-        ("x = [1, 2, 3]", False, False),
+        ("x = [1, 2, 3]", True, False),
     ],
 )
 def test_kinds_of_data_sets(code: str, map_style: bool, stream: bool) -> None:

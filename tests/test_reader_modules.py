@@ -96,6 +96,11 @@ def test_the_root_of_the_project_and_its_src_are_looked_in(tmp_path: Path, files
     assert shown(tmp_path, files, where) == "known"
 
 
+def test_a_src_beside_the_script_is_looked_in(tmp_path: Path) -> None:
+    code = script("import sys\nsys.path.insert(0, 'src')\nfrom p.m import x\n")
+    assert shown(tmp_path, {"src/p/__init__.py": "", "src/p/m.py": "x = 'known'", "train.py": code}) == "known"
+
+
 def test_without_a_mark_of_a_project_only_the_own_folder_is_looked_in(tmp_path: Path) -> None:
     files = {"m.py": "x = 'known'", "deep/train.py": script("from m import x")}
     assert shown(tmp_path, files, "deep/train.py") == "Unknown"

@@ -85,6 +85,8 @@ def is_map_style(value: Value) -> bool:
             return MAP_STYLE in cls.library_bases and STREAM not in cls.library_bases and not cls.has_unknown_base
         case TorchDataset(path=path):
             return path.startswith(("torch.", "torchvision."))
+        case Sequence(kind=kind):
+            return kind == "list"
         case Either(options=options):
             return all(is_map_style(option) for option in options)
         case _:

@@ -53,6 +53,9 @@ EVALUATION_WORDS = frozenset(
     {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
 )
 TRAINING_WORDS = frozenset({"train", "training", "trainer", "fit", "learn", "update"})
+RUN_TOGETHER = re.compile(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|dataset)(?![a-z])")
+"""Names without a mark between their words: `testloader`."""
+
 SPECIAL_WORDS = frozenset(
     {"mc", "dropout", "uncertainty", "montecarlo", "adversarial", "attack", "pgd", "fgsm", "saliency"}
 )
@@ -217,9 +220,9 @@ def _speaks_of_evaluation(loop: Loop, event: Event) -> bool:
 
 
 def words_of(name: str) -> set[str]:
-    """The words of an identifier or of code, in lower case: `valLoader` and `val_loader` have `val` and `loader`."""
+    """The words of an identifier or of code in lower case: `valLoader`, `val_loader`, `valloader`: `val`, `loader`."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    return set(re.findall(r"[a-z]+", spaced.lower()))
+    return set(re.findall(r"[a-z]+", RUN_TOGETHER.sub(r"\1 \2", spaced.lower())))
 
 
 def made_here(value: Value, note: str) -> list[Reason]:

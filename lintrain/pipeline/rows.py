@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
-from lintrain.pipeline.values.python import Instance, Value
+from lintrain.pipeline.values.python import Instance, Sequence, Value
 
 SHUFFLING = frozenset({"shuffle", "train_test_split", "random_split"})
 """Operations after which rows stand in a random order."""
@@ -104,6 +104,8 @@ def keeps_source_order(pipeline: Pipeline, dataset: Value) -> bool:
             return is_plain and is_known and not _means_order(dataset.steps[0].text)
         case TorchDataset(name="TensorDataset" | "ConcatDataset" | "Subset") | Instance():
             return not _means_order(_name_of(dataset)) and not _may_shuffle(pipeline)
+        case Sequence():
+            return not _may_shuffle(pipeline)
         case TorchDataset(path=path):
             return path.startswith("torchvision.") and "Fake" not in path
         case _:

@@ -113,8 +113,7 @@ class Project:
         while self._is_file(os.path.join(package_root, "__init__.py")):
             package_root = os.path.dirname(package_root)
         found = [folder, package_root, *above]
-        if begins_at:
-            found.append(os.path.join(begins_at, "src"))
+        found += [os.path.join(each, "src") for each in (begins_at, folder) if each]
         kept = (each for each in found if os.path.basename(each) not in INSTALLED)
         return tuple(dict.fromkeys(each for each in kept if self._is(os.path.isdir, each)))
 

@@ -31,6 +31,16 @@ and
             criterion(net(x), y).backward()
             optimizer.step()
 
+and
+
+    rows = [(torch.full((8,), 0.1), 0), (torch.full((8,), 0.5), 1), (torch.full((8,), 0.9), 2)] * 32
+    loader = DataLoader(rows, batch_size=16)  # <- unshuffled-training-data
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
 ## Good
 
     rows = load_dataset("glue", "mnli", split="train").map(tokenize, batched=True)
@@ -53,6 +63,16 @@ and
             return torch.full((8,), index / 96), index % 3
 
     loader = DataLoader(Squares(), batch_size=16, shuffle=True)
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+and
+
+    rows = [(torch.full((8,), 0.1), 0), (torch.full((8,), 0.5), 1), (torch.full((8,), 0.9), 2)] * 32
+    loader = DataLoader(rows, batch_size=16, shuffle=True)
     for epoch in range(2):
         for x, y in loader:
             optimizer.zero_grad()

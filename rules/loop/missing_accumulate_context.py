@@ -82,7 +82,7 @@ class MissingAccumulateContext(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or pipeline.acts(Act.ACCUMULATE) or len(pipeline.launchers) != 1:
+        if not trains_by_hand(pipeline) or _holds_gradients_back(pipeline) or len(pipeline.launchers) != 1:
             return
         found: dict[Place, Finding] = {}
         for training in training_loops(pipeline):
@@ -104,6 +104,11 @@ class MissingAccumulateContext(Rule):
             ],
             help="put the iteration inside `with accelerator.accumulate(model):`",
         )
+
+
+def _holds_gradients_back(pipeline: Pipeline) -> bool:
+    """Whether a launcher is asked to; `sync_gradients` alone is true all the time outside `accumulate`."""
+    return any(not pipeline.code(event.place).endswith(".sync_gradients") for event in pipeline.acts(Act.ACCUMULATE))
 
 
 def _accumulates(launcher: Launcher) -> bool:

@@ -68,7 +68,20 @@ from lintrain import (
 COMPUTES = re.compile(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
 """Words of scripts that compute gradients in their own way, or do without them."""
 
-HARMLESS = re.compile(r"(^|\.)(print|log\w*|update|set_\w+|write|add_scalar|append|debug|info|to|item|size|numel)$")
+IDLE = re.compile(
+    r"^(sync_gradients|(gradient_)?clip\w*|\w*gradient_(clip|accum|checkpoint)\w*|\w*(zero|norm|max|sync)_grad\w*)$",
+    re.IGNORECASE,
+)
+"""Names among them that only look at gradients, count, clip or clear them."""
+
+HARMLESS = re.compile(
+    r"(^|\.)(print|log\w*|update|set_\w+|write|add_scalar|append|debug|info|to|item|size|numel|items|keys|values|pop|get|"
+    r"bool|float|long|int|half|cuda|cpu|numpy|tolist|squeeze|unsqueeze|view|reshape|permute|transpose|detach)$"
+)
+"""Methods of dictionaries, tensors and logs."""
+
+LIBRARIES = ("torch.", "numpy.", "random.", "math.", "tqdm.", "time.")
+"""Functions of these compute no gradients, but for those whose names say so."""
 
 
 class MissingBackward(Rule):
@@ -112,8 +125,11 @@ def _computes(pipeline: Pipeline) -> bool:
     """Whether some name in the script speaks of gradients."""
     tree = pipeline.source.nodes
     names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
-    return any(isinstance(name, str) and COMPUTES.search(name) for name in names)
+    return any(isinstance(name, str) and COMPUTES.search(name) and not IDLE.search(name) for name in names)
 
 
 def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
-    return HARMLESS.search(pipeline.code(event.place).partition("(")[0]) is not None
+    if HARMLESS.search(pipeline.code(event.place).partition("(")[0]):
+        return True
+    paths = [call.path for call in pipeline.calls if call.place == event.place]
+    return bool(paths) and all(path.startswith(LIBRARIES) and ".func" not in path for path in paths)

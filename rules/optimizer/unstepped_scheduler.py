@@ -23,6 +23,24 @@ With a warm-up the rate is 0 for ever:
             optimizer.step()
         print(epoch, scheduler.get_last_lr())
 
+An object that keeps it for itself, and never steps it:
+
+    class Training:
+        def __init__(self, net):
+            self.net = net
+            self.optimizer = torch.optim.Adam(net.parameters())
+            self.scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9)  # <- unstepped-scheduler
+
+        def epoch(self, loader):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                criterion(self.net(x), y).backward()
+                self.optimizer.step()
+
+    training = Training(net)
+    for epoch in range(epochs):
+        training.epoch(train_loader)
+
 ## Good
 
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
@@ -57,7 +75,7 @@ A constant schedule changes nothing when it is stepped:
         criterion(net(x), y).backward()
         optimizer.step()
 
-Where an object keeps it, anybody may step it:
+Where an object keeps it, others may step it:
 
     class Experiment:
         def __init__(self, net):
@@ -89,6 +107,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Finding,
+    Instance,
     Level,
     Optimizer,
     Pipeline,
@@ -147,16 +166,73 @@ def _step_of_its_optimizer(pipeline: Pipeline, scheduler: Scheduler) -> Reason |
 
 
 def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
-    """The name of a schedule, if nothing is done with it in the whole file but to look at it."""
+    """The name of a schedule, if nothing is done with it in all files but to look at it and to prepare it."""
     names = {binding.name for binding in pipeline.names_of(scheduler)}
+    if not names:
+        return _only_attribute(pipeline, scheduler)
     if len(names) != 1:
         return None
     (name,) = names
-    looked_at: set[int] = set()
-    for node in every_node(pipeline):
-        if isinstance(node, ast.Attribute) and node.attr in LOOKS and isinstance(node.value, ast.Name):
-            looked_at.add(id(node.value))
     if any(isinstance(node, ast.alias) and node.name == name for node in every_node(pipeline)):
         return None
+    looked_at = _looked_at(pipeline) | _prepared(pipeline, scheduler)
     uses = [node for node in every_node(pipeline) if isinstance(node, ast.Name) and node.id == name]
     return name if all(isinstance(node.ctx, ast.Store) or id(node) in looked_at for node in uses) else None
+
+
+def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
+    """The attribute that holds a schedule, if the script's own class sets it and no file reads it but to look at it."""
+    kept = _kept_by_a_class(pipeline, scheduler)
+    if kept is None:
+        return None
+    owner, name = kept
+    given_away = [event.subject for event in pipeline.acts(Act.ESCAPE) if isinstance(event.subject, Instance)]
+    if owner.bases or owner.keywords or any(value.cls.node is owner for value in given_away):
+        return None
+    if all(event.uncalled for event in pipeline.acts(Act.STEP)):  # another script makes the objects of this class
+        return None
+    looked_at = _looked_at(pipeline)
+    for node in every_node(pipeline):
+        match node:
+            case ast.Attribute(attr=attr) if attr == "__dict__" or (
+                attr == name and not isinstance(node.ctx, ast.Store) and id(node) not in looked_at
+            ):
+                return None
+            case ast.Constant(value=value) if value == name:
+                return None
+            case ast.Name(id="vars" | "getattr"):
+                return None
+            case _:
+                continue
+    return f"self.{name}"
+
+
+def _kept_by_a_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.ClassDef, str] | None:
+    """The class in which a schedule is made right into an attribute of `self`, and the attribute's name."""
+    place = scheduler.origin
+    if place is None:
+        return None
+    source = pipeline.source_of(place)
+    for owner in (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)):
+        for node in ast.walk(owner):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=made):
+                    if source.place(made) == place:
+                        return owner, name
+                case _:
+                    continue
+    return None
+
+
+def _looked_at(pipeline: Pipeline) -> set[int]:
+    """The nodes of which only something harmless is read."""
+    nodes = (node for node in every_node(pipeline) if isinstance(node, ast.Attribute) and node.attr in LOOKS)
+    return {id(node.value) for node in nodes}
+
+
+def _prepared(pipeline: Pipeline, scheduler: Scheduler) -> set[int]:
+    """The names in the calls in which Accelerate or Fabric prepares a schedule: neither steps it by itself."""
+    places = {event.place for event in pipeline.acts(Act.SHARE) if event.subject is scheduler}
+    nodes = (node for node in every_node(pipeline) if isinstance(node, ast.Call))
+    calls = [node for node in nodes if places and pipeline.source.place(node) in places]
+    return {id(each) for call in calls for each in call.args}

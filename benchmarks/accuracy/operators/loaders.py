@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from benchmarks.accuracy.code import Code, Edit
+from benchmarks.accuracy.finding import names_in
 from benchmarks.accuracy.mutants import injects
 
 
@@ -17,11 +18,15 @@ def shuffled(code: Code) -> Iterator[ast.Call]:
             yield loader
 
 
+AT_RANDOM = (".shuffle(", "random_split", "permutation", "train_test_split", "torch.rand", ".normal(", "random.")
+"""Words of scripts whose rows stand in a random order already, so that an order that is kept does no harm."""
+
+
 @injects("unshuffled-training-data", shows="inputs")
 def forget_to_shuffle(code: Code) -> Iterator[list[Edit]]:
-    """A training loader that reads the rows in order."""
+    """A training loader that reads rows in order, epoch after epoch, that nobody drew or put at random."""
     for loader in shuffled(code):
-        if not any(word in code.text for word in (".shuffle(", "random_split", "permutation", "train_test_split")):
+        if not names_in(code, *AT_RANDOM) and not names_in(code, "max_epochs=1"):
             yield [code.here(code.statement(loader)), code.here(loader), code.drop_argument(loader, "shuffle")]
 
 

@@ -12,6 +12,7 @@ from benchmarks.accuracy.finding import (
     function_around,
     has_one_optimizer,
     method_calls,
+    names_in,
     optimizer_steps,
 )
 from benchmarks.accuracy.mutants import injects
@@ -104,8 +105,17 @@ def keep_the_loss_tensor(code: Code) -> Iterator[list[Edit]]:
         is_kept = isinstance(statement, ast.AugAssign) and statement.value is item
         is_collected = isinstance(statement, ast.Expr) and ".append(" in code.code(statement)
         if (is_kept or is_collected) and isinstance(item.func, ast.Attribute) and code.loops(item):
-            if not _is_without_gradients(code, item):
+            if not _is_without_gradients(code, item) and not _is_emptied(code, statement):
                 yield [code.here(statement), code.replace(item, code.code(item.func.value))]
+
+
+def _is_emptied(code: Code, statement: ast.stmt) -> bool:
+    """Whether the same loop sets a sum back, and with it lets go of all graphs."""
+    if not isinstance(statement, ast.AugAssign):
+        return False
+    loop = code.loops(statement)[0]
+    resets = (node for node in ast.walk(loop) if isinstance(node, ast.Assign))
+    return any(ast.unparse(each.targets[0]) == ast.unparse(statement.target) for each in resets)
 
 
 def _is_without_gradients(code: Code, node: ast.AST) -> bool:
@@ -125,7 +135,7 @@ def stay_in_eval_mode(code: Code) -> Iterator[list[Edit]]:
     for leave in method_calls(code, "eval", *MODELS):
         for train in trains:
             loops = code.loops(train)
-            if len(trains) == 1 and loops and set(loops) & set(code.loops(leave)):
+            if len(trains) == 1 and loops and set(loops) & set(code.loops(leave)) and _may_differ(code):
                 yield [code.delete(code.statement(train)), code.here(code.statement(leave))]
 
 
@@ -135,26 +145,33 @@ def stay_in_train_mode(code: Code) -> Iterator[list[Edit]]:
     for leave in method_calls(code, "eval", *MODELS):
         passes = [call for call in calls_of(code, *MODELS) if _is_without_gradients(code, call)]
         same = [call for call in passes if function_around(code, call) is function_around(code, leave)]
-        if same and "ropout" in code.text + "Dropout" and _may_differ(code):
+        if same and _may_differ(code):
             yield [code.delete(code.statement(leave)), *(code.here(code.statement(call)) for call in same)]
 
 
 def _may_differ(code: Code) -> bool:
     """Whether the model does not do the same in both modes."""
-    return any(word in code.text for word in ("Dropout", "BatchNorm", "from_pretrained"))
+    return names_in(code, "Dropout", "BatchNorm", "from_pretrained")
 
 
 @injects("missing-no-grad", shows="modes")
 def evaluate_with_gradients(code: Code) -> Iterator[list[Edit]]:
-    """Evaluate outside `no_grad`."""
+    """Evaluate outside `no_grad`, batch after batch: the graph of one pass alone is gone with its name."""
     for block in code.nodes(ast.With):
         if "no_grad" in code.code(block.items[0].context_expr) and len(block.items) == 1:
             passes = [call for call in calls_of(code, *MODELS) if block in code.ancestors(call)]
-            if passes:
+            if any(_is_one_of_many(code, call) for call in passes):
                 context = block.items[0].context_expr
                 start = code.span(block)[0]
                 marks = [code.here(code.statement(call)) for call in passes]
                 yield [Edit(start, code.span(context)[1], "if True"), *marks]
+
+
+def _is_one_of_many(code: Code, call: ast.Call) -> bool:
+    """Whether a pass stands in a function, or in a loop that does not train: over batches, not over epochs."""
+    trains = [loop for backward in backwards(code) for loop in code.loops(backward)]
+    loops = code.loops(call)
+    return function_around(code, call) is not None or (bool(loops) and loops[0] not in trains)
 
 
 @injects("detached-loss", shows="weights")

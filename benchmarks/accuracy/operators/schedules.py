@@ -21,7 +21,7 @@ def count_epochs_for_steps(code: Code) -> Iterator[list[Edit]]:
         total = code.argument(call, "num_training_steps")
         epochs = next((name for name in ("EPOCHS", "epochs", "num_epochs") if f"{name}" in code.text), None)
         if total and epochs and "trainer" not in code.code(total) and "Lightning" not in code.text:
-            yield [code.here(code.statement(call)), code.here(call), code.replace(total.value, epochs)]
+            yield [code.here(total), code.replace(total.value, epochs)]
 
 
 @injects("schedule-unit-mismatch", shows="rates")
