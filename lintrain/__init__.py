@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lintrain.knowledge.api import keyword_state as keyword_state
     from lintrain.knowledge.api import name_state as name_state
     from lintrain.knowledge.api import signature as signature
+    from lintrain.knowledge.renames import ArgumentRename as ArgumentRename
     from lintrain.knowledge.successors import argument_rename as argument_rename
     from lintrain.knowledge.successors import name_rename as name_rename
     from lintrain.knowledge.target import Target as Target
@@ -95,6 +96,13 @@ if TYPE_CHECKING:
     from lintrain.pipeline.keras import keras_name as keras_name
     from lintrain.pipeline.keras import loss_of as loss_of
     from lintrain.pipeline.keras import units_of as units_of
+    from lintrain.pipeline.keywords import GivenKeyword as GivenKeyword
+    from lintrain.pipeline.keywords import config_of as config_of
+    from lintrain.pipeline.keywords import given_keywords as given_keywords
+    from lintrain.pipeline.keywords import moving as moving
+    from lintrain.pipeline.keywords import taker_of as taker_of
+    from lintrain.pipeline.keywords import takes_by_name as takes_by_name
+    from lintrain.pipeline.keywords import verdict_on_keyword as verdict_on_keyword
     from lintrain.pipeline.leaks import fitted_before_split as fitted_before_split
     from lintrain.pipeline.lightning import Configured as Configured
     from lintrain.pipeline.lightning import configured_schedules as configured_schedules
@@ -297,6 +305,7 @@ _WORDS_OF = {
     "lintrain.core.rule": "Rule",
     "lintrain.core.verdict": "Ruling Verdict confirmed refuted unsettled",
     "lintrain.knowledge.api": "Known covered_names default_value keyword_state name_state signature",
+    "lintrain.knowledge.renames": "ArgumentRename",
     "lintrain.knowledge.successors": "argument_rename name_rename",
     "lintrain.knowledge.target": "Target Targets",
     "lintrain.knowledge.versions": "exactly",
@@ -317,6 +326,9 @@ _WORDS_OF = {
         "always_in_order contradict divisor_of going_back hides_gradients is_of is_switched_off launchers_of swap_of"
     ),
     "lintrain.pipeline.keras": "KerasLoss activation_of backbones keras_name loss_of units_of",
+    "lintrain.pipeline.keywords": (
+        "GivenKeyword config_of given_keywords moving taker_of takes_by_name verdict_on_keyword"
+    ),
     "lintrain.pipeline.leaks": "fitted_before_split",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",
     "lintrain.pipeline.lightning_logs": "Logged logged_values",

@@ -196,7 +196,7 @@ def test_evaluation_without_data_is_found(code: str) -> None:
         "if version.parse(transformers.__version__) < version.parse('5'):\n    TrainingArguments('x', no_cuda=True)",
         "try:\n    TrainingArguments('x', no_cuda=True)\nexcept TypeError:\n    pass",
         "class Own(TrainingArguments):\n    no_cuda: bool = False\nOwn('x', no_cuda=True)",
-        "options = {'no_cuda': True}\nTrainingArguments('x', **options)",
+        "options = {'no_cuda': True}\nif old:\n    del options['no_cuda']\nTrainingArguments('x', **options)",
     ],
 )
 def test_arguments_that_are_guarded_or_right_for_the_version_are_left_alone(code: str) -> None:

@@ -91,7 +91,12 @@ def decided(package: str, statements: Iterable[Statement]) -> Target | None:
     if not agreeing and left == covered:
         return Target(covered[-1:], written(covered[-1]), "the newest version that lintrain knows")
     text = ", ".join(dict.fromkeys(statement.specifier.removeprefix("==") for statement in agreeing))
-    return Target(left, text, ", ".join(dict.fromkeys(statement.source for statement in agreeing)))
+    source = ", ".join(dict.fromkeys(statement.source for statement in agreeing))
+    return Target(left, text, source, any(_is_beyond(covered, statement) for statement in agreeing))
+
+
+def _is_beyond(covered: tuple[Version, ...], statement: Statement) -> bool:
+    return bool(covered) and not allowed_versions(statement.specifier, covered)
 
 
 def _by_rank(statements: Iterable[Statement]) -> list[list[Statement]]:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import expressions
+from lintrain.pipeline import expressions, functions
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import Mapping, Sequence, Value
@@ -34,10 +34,21 @@ def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> N
             whole = reader.source.place(keyword)
             call.keywords[keyword.arg] = Argument(value, place, reader.code(place), whole)
         else:
-            _add_expanded(call, value, place)
+            _add_expanded(call, value, place, is_as_written=_is_as_written(reader, keyword.value, value))
 
 
-def _add_expanded(call: Call, value: Value, place: Place) -> None:
+def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
+    """Whether nothing but calls that expand it can have seen the dictionary of `**node` since it was written."""
+    function = reader.frame.function
+    if isinstance(node, ast.Dict) or not isinstance(node, ast.Name):
+        return isinstance(node, ast.Dict)
+    if function is not None and function.node.args.kwarg is not None and function.node.args.kwarg.arg == node.id:
+        return reader.once(functions.hands_all_on, function.node)
+    dictionary = reader.once(functions.dictionaries_of, reader.source.tree).get(node.id)
+    return dictionary is not None and value.origin == reader.source.place(dictionary)
+
+
+def _add_expanded(call: Call, value: Value, place: Place, *, is_as_written: bool) -> None:
     """`**value` in a call."""
     if not isinstance(value, Mapping):
         call.is_open = call.is_open or not _expands_itself(call, value)
@@ -45,7 +56,8 @@ def _add_expanded(call: Call, value: Value, place: Place) -> None:
     call.is_open = call.is_open or not value.is_complete
     for name, item in value.entries.items():
         if isinstance(name, str):
-            call.keywords.setdefault(name, Argument(item, place, ""))
+            named_at = value.written.get(name) if is_as_written else None
+            call.keywords.setdefault(name, Argument(item, place, "", named_at=named_at))
 
 
 def _expands_itself(call: Call, value: Value) -> bool:

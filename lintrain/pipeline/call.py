@@ -22,6 +22,8 @@ class Argument:
     text: str
     keyword: Place | None = None
     """The place of `name=value` as a whole, where it was given by name."""
+    named_at: Place | None = None
+    """Where the name was written that came in through `**options`: a key or a keyword of another call."""
 
 
 @dataclass(slots=True)

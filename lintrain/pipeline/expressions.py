@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from lintrain.core.place import Place
 from lintrain.pipeline import comprehensions, functions, invocation, operations
 from lintrain.pipeline.pipeline import Arithmetic, Discard
 from lintrain.pipeline.scope import Scope
@@ -110,6 +111,7 @@ def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope
 
 def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
     entries: dict[Literal, Value] = {}
+    written: dict[Literal, Place] = {}
     is_complete = True
     for key, item in zip(node.keys, node.values, strict=True):
         value = evaluate(reader, item, scope)
@@ -119,9 +121,10 @@ def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
         name = evaluate(reader, key, scope)
         if isinstance(name, Constant):
             entries[name.value] = value
+            written[name.value] = reader.source.place(key)
         else:
             is_complete = False
-    return Mapping(entries, is_complete, origin=reader.source.place(node))
+    return Mapping(entries, is_complete, written, origin=reader.source.place(node))
 
 
 def _binary(reader: Reader, node: ast.BinOp, scope: Scope) -> Value:

@@ -13,6 +13,8 @@ from lintrain.pipeline.values.python import Constant, Function, Sequence, Unknow
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
 
 def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> Function:
     """A function's value: its defaults and decorators are evaluated where it is defined."""
@@ -46,8 +48,39 @@ def bind_parameters(call: Call, function: Function, receiver: Value | None, scop
     if arguments.vararg is not None:
         bound[arguments.vararg.arg] = Sequence(given[len(names) :], "tuple", not call.is_open)
     if arguments.kwarg is not None:
-        bound[arguments.kwarg.arg] = mapping_of(keywords, is_complete=not call.is_open)
+        rest = mapping_of(keywords, is_complete=not call.is_open)
+        if call.reader.once(hands_all_on, function.node):
+            places = {name: call.keywords[name].keyword or call.keywords[name].named_at for name in keywords}
+            rest.written.update({name: place for name, place in places.items() if place is not None})
+        bound[arguments.kwarg.arg] = rest
     scope.names.update(bound)
+
+
+def hands_all_on(node: ast.AST) -> bool:
+    """Whether a function does nothing with its `**kwargs` but give them to calls as they came."""
+    arguments = node.args if isinstance(node, FUNCTIONS) else None
+    name = arguments.kwarg.arg if arguments is not None and arguments.kwarg is not None else ""
+    return all(used.id != name for used in _other_names(node))
+
+
+def dictionaries_of(tree: ast.Module) -> dict[str, ast.Dict]:
+    """The dictionaries that all of a file binds once to a name and reads only as `**name`."""
+    made = {
+        node.targets[0].id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and isinstance(node.targets[0], ast.Name)
+    }
+    uses: dict[str, int] = {}
+    for node in _other_names(tree) if made else ():
+        uses[node.id] = uses.get(node.id, 0) + 1
+    return {name: dictionary for name, dictionary in made.items() if uses.get(name) == 1}
+
+
+def _other_names(tree: ast.AST) -> list[ast.Name]:
+    """Every name, but for `**name` in a call."""
+    nodes = list(ast.walk(tree))
+    expanded = {id(node.value) for node in nodes if isinstance(node, ast.keyword) and node.arg is None}
+    return [node for node in nodes if isinstance(node, ast.Name) and id(node) not in expanded]
 
 
 def is_generator(node: ast.FunctionDef) -> bool:

@@ -127,8 +127,20 @@ def record_call(call: Call) -> None:
     reader.record.calls.append(made)
 
 
+def record_construction(call: Call, cls: Class | None) -> None:
+    """Note that a library's constructor takes the call, for an object of the script's class that derives from it."""
+    base = objects.sole_base(cls) if cls is not None else None
+    if base is not None:
+        path, call.path = call.path, base
+        record_call(call)
+        call.path = path
+
+
 def _invoke_method(call: Call, callee: Bound) -> Value:
     call.receiver = callee.receiver
+    if callee.name == "__init__":
+        made = callee.receiver.receiver if isinstance(callee.receiver, Super) else callee.receiver
+        record_construction(call, made.cls if isinstance(made, Instance) else None)
     call.path = f"{type(callee.receiver).__name__}.{callee.name}"
     transfer = method_of(callee.receiver, callee.name)
     if transfer is None and isinstance(callee.receiver, Instance):

@@ -134,10 +134,26 @@ def _above(reader: Reader, value: Super, name: str) -> Value:
 
 def instantiate(call: Call, cls: Class) -> Value:
     """What calling a class of the script gives."""
+    if not _has_own_constructor(cls):
+        invocation.record_construction(call, cls)
     for path in lineage_of(cls.library_bases):
         if path in BASE_CALLS:
             return BASE_CALLS[path](call)
     return make_instance(call, cls)
+
+
+def _has_own_constructor(cls: Class) -> bool:
+    """Whether something in the script decides what a call of the class takes: fields and decorators do, too."""
+    fields = any(isinstance(statement, ast.AnnAssign) for owner in cls.lineage() for statement in owner.node.body)
+    return fields or any(cls.lookup(name) is not None for name in ("__init__", "__new__"))
+
+
+def sole_base(cls: Class) -> str | None:
+    """The one library class that a class of the script derives from; None where another may come before it."""
+    owners = list(cls.lineage())
+    is_plain = not any(owner.decorators or owner.node.keywords for owner in owners) and not cls.has_unknown_base
+    bases = set(cls.library_bases)
+    return bases.pop() if is_plain and len(bases) == 1 else None
 
 
 def make_instance(call: Call, cls: Class) -> Value:

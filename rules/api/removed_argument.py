@@ -43,26 +43,25 @@ from collections.abc import Iterator
 
 from lintrain import (
     AddImport,
-    Argument,
+    ArgumentRename,
     Evidence,
     Finding,
     Fix,
+    GivenKeyword,
     Known,
     Level,
-    LibraryCall,
     Pipeline,
-    Place,
     Reason,
     RemoveArgument,
     RenameArgument,
     Rule,
     Verdict,
     argument_rename,
-    confirmed,
-    exactly,
+    given_keywords,
     keyword_state,
-    refuted,
-    unsettled,
+    moving,
+    taker_of,
+    verdict_on_keyword,
 )
 
 
@@ -70,47 +69,39 @@ class RemovedArgument(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        seen = set[Place]()
-        for call in pipeline.calls:
-            for name, argument in call.arguments.items():
-                if call.is_guarded or argument.keyword is None or argument.keyword in seen:
-                    continue
-                known = keyword_state(call.path, name, pipeline.targets)
-                if known.state == "gone":
-                    seen.add(argument.keyword)
-                    yield self._report(pipeline, call, name, argument, known)
+        for given in given_keywords(pipeline):
+            known = keyword_state(given.call.path, given.name, pipeline.targets)
+            if known.state == "gone":
+                yield self._report(pipeline, given, known)
 
-    def _report(self, pipeline: Pipeline, call: LibraryCall, name: str, argument: Argument, known: Known) -> Finding:
+    def _report(self, pipeline: Pipeline, given: GivenKeyword, known: Known) -> Finding:
+        call, name = given.call, given.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
-        advice, edit = _cure(pipeline, call, name, argument)
+        reasons = [Reason(call.place, f"{known.package} {version} by {source}", "call", call.text)]
+        rename = argument_rename(call.path, name, pipeline.targets)
+        if rename is not None and rename.moved_to is not None and rename.new is not None:
+            taker = taker_of(pipeline, given, rename.moved_to, rename.new)
+            reasons += [Reason(taker.place, f"this one takes `{rename.new}`", "taker", taker.text)] if taker else []
         return self.finding(
-            argument.keyword or argument.place,
+            given.place,
             f"`{name}` is gone after {known.package} {known.last_with} (here: {version})",
-            because=[Reason(call.place, f"{known.package} {version} by {source}", "call", call.text)],
-            help=advice,
+            because=reasons,
+            help=rename.advice if rename is not None else "see the release notes for what replaces it",
             subject=name,
-            facts={"callable": call.path, "argument": name, "is_certain": call.is_certain, **edit},
+            facts={"callable": call.path, "argument": name, "is_certain": call.is_certain, **_edit(given, rename)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        name, path = str(finding.facts.get("argument")), str(finding.facts.get("callable"))
-        package = path.partition(".")[0]
-        version = evidence.versions.get(package, "")
-        if evidence.failed_with(f"unexpected keyword argument '{name}'") is not None:
-            return confirmed(f"{package} {version} raises TypeError on `{name}`", version=version)
-        if evidence.ran(finding.place) or evidence.call is not None:
-            if finding.facts.get("is_certain"):
-                return refuted(f"{package} {version} took the call", version=version)
-            return unsettled(f"nothing shows that {package} {version} was called with `{name}`")
-        if version and keyword_state(path, name, exactly(**{package: version})).state == "gone":
-            return confirmed(f"`{path}` of {package} {version} has no `{name}`", version=version)
-        return unsettled(f"whether {package} {version} takes `{name}` was not seen")
+        return verdict_on_keyword(finding, evidence, "gone")
 
     def fix(self, finding: Finding) -> Fix | None:
         calls = finding.related("call")
-        texts = {key: str(finding.facts.get(key) or "") for key in ("argument", "new_name", "new_value", "brings")}
+        keys = ("argument", "new_name", "new_value", "brings", "moves")
+        texts = {key: str(finding.facts.get(key) or "") for key in keys}
         is_safe = bool(finding.facts.get("is_safe"))
+        if texts["moves"]:
+            return moving(finding, texts["argument"], texts["moves"], texts["new_value"])
         if not calls or "removes" not in finding.facts:
             return None
         if finding.facts["removes"]:
@@ -122,14 +113,14 @@ class RemovedArgument(Rule):
         return Fix.of(f"write `{texts['new_name']}`", edit, *imports, safe=is_safe)
 
 
-def _cure(pipeline: Pipeline, call: LibraryCall, name: str, argument: Argument) -> tuple[str, dict[str, str | bool]]:
-    """What to write instead of an argument that is gone: advice, and the facts that an edit is made of."""
-    rename = argument_rename(call.path, name, pipeline.targets)
-    if rename is None:
-        return "see the release notes for what replaces it", {}
-    mended = rename.mended(argument.text)
-    if mended is None or (mended.name is not None and mended.name in call.arguments):
-        return rename.advice, {}
+def _edit(given: GivenKeyword, rename: ArgumentRename | None) -> dict[str, str | bool]:
+    """The facts that an edit is made of; none where a person has to decide."""
+    if rename is None or given.argument.keyword is None:
+        return {}
+    if rename.moved_to is not None:
+        return {"moves": rename.new or "", "new_value": given.argument.text}
+    mended = rename.mended(given.argument.text)
+    if mended is None or (mended.name is not None and mended.name in given.call.arguments):
+        return {}
     facts: dict[str, str | bool] = {"is_safe": mended.is_safe, "removes": mended.name is None}
-    facts |= {"new_name": mended.name or "", "new_value": mended.value or "", "brings": rename.brings or ""}
-    return rename.advice, facts
+    return facts | {"new_name": mended.name or "", "new_value": mended.value or "", "brings": rename.brings or ""}

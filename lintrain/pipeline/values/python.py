@@ -73,10 +73,14 @@ class Range(Sequence):
 
 @dataclass(eq=False, slots=True)
 class Mapping(Value):
-    """A dictionary by its literal keys; `is_complete` where no other keys can be in it."""
+    """A dictionary by its literal keys; `is_complete` where no other keys can be in it.
+
+    `written` are the places of the keys, as long as nothing in the script but a call that expands it names it.
+    """
 
     entries: dict[Literal, Value]
     is_complete: bool = True
+    written: dict[Literal, Place] = field(default_factory=dict["Literal", "Place"])
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,93 @@
+"""Arguments by name: what reaches a library through dictionaries, subclasses and `super()`, and what stays unsaid."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from lintrain.knowledge.versions import TargetVersions, exactly
+from lintrain.pipeline.reader import read_pipeline
+from lintrain.rulebook import load_rules
+from lintrain.source.source import Source
+
+IMPORTS = "from transformers import AutoModel, Trainer, TrainingArguments\nfrom trl import SFTConfig, SFTTrainer\n"
+NEWEST = exactly(transformers="5.23.0", trl="1.16.0")
+
+
+def found(rule: str, code: str, targets: TargetVersions = NEWEST) -> list[tuple[int, int]]:
+    """The lines of the code, counted from 1, and the columns where a rule reports something."""
+    pipeline = read_pipeline(Source("script.py", IMPORTS + dedent(code)), targets)
+    (known,) = (each for each in load_rules() if each.name == rule)
+    places = [finding.place for finding in known.rule.check(pipeline)]
+    return [(place.line - 2, place.column) for place in places]
+
+
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("options = {'no_cuda': True}\nTrainingArguments('x', **options)", (1, 12)),
+        ("TrainingArguments('x', **{'no_cuda': True})", (1, 27)),
+        ("class Own(Trainer):\n    pass\nOwn(model=m, tokenizer=t)", (3, 14)),
+        ("class Own(Trainer):\n    def __init__(self, t):\n        super().__init__(m, tokenizer=t)", (3, 29)),
+        (
+            "class Own(Trainer):\n    def __init__(self, **kw):\n        super().__init__(**kw)\nOwn(tokenizer=t)",
+            (4, 5),
+        ),
+        ("def make(**kw):\n    return TrainingArguments('x', **kw)\nmake(no_cuda=True)", (3, 6)),
+    ],
+)
+def test_an_argument_is_found_where_it_is_written(code: str, place: tuple[int, int]) -> None:
+    assert found("removed-argument", code) == [place]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "options = {'no_cuda': True}\noptions.pop('no_cuda')\nTrainingArguments('x', **options)",
+        "options = {'no_cuda': True}\nif old:\n    options = {}\nTrainingArguments('x', **options)",
+        "options = {'no_cuda': True}\nclean(options)\nTrainingArguments('x', **options)",
+        "class Own(Trainer):\n    def __init__(self, **kw):\n        kw.pop('a')\n        super().__init__(**kw)\n"
+        "Own(tokenizer=t)",
+        "class Own(Trainer):\n    def __init__(self, tokenizer):\n        pass\nOwn(tokenizer=t)",
+        "class Own(Mixin, Trainer):\n    pass\nOwn(tokenizer=t)",
+        "class Own(Trainer, metaclass=Maker):\n    pass\nOwn(tokenizer=t)",
+        "class Own(TrainingArguments):\n    no_cuda: bool = False\nOwn('x', no_cuda=True)",
+        "@dressed\nclass Own(Trainer):\n    pass\nOwn(tokenizer=t)",
+        "class Own(Trainer):\n    def __new__(cls, tokenizer):\n        return make(cls)\nOwn(tokenizer=t)",
+    ],
+)
+def test_an_argument_that_the_script_may_have_changed_is_left_alone(code: str) -> None:
+    assert found("removed-argument", code) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "targets"),
+    [
+        ("SFTTrainer(model=m, max_steps=3)", NEWEST),
+        ("Trainer(model=m, learning_rate=1e-3)", NEWEST),
+        ("TrainingArguments('x', lerning_rate=1e-3)", NEWEST),
+        ("class Own(Trainer):\n    pass\nOwn(modle=m)", NEWEST),
+        ("TrainingArguments('x', eval_strategy='no')", exactly(transformers="4.40.2")),
+    ],
+)
+def test_an_argument_that_no_version_knows_or_only_a_newer_one_is_found(code: str, targets: TargetVersions) -> None:
+    assert len(found("unknown-argument", code, targets)) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "targets"),
+    [
+        ("TrainingArguments('x', something_new=1)", exactly(transformers="5.99.0")),
+        ("TrainingArguments('x', lerning_rate=1e-3)", exactly(transformers="6.0.0")),
+        ("AutoModel.from_pretrained('bert-base-uncased', hidden_dropout=0.1)", NEWEST),
+        ("try:\n    TrainingArguments('x', lerning_rate=1)\nexcept TypeError:\n    pass", NEWEST),
+        (
+            "class Own(Trainer):\n    def __init__(self, w, **kw):\n        super().__init__(**kw)\nOwn(w=1)",
+            NEWEST,
+        ),
+        ("TrainingArguments('x', evaluation_strategy='no')", NEWEST),
+    ],
+)
+def test_an_argument_that_may_be_known_is_left_alone(code: str, targets: TargetVersions) -> None:
+    assert found("unknown-argument", code, targets) == []
