@@ -11,6 +11,7 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_cuts import cut_by_text
 from lintrain.pipeline.library.datasets_deriving import started
 from lintrain.pipeline.library.datasets_facts import columns_of, facts_of
+from lintrain.pipeline.library.datasets_files import content_of
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
 from lintrain.pipeline.values.python import (
@@ -72,6 +73,10 @@ def _identify(call: Call) -> Loaded:
     if name is None:
         return Loaded(is_default=is_default)
     if name in FILE_BUILDERS:
+        content = content_of(call, name, call.value("data_files", 3))
+        if content is not None:
+            splits = _file_splits(call)
+            return Loaded(content.columns, content.is_complete, splits, content.rows, sorted_by=content.sorted_by)
         return Loaded(TEXT_ONLY if name == "text" else None, name == "text", _file_splits(call))
     if name in FOLDER_BUILDERS:
         return Loaded(FOLDER_BUILDERS[name])

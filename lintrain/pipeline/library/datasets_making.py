@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from lintrain.pipeline.call import Call
+import ast
+
+from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.library.datasets_columns import column_of
 from lintrain.pipeline.library.datasets_deriving import derived, recolumned, started
+from lintrain.pipeline.library.datasets_files import Content, content_of
 from lintrain.pipeline.library.datasets_loading import TEXT_ONLY
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features
@@ -64,8 +67,11 @@ def _values_of(rows: list[Mapping], name: str) -> Sequence:
 
 @function("datasets.Dataset.from_pandas")
 def _from_pandas(call: Call) -> Value:
-    """Only a frame that is made of a dictionary of lists shows its columns."""
+    """A frame shows its columns that is made of a dictionary of lists, or read from a file in the call itself."""
     frame = call.value("df", 0)
+    content = _content_of_frame(call, frame)
+    if content is not None and is_missing(call.value("features", 1)):
+        return _with_content(started(call, "from_pandas", content.columns, is_complete=False), content)
     if isinstance(frame, LibraryObject) and frame.path == "pandas.DataFrame":
         made = _columns_of(call, frame.arguments.get("data", frame.arguments.get("0", UNKNOWN)))
         return _with_features(call, made, 1)
@@ -86,7 +92,29 @@ def _from_files(call: Call) -> Value:
     made = started(call, call.path.rpartition(".")[2], None, is_complete=False)
     made.is_streaming = "IterableDataset" in call.path
     features = call.value("features")
-    return made if is_missing(features) else _with_features(call, made, 99)
+    if not is_missing(features):
+        return _with_features(call, made, 99)
+    file = call.value("path_or_paths", 0)
+    content = content_of(call, made.operations[0].removeprefix("from_"), file) if not made.is_streaming else None
+    return _with_content(made, content) if content else made
+
+
+def _content_of_frame(call: Call, frame: Value) -> Content | None:
+    """What `pd.read_csv(...)` inside of the call reads; a frame with a name of its own may be changed before."""
+    is_inside = call.node is not None and bool(call.node.args) and isinstance(call.node.args[0], ast.Call)
+    if not is_inside or not isinstance(frame, LibraryObject) or frame.path != "pandas.read_csv":
+        return None
+    given = {("path_or_buf" if name == "0" else name): value for name, value in frame.arguments.items()}
+    keywords = {name: Argument(value, call.place, "") for name, value in given.items()}
+    reading = Call(call.reader, None, call.place, "", frame.path, keywords=keywords)
+    return content_of(reading, "csv", given.get("path_or_buf", UNKNOWN))
+
+
+def _with_content(made: Dataset, content: Content) -> Dataset:
+    """A data set with what its file holds."""
+    made.columns, made.is_complete = content.columns, content.is_complete
+    made.rows, made.sorted_by = content.rows.get("train"), content.sorted_by
+    return made
 
 
 @function("datasets.Dataset.from_text")

@@ -1,0 +1,190 @@
+"""The first megabyte of CSV and JSON files: their columns, what these hold, and which labels there are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
+from lintrain.knowledge.files import as_object
+
+MOST_BYTES = 1024 * 1024
+MOST_ROWS = 20_000
+ROWS_PER_CLASS = 20
+"""Rows that each class must have on average for the values of a label column to be its classes."""
+MOST_CLASSES = 100
+
+LABELS = frozenset({"label", "labels", "label_ids"})
+MISSING = frozenset(
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
+    | {"NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+"""Texts that pandas reads as no value."""
+INTEGER = re.compile(r"\s*[-+]?\d{1,18}\s*")
+FLOAT = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*|[-+]?inf(?:inity)?", re.IGNORECASE)
+TRUTH = frozenset({"True", "False", "TRUE", "FALSE", "true", "false"})
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+"""Text that the reader of JSON takes for a date."""
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """The rows at the start of a file; `is_whole` where there are no others."""
+
+    rows: list[Row]
+    is_whole: bool
+    is_csv: bool
+
+
+def file_facts(path: Path, shown_as: str, separator: str | None = None) -> DatasetFacts | None:
+    """What a CSV file (with this separator) or a file of JSON objects holds; None where it is not there or no such.
+
+    `splits` has the file's rows under "train" where it was read as a whole, and is empty where it was not.
+    """
+    text, is_whole = _start(path)
+    if text is None:
+        return None
+    peek = _json_rows(text, is_whole) if separator is None else _csv_rows(text, is_whole, separator)
+    if peek is None or not peek.rows:
+        return None
+    source = f"{'all' if peek.is_whole else 'the first'} {len(peek.rows)} rows of {shown_as}"
+    columns = {name: _column(name, peek) for name in _names(peek.rows)}
+    rows = {"train": len(peek.rows)} if peek.is_whole else {}
+    return DatasetFacts(columns, rows, _sorted_by(columns, peek), source=source)
+
+
+def _start(path: Path) -> tuple[str | None, bool]:
+    """The start of a file up to the end of a line, and whether that is all of it."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        is_whole = len(raw) <= MOST_BYTES
+        return (raw if is_whole else raw[: raw.rfind(b"\n") + 1]).decode("utf-8-sig"), is_whole
+    except (OSError, ValueError):
+        return None, False
+
+
+def _csv_rows(text: str, is_whole: bool, separator: str) -> Peek | None:
+    """Rows of texts; None where rows are wider than the header, which pandas reads in ways of its own."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows: list[Row] = []
+    try:
+        names: list[str] = next(reader, list[str]())
+        for cells in reader:
+            if len(rows) == MOST_ROWS:
+                is_whole = False
+                break
+            if not cells:
+                continue
+            if len(cells) > len(names):
+                return None
+            rows.append(dict(zip(names, map(_cell, cells), strict=False)))
+    except csv.Error:
+        return None
+    # What is cut off may end inside of a quoted cell.
+    return Peek(rows if is_whole else rows[:-1], is_whole, True) if len(set(names)) == len(names) else None
+
+
+def _json_rows(text: str, is_whole: bool) -> Peek | None:
+    """Rows of JSON lines, or of a list of objects in a file that is not cut off."""
+    try:
+        if text.lstrip().startswith("["):
+            content: object = json.loads(text) if is_whole else None
+            given: list[object] = list(content) if isinstance(content, list) else []  # pyright: ignore[reportUnknownArgumentType] - any JSON
+        else:
+            given = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        return None
+    rows: list[Row] = [row for each in given[:MOST_ROWS] if (row := as_object(each)) is not None]
+    if len(rows) < min(len(given), MOST_ROWS):
+        return None
+    return Peek(rows, is_whole and len(rows) == len(given), False)
+
+
+def _cell(text: str) -> object:
+    """What pandas makes of a cell, apart from the other cells of its column."""
+    if text in MISSING:
+        return None
+    if INTEGER.fullmatch(text):
+        return int(text)
+    if FLOAT.fullmatch(text):
+        return float(text)
+    return text == "True" if text in TRUTH else text
+
+
+def _names(rows: Iterable[Row]) -> list[str]:
+    return list({name: None for row in rows for name in row})
+
+
+def _column(name: str, peek: Peek) -> ColumnFacts:
+    kinds = {_kind(value) for value in _cells(name, peek)}
+    if "text" in kinds and peek.is_csv:
+        return ColumnFacts(name, "text")  # one cell of text makes all of them text
+    if not peek.is_whole and not kinds <= {"text", "list"}:
+        return ColumnFacts(name)  # another kind may come later
+    if kinds == {"integer"}:
+        has_gaps = any(row.get(name) is None for row in peek.rows)
+        return ColumnFacts(name, "float" if has_gaps else "integer", num_classes=_classes(name, peek))
+    if kinds == {"integer", "float"}:
+        return ColumnFacts(name, "float")
+    return ColumnFacts(name, next(iter(kinds)) if len(kinds) == 1 else "unknown")
+
+
+def _cells(name: str, peek: Peek) -> list[object]:
+    """The values of a column, without the missing ones."""
+    return [value for row in peek.rows if (value := row.get(name)) is not None]
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return "unknown"
+        case int():
+            return "integer"
+        case float():
+            return "float"
+        case list():
+            return "list"
+        case str() if not DATE.match(value):
+            return "text"
+        case _:
+            return "unknown"
+
+
+def _classes(name: str, peek: Peek) -> int | None:
+    """The number of classes of a label column, where its values are 0, 1, 2… and no accident."""
+    values = _integers(name, peek)
+    if name not in LABELS or not values:
+        return None
+    count = len(set(values))
+    if not 2 <= count <= MOST_CLASSES or set(values) != set(range(count)) or len(values) < count * ROWS_PER_CLASS:
+        return None
+    return count if count > 2 or _is_sorted_evenly(values) else None
+
+
+def _sorted_by(columns: Mapping[str, ColumnFacts], peek: Peek) -> str | None:
+    """The label column that the rows are sorted by, where every class has about as many of them."""
+    for name, column in columns.items():
+        if column.num_classes and _is_sorted_evenly(_integers(name, peek)):
+            return name
+    return None
+
+
+def _is_sorted_evenly(values: list[int]) -> bool:
+    sizes = [values.count(value) for value in set(values)]
+    is_sorted = values == sorted(values) or values == sorted(values, reverse=True)
+    return is_sorted and max(sizes) - min(sizes) <= 0.02 * len(values)
+
+
+def _integers(name: str, peek: Peek) -> list[int]:
+    """The values of a column of whole numbers; none for any other."""
+    values = [value for value in _cells(name, peek) if isinstance(value, int) and not isinstance(value, bool)]
+    return values if len(values) == len(peek.rows) else []
