@@ -12,6 +12,7 @@ from lintrain.pipeline import comprehensions, functions, invocation, operations
 from lintrain.pipeline.pipeline import Arithmetic, Discard
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Dataset, DatasetDict
+from lintrain.pipeline.values.model import Parameters
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -98,15 +99,29 @@ def _slice(reader: Reader, node: ast.Slice, scope: Scope) -> Value:
 
 def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Value:
     items: list[Value] = []
-    is_complete = True
+    is_complete = is_known = True
     for element in node.elts:
         if isinstance(element, ast.Starred):
             inner = evaluate(reader, element.value, scope)
-            items.extend(inner.items if isinstance(inner, SequenceValue) else [])
+            items.extend(_spread(inner))
             is_complete = is_complete and isinstance(inner, SequenceValue) and inner.is_complete
+            is_known = is_known and bool(_spread(inner))
         else:
             items.append(evaluate(reader, element, scope))
+    if not is_known:  # others' parameters may be among them
+        items = [item for item in items if not isinstance(item, Parameters)]
     return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.place(node))
+
+
+def _spread(inner: Value) -> list[Value]:
+    """What `*inner` puts into a list: the parameters of a module stay together, as one item."""
+    match inner:
+        case SequenceValue(items=items):
+            return items
+        case Parameters():
+            return [inner]
+        case _:
+            return []
 
 
 def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:

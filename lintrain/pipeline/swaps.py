@@ -33,7 +33,7 @@ class _Sizes:
 def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
     """Each such view; sizes and tensor must be taken and used in one block, with neither bound anew in between."""
     for node in pipeline.source.nodes:
-        if isinstance(node, ast.Module | ast.FunctionDef):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.For | ast.While | ast.With):
             sizes = _Sizes({})
             for statement in node.body:
                 yield from _in_statement(pipeline, statement, sizes)

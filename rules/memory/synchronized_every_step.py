@@ -118,11 +118,20 @@ class SynchronizedEveryStep(Rule):
 
 
 def _runs_each_time(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
-    """Whether a call is a statement of the training loop's own body."""
+    """Whether a call is a statement of the training loop's own body, or of a `with` in it."""
     for node in pipeline.source.nodes:
         if isinstance(node, ast.For | ast.While) and pipeline.source.place(node) == training.loop.place:
-            return any(isinstance(part, ast.Expr) and pipeline.source.place(part) == call.place for part in node.body)
+            return any(pipeline.source.place(part) == call.place for part in _statements_of(node.body))
     return False
+
+
+def _statements_of(body: list[ast.stmt]) -> Iterator[ast.Expr]:
+    """The statements of a body that are expressions, those inside a `with` among them."""
+    for statement in body:
+        if isinstance(statement, ast.With):
+            yield from _statements_of(statement.body)
+        elif isinstance(statement, ast.Expr):
+            yield statement
 
 
 def _is_switched_on(pipeline: Pipeline, call: LibraryCall) -> bool:
