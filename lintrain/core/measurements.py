@@ -123,7 +123,7 @@ class ModelEvidence:
     that no checkpoint filled (with `pretrained`), or is empty where that is not known; `frozen_fresh` are those of them
     in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype,
     `trained` for the outer modules those that train and all. `embedding_rows` are the ids that its input embedding
-    has, `pad_id` is its configuration's; `checkpoint` is what it was loaded from.
+    has, `embedding_trains` whether it learns; `pad_id` is its configuration's, `checkpoint` what it was loaded from.
     """
 
     name: str
@@ -145,6 +145,7 @@ class ModelEvidence:
     formats: dict[str, int] = field(default_factory=dict[str, int])
     trained: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     embedding_rows: int | None = None
+    embedding_trains: bool | None = None
     pad_id: int | None = None
     checkpoint: str = ""
 

@@ -51,6 +51,7 @@ def measure_model(run: Run) -> ModelEvidence:
         formats=_formats(parameters),
         trained=_trained(run.trainer.model),
         embedding_rows=_embedding_rows(model),
+        embedding_trains=_embedding_trains(model),
         pad_id=_whole(getattr(config, "pad_token_id", None)),
         checkpoint=str(getattr(config, "_name_or_path", "") or ""),
     )
@@ -80,11 +81,20 @@ def _formats(parameters: Iterable[Any]) -> dict[str, int]:
 
 def _embedding_rows(model: Any) -> int | None:
     """The ids that the input embedding has a row for; None for models that read no ids."""
+    return _whole(getattr(_embedding(model), "num_embeddings", None))
+
+
+def _embedding_trains(model: Any) -> bool | None:
+    """Whether anything in the input embedding learns, an adapter of it too."""
+    table = _embedding(model)
+    return None if table is None else any(weight.requires_grad for weight in table.parameters())
+
+
+def _embedding(model: Any) -> Any:
     try:
-        table = model.get_input_embeddings()
+        return model.get_input_embeddings()
     except (AttributeError, NotImplementedError):
         return None
-    return _whole(getattr(table, "num_embeddings", None))
 
 
 def _whole(value: Any) -> int | None:

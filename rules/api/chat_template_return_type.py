@@ -1,0 +1,200 @@
+"""The result of `apply_chat_template` is used as token ids, and is a dictionary of columns.
+
+Since transformers 5.0 the method gives `input_ids` and `attention_mask` together unless it is told otherwise. Where
+older code takes it for a list or a tensor, `shape` and `generate` fail; `len` counts the columns, and a column
+`input_ids` holds both, which fails as late as in the collator.
+
+## Bad
+
+    lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    messages = [{"role": "user", "content": "good morning"}]
+    prompt = lm_tokenizer.apply_chat_template(messages, return_tensors="pt")  # <- chat-template-return-type
+    print(lm.generate(prompt, max_new_tokens=2))
+    # raises AttributeError
+
+In a data set:
+
+    lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+
+    def tokenize_chat(row):
+        messages = [{"role": "user", "content": row["premise"]}]
+        return {"input_ids": lm_tokenizer.apply_chat_template(messages)}  # <- chat-template-return-type
+
+    rows = raw["train"].map(tokenize_chat, remove_columns=raw["train"].column_names)
+    print(rows[0])
+
+## Good
+
+    lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    messages = [{"role": "user", "content": "good morning"}]
+    prompt = lm_tokenizer.apply_chat_template(messages, return_tensors="pt", return_dict=False)
+    print(lm.generate(prompt, max_new_tokens=2))
+
+In a data set:
+
+    lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+
+    def tokenize_chat(row):
+        messages = [{"role": "user", "content": row["premise"]}]
+        return {"input_ids": lm_tokenizer.apply_chat_template(messages, return_dict=False)}
+
+    rows = raw["train"].map(tokenize_chat, remove_columns=raw["train"].column_names)
+    print(rows[0])
+
+## When it is fine
+
+The columns are taken out of it, or text is asked for:
+
+    lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    messages = [{"role": "user", "content": "good morning"}]
+    prompt = lm_tokenizer.apply_chat_template(messages, return_tensors="pt").to(lm.device)
+    print(lm.generate(**prompt, max_new_tokens=2), prompt["input_ids"].shape)
+    written = lm_tokenizer.apply_chat_template(messages, tokenize=False)
+    print(len(written), written + "!")
+
+Code for several versions looks at what it got:
+
+    lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    prompt = lm_tokenizer.apply_chat_template([{"role": "user", "content": "good morning"}], return_tensors="pt")
+    if not isinstance(prompt, torch.Tensor):
+        prompt = prompt["input_ids"]
+    print(lm.generate(prompt, max_new_tokens=2))
+
+## References
+
+Transformers 5.0, migration guide; measured on transformers 5.23.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    AddArgument,
+    Encoding,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Tokenizer,
+    default_value,
+)
+
+METHOD = "transformers.PreTrainedTokenizerBase.apply_chat_template"
+SETTLES = frozenset({"return_dict", "return_assistant_tokens_mask", None})
+OF_TENSORS = frozenset(
+    {"shape", "size", "tolist", "dim", "numel", "squeeze", "unsqueeze", "dtype", "ndim", "append", "extend"}
+)
+OF_IDS = frozenset({"inputs", "input_ids", "labels"})
+MAKES_TENSOR = re.compile(r"torch\.((as_)?tensor|LongTensor)|len")
+ASKS = re.compile(r"isinstance|hasattr|type|getattr")
+SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
+
+
+class ChatTemplateReturnType(Rule):
+    level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        chats = [each for each in pipeline.encodings if _gives_columns(pipeline, each)]
+        if not chats or default_value(METHOD, "return_dict", pipeline.targets) is not True:
+            return
+        found: dict[Place, Finding] = {}
+        for chat in chats:
+            use = _wrong_use(pipeline, chat.origin) if chat.origin else None
+            if use is not None and chat.origin is not None:
+                found.setdefault(chat.origin, self._report(chat.origin, *use))
+        yield from found.values()
+
+    def _report(self, call: Place, use: Place, what: str) -> Finding:
+        return self.finding(
+            call,
+            f"this gives a dictionary of columns, and is used {what}",
+            because=[Reason(use, f"used {what}", "use")] if not call.holds(use) else [],
+            help="add `return_dict=False`, or take `input_ids` out of it",
+        )
+
+    def fix(self, finding: Finding) -> Fix:
+        return Fix.of("ask for the ids alone", AddArgument(finding.place, "return_dict", "False"), safe=True)
+
+
+def _gives_columns(pipeline: Pipeline, encoding: Encoding) -> bool:
+    """Whether a call of a tokenizer's template leaves it to the version what it gives."""
+    if encoding.origin is None or not re.search(r"\.apply_chat_template\(", encoding.text):
+        return False
+    is_plain = isinstance(encoding.tokenizer, Tokenizer) and not encoding.tokenizer.is_processor
+    call = ast.parse(pipeline.code(encoding.origin).strip(), mode="eval").body
+    keywords = call.keywords if isinstance(call, ast.Call) else []
+    given: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in keywords}
+    tokenize = given.get("tokenize")
+    is_tokenized = tokenize is None or (isinstance(tokenize, ast.Constant) and tokenize.value is True)
+    return is_plain and is_tokenized and not SETTLES & set(given)
+
+
+def _wrong_use(pipeline: Pipeline, origin: Place) -> tuple[Place, str] | None:
+    """Where the result of a call is certainly used as ids, and as what."""
+    source = pipeline.source_of(origin)
+    parents = {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
+    calls = (node for node in parents if isinstance(node, ast.Call) and source.place(node) == origin)
+    call = next(calls, None)
+    if call is None:
+        return None
+    for use in _uses(_moved(call, parents), parents):
+        what = _used_as(use, parents)
+        if what is not None:
+            return source.place(use), what
+    return None
+
+
+def _moved(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.expr:
+    """The result after a move to a device, which columns know as well as tensors."""
+    attribute = parents.get(node)
+    moved = parents.get(attribute) if attribute is not None else None
+    is_move = isinstance(attribute, ast.Attribute) and attribute.attr == "to" and isinstance(moved, ast.Call)
+    return moved if is_move and isinstance(moved, ast.Call) else node
+
+
+def _uses(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> list[ast.expr]:
+    """The expressions that certainly are the result: itself, or the name that it alone is given."""
+    assign = parents.get(node)
+    if not isinstance(assign, ast.Assign) or len(assign.targets) != 1 or not isinstance(assign.targets[0], ast.Name):
+        return [node]
+    name, scope = assign.targets[0].id, _scope(assign, parents)
+    named = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == name]
+    stores = [each for each in named if not isinstance(each.ctx, ast.Load)]
+    asked = any(isinstance(up := parents.get(each), ast.Call) and ASKS.match(ast.unparse(up.func)) for each in named)
+    return [] if asked or len(stores) != 1 else [each for each in named if isinstance(each.ctx, ast.Load)]
+
+
+def _scope(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
+    while not isinstance(node, SCOPES):
+        node = parents[node]
+    return node
+
+
+def _used_as(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> str | None:
+    """What an expression is taken for that only ids can be, None where it may be a dictionary."""
+    match parents.get(node):
+        case ast.Attribute(attr=name) if name in OF_TENSORS:
+            return f"as ids: `.{name}`"
+        case ast.Call(func=ast.Attribute(attr="generate"), args=[first, *_]) if first is node:
+            return "as the ids of `generate`"
+        case ast.Call(func=function, args=[first, *_]) if first is node and MAKES_TENSOR.fullmatch(
+            ast.unparse(function)
+        ):
+            return f"as ids: `{ast.unparse(function)}`"
+        case ast.keyword(arg=str(name)) if name in OF_IDS:
+            return f"as `{name}`"
+        case ast.BinOp(op=ast.Add(), left=left, right=right) if isinstance(left, ast.List) or isinstance(
+            right, ast.List
+        ):
+            return "as a list of ids"
+        case ast.Dict(keys=keys, values=values):
+            key = next(key for key, value in zip(keys, values, strict=True) if value is node)
+            return f"as `{key.value}`" if isinstance(key, ast.Constant) and key.value in OF_IDS else None
+        case _:
+            return None

@@ -1,0 +1,152 @@
+"""Tokens are added and only adapters train: the embeddings of the new tokens stay what they were filled with.
+
+An adapter freezes the embedding with everything else. The rows that were added for new tokens keep the random or
+average values that they began with, so the model cannot learn what the tokens mean, and nothing says so.
+
+## Bad
+
+    lm_tokenizer.add_tokens(["<question>", "<answer>"])  # <- untrained-new-tokens
+    lm_tokenizer.pad_token = "!"
+    lm.resize_token_embeddings(len(lm_tokenizer))
+    adapted = get_peft_model(lm, LoraConfig(task_type="CAUSAL_LM", target_modules=["c_attn"]))
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(adapted, args, train_dataset=lines["train"], data_collator=collator)
+
+## Good
+
+    lm_tokenizer.add_tokens(["<question>", "<answer>"])
+    lm_tokenizer.pad_token = "!"
+    lm.resize_token_embeddings(len(lm_tokenizer))
+    adapted = get_peft_model(lm, LoraConfig(task_type="CAUSAL_LM", target_modules=["c_attn"], modules_to_save=["wte"]))
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(adapted, args, train_dataset=lines["train"], data_collator=collator)
+
+## When it is fine
+
+A token for padding is never looked at, and needs no meaning:
+
+    lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    lm.resize_token_embeddings(len(lm_tokenizer))
+    adapted = get_peft_model(lm, LoraConfig(task_type="CAUSAL_LM", target_modules=["c_attn"]))
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(adapted, args, train_dataset=lines["train"], data_collator=collator)
+
+Which tokens there are, and which layers are adapted, may come from elsewhere:
+
+    from my_project import new_tokens, layers
+
+    lm_tokenizer.add_tokens(new_tokens)
+    lm.resize_token_embeddings(len(lm_tokenizer))
+    adapted = get_peft_model(lm, LoraConfig(task_type="CAUSAL_LM", target_modules=layers))
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    trainer = Trainer(adapted, args, train_dataset=lines["train"])
+
+## References
+
+PEFT documentation, "LoRA", section "Efficiently train tokens alongside LoRA": `trainable_token_indices`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain import (
+    Act,
+    Constant,
+    Event,
+    Evidence,
+    Finding,
+    Level,
+    LibraryObject,
+    Mapping,
+    Model,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Sequence,
+    TokenSetting,
+    Value,
+    Verdict,
+    confirmed,
+    is_missing,
+    literal,
+    mentions,
+    refuted,
+    text_of,
+    token_feeds,
+    unsettled,
+)
+
+TEACHES = r"modules_to_save|trainable_token|get_(input|output)_embeddings|embed_tokens|word_embeddings|\bwte\b"
+"""Words of scripts that may train the embedding in some way, or fill the new rows themselves."""
+
+RESIZES = r"resize_token_embeddings\("
+THERE_ALREADY = re.compile(
+    r"<\|.*\|>|<(s|/s|unk|pad|mask|eos|bos)>|\[(PAD|CLS|SEP|MASK|UNK|unused\d+)\]|<(unused|extra_id_|0x)\w*>"
+)
+MARKUP = re.compile(r"[<\[]\|?[^<>\[\]]+\|?[>\]]")
+EMBEDDINGS = re.compile(r"emb|wte|shared|tok|all|\*|\.\+")
+
+
+class UntrainedNewTokens(Rule):
+    level = Level.WARNING
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if mentions(pipeline, TEACHES) or not mentions(pipeline, RESIZES):
+            return
+        adaptions = [event for event in pipeline.acts(Act.ADAPT) if _leaves_embedding(event)]
+        found: dict[Place, Finding] = {}
+        for feed in token_feeds(pipeline):
+            adaption = next((each for each in adaptions if each.subject is feed.model), None)
+            for addition in feed.tokenizer.additions if adaption is not None and feed.tokenizer else ():
+                token = _new_token(addition)
+                if token is not None and adaption is not None:
+                    found.setdefault(addition.place, self._report(addition.place, token, adaption))
+        yield from found.values()
+
+    def _report(self, place: Place, token: str, adaption: Event) -> Finding:
+        return self.finding(
+            place,
+            f"the embedding of `{token}` never learns: only adapters train",
+            because=[Reason(adaption.place, "freezes the embedding with the rest", "adapter")],
+            help="name the ids in `trainable_token_indices`, or the embedding in `modules_to_save`",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        model = evidence.model
+        if model is None or model.embedding_trains is None or model.embedding_rows is None:
+            return unsettled(evidence.not_reached("batch"))
+        rows = model.embedding_rows
+        if model.embedding_trains:
+            return refuted(f"the embedding of {rows} tokens trains", rows=rows)
+        return confirmed(f"0 of the {rows} rows of the embedding train", rows=rows)
+
+
+def _leaves_embedding(event: Event) -> bool:
+    """Whether an adapter that every run puts into a model certainly leaves its embedding out."""
+    config = event.details["config"]
+    if event.conditions or not isinstance(event.subject, Model) or not isinstance(config, LibraryObject):
+        return False
+    given = config.arguments
+    targets = given.get("target_modules", Constant(None))
+    items = targets.items if isinstance(targets, Sequence) and targets.is_complete else []
+    names = [text_of(item) or "all" for item in items]
+    is_plain = bool(names) and not any(EMBEDDINGS.search(name) for name in names)
+    is_known = config.path == "peft.LoraConfig" and "**" not in given
+    return is_known and (is_plain or is_missing(targets) or literal(targets) == "all-linear")
+
+
+def _new_token(addition: TokenSetting) -> str | None:
+    """A token with a meaning of its own that is certainly added: none for padding."""
+    if addition.conditions:
+        return None
+    value = addition.value
+    added = value.entries.get("additional_special_tokens") if isinstance(value, Mapping) else value
+    items: list[Value] = added.items if isinstance(added, Sequence) else [added] if added is not None else []
+    tokens = [each for item in items if isinstance(each := literal(item), str)]
+    return next((each for each in tokens if MARKUP.fullmatch(each) and not THERE_ALREADY.fullmatch(each)), None)
