@@ -14,9 +14,6 @@ LIBRARIES = re.compile(
 )
 """A file that names none of these holds no training run that the reader knows."""
 
-RUNS = re.compile(r"__main__|^(?:[^\W\d][\w.]*)\(", re.MULTILINE)
-"""What a script has and a module mostly has not: the guard around its main part, or a call at the margin."""
-
 IMPORTS = re.compile(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
 
 MOST_IMPORTS = 40
@@ -32,10 +29,13 @@ def is_worth_reading(source: Source, project: Project | None) -> bool:
     """Whether the script, or a module of its project that it imports, can hold anything that a rule looks at."""
     text = source.text
     is_ours = names_library(text.encode(errors="replace"))
-    is_script = project is not None and (source.notebook is not None or RUNS.search(text) is not None)
-    if not is_ours and not (is_script and IMPORTS.search(text)):
+    if not is_ours and (project is None or not IMPORTS.search(text)):
         return False
-    from lintrain.pipeline.quick import may_train
+    from lintrain.pipeline.quick import may_train, runs_itself
+
+    is_script = project is not None and runs_itself(source)
+    if not is_ours and not is_script:
+        return False
 
     if is_ours and source.once(may_train, source.tree):
         return True

@@ -31,6 +31,9 @@ DEEPEST = 12
 STEP_BUDGET = 20_000
 """Nodes that may be evaluated outside the script's own file: past them its modules are not followed any further."""
 
+DEFINING_BUDGET = 3_000
+"""Those of a file that only defines things: the scripts that use it show what its own modules do with them."""
+
 UNCALLED_BUDGET = 6_000
 """Those of them that may be spent on the functions that the script defines and does not call."""
 

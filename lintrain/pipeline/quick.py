@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import cast
 
 from lintrain.source.nodes import walk
+from lintrain.source.source import Source
 
 HUB_LIBRARIES = frozenset(
     {"accelerate", "datasets", "evaluate", "peft", "sentence_transformers", "setfit", "transformers", "trl"}
@@ -22,6 +24,15 @@ TRAINING_ACTS = {
     "tensorflow": frozenset({"fit", "compile"}),
 }
 """These are imported for many things; only with one of these names in the file can it train."""
+
+
+RUNS = re.compile(r"__main__|^(?:[^\W\d][\w.]*)\(", re.MULTILINE)
+"""What a script has and a module mostly has not: the guard around its main part, or a call at the margin."""
+
+
+def runs_itself(source: Source) -> bool:
+    """Whether a file does more than define things for others: a notebook, or what has the marks of a script."""
+    return source.notebook is not None or RUNS.search(source.text) is not None
 
 
 def may_train(tree: ast.Module) -> bool:

@@ -16,7 +16,8 @@ from lintrain.pipeline import invocation, operations, statements
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline, Returned
-from lintrain.pipeline.project_modules import UNCALLED_BUDGET, ModuleBudgetSpentError, Modules
+from lintrain.pipeline.project_modules import DEFINING_BUDGET, UNCALLED_BUDGET, ModuleBudgetSpentError, Modules
+from lintrain.pipeline.quick import runs_itself
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, Unknown, Value
 from lintrain.source.project import Project
@@ -187,6 +188,8 @@ def read_pipeline(source: Source, targets: TargetVersions, project: Project | No
     reader = Reader(record, modules=Modules(project))
     module = Scope(names={"__name__": Constant("__main__"), "__file__": _file_name(source)})
     reader.modules.add_script(source.path, module)
+    if not runs_itself(source):
+        reader.modules.leave(DEFINING_BUDGET)
     reader.frames.append(Frame(None, module))
     try:
         statements.execute_block(reader, source.tree.body, module)

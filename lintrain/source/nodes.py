@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from functools import cache
+from typing import cast
 
 PLAIN = frozenset({"arg", "attr", "ctx", "id", "kind", "level", "module", "type_comment"})
 """Fields that hold a word or a number, or (`ctx`) a mark that belongs to the node."""
@@ -18,7 +19,7 @@ def walk(tree: ast.AST) -> list[ast.AST]:
             if isinstance(value, ast.AST):
                 found.append(value)
             elif isinstance(value, list):
-                found.extend(each for each in value if isinstance(each, ast.AST))
+                found.extend(each for each in cast("list[object]", value) if isinstance(each, ast.AST))
     return found
 
 
