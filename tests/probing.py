@@ -30,7 +30,7 @@ def compute_metrics(prediction):
     return {"accuracy": float((np.argmax(prediction.predictions, axis=-1) == prediction.label_ids).mean())}
 
 
-args = TrainingArguments("out", learning_rate=2e-5)
+args = TrainingArguments("out", learning_rate=2e-5, eval_strategy="epoch")
 trainer = Trainer(
     model,
     args,
