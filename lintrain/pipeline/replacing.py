@@ -25,6 +25,8 @@ WITH_PARAMETERS = re.compile(
 def note_part(reader: Reader, owner: Value, value: Value, place: Place) -> None:
     """Record that a module gets a part with fresh parameters from outside its own constructor."""
     whole = owner.model if isinstance(owner, ModelPart) else owner
+    if isinstance(value, Module) and not value.path and value.parts:
+        return  # a part of another one, shared: `decoder.weight = embedding.weight`
     is_being_made = reader.frame.receiver is owner and reader.frame.name == "__init__"
     if is_being_made or not is_module(whole) or not has_parameters(value) or overlap(value, whole):
         return

@@ -36,7 +36,7 @@ TAKES_OFF = frozenset(
 
 def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, scope: Scope) -> None:
     """Note `target += added`, where the target was there before the iteration."""
-    if reader.loops and outlives(reader, target, scope) and not _takes_off(added):
+    if reader.loops and outlives(reader, target, scope) and not _takes_off(added) and not _is_cut(reader, added):
         _note(reader, reader.source.place(added), value, ast.unparse(target))
 
 
@@ -61,6 +61,11 @@ def note_append(reader: Reader, node: ast.Call | None, value: Value, scope: Scop
 
 def _note(reader: Reader, place: Place, value: Value, target: str) -> None:
     reader.act(Act.RETAIN, place, value, target=Constant(target))
+
+
+def _is_cut(reader: Reader, added: ast.expr) -> bool:
+    """Whether the loop takes what is added off the graph in place: `loss.detach_()`."""
+    return f"{ast.unparse(added)}.detach_()" in reader.code(reader.loops[-1].place)
 
 
 def _takes_off(added: ast.expr) -> bool:

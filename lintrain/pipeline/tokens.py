@@ -117,9 +117,15 @@ def written_texts(encoding: Encoding) -> list[Value]:
             found.append(value)
         elif isinstance(value, ColumnValues) and value.column.written is not None:
             pending.append(value.column.written)
-        elif isinstance(value, Sequence | Either):
-            pending.extend(value.items[:4] if isinstance(value, Sequence) else value.options)
+        elif isinstance(value, Sequence):
+            pending.extend(value.items[:4])
+        elif isinstance(value, Either) and all(map(_is_written, value.options)):
+            pending.extend(value.options)
     return found
+
+
+def _is_written(value: Value) -> bool:
+    return isinstance(value, Text | Templated | ColumnValues | Sequence)
 
 
 def opening_of(text: Value) -> Value | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.shapes import ANY, RESHAPES, broadcast, integer
 from lintrain.pipeline.shapes import subscripted as shape_of_subscript
 from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Library, Slice, Value, literal, text_of
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of
 from lintrain.pipeline.values.tensors import Operation
 
 ACTIVATIONS = frozenset(
@@ -36,6 +37,9 @@ CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax", "argsort", "arg
 REBUILDS = frozenset({"tensor", "Tensor", "FloatTensor", "array", "asarray"})
 """Functions that make an array of their own out of numbers."""
 
+DEVICE = re.compile(r"device|dev$|cuda|cpu|gpu|mps|rank", re.IGNORECASE)
+"""Names of what a tensor is moved to."""
+
 KINDS = {
     "float": "float", "double": "float", "half": "float", "bfloat16": "float", "long": "int", "int": "int",
     "argmax": "int", "argsort": "int", "argmin": "int", "bool": "bool",
@@ -59,7 +63,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
         made = here
     if name in CUTS or (name in REBUILDS and call.path.startswith("torch.")):
         cut = cut or here
-    kind = kind_given(call) or KINDS.get(name, kind)
+    kind = kind_given(call) or ("" if _asks_for_unknown_kind(call, name) else KINDS.get(name, kind))
     if name == "item":
         kind = "number"
     fields = (shape, kind, cut, made)
@@ -95,6 +99,12 @@ def kind_given(call: Call) -> str:
         given.extend(argument.value for argument in call.positional)
     names = [value.name if isinstance(value, Library) else text_of(value) or "" for value in given]
     return next((kind for name in names if (kind := kind_of(name))), "")
+
+
+def _asks_for_unknown_kind(call: Call, name: str) -> bool:
+    """Whether a move goes to a type that is not known (`y.to(x.dtype)`, `y.to(x)`), not merely to a device."""
+    given = call.positional if name in {"to", "type", "astype"} else []
+    return any(isinstance(each.value, Bound | Tensor | Unknown) and not DEVICE.search(each.text) for each in given)
 
 
 def kind_of(name: str) -> str:

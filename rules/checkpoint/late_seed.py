@@ -74,6 +74,18 @@ A function of the project may have seeded before:
         criterion(classifier(x), y).backward()
         optimizer.step()
 
+Weights may be drawn anew after the seed:
+
+    classifier = nn.Linear(8, 3)
+    torch.manual_seed(0)
+    nn.init.normal_(classifier.weight)
+    nn.init.zeros_(classifier.bias)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
 ## References
 
 PyTorch documentation, "Reproducibility"; Transformers documentation, `set_seed` and `Trainer(model_init=…)`.
@@ -117,12 +129,19 @@ WITH_NEW_HEAD = frozenset(
 )
 
 
+MADE_ANEW = (
+    r"load_state_dict|model_init|load_weights|load_model|init_weights|initiali[sz]e|reset_parameters|\binit\.|\.apply\(|"
+    r"\.(normal|uniform|zero|fill|copy|trunc_normal)_\("
+)
+"""Code that gives weights other values than those that they were made with."""
+
+
 class LateSeed(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seeds = [call for call in pipeline.calls if SEEDS.fullmatch(call.path)]
-        if not seeds or not seeds[0].is_certain or mentions(pipeline, r"load_state_dict|model_init|load_weights"):
+        if not seeds or not seeds[0].is_certain or mentions(pipeline, MADE_ANEW):
             return
         seed = seeds[0]
         if any(loop.place.holds(seed.place) for loop in pipeline.loops) or _may_seed_before(pipeline, seed):

@@ -106,6 +106,7 @@ from lintrain import (
     unsettled,
 )
 
+JOINS = frozenset({"concatenate_datasets", "interleave_datasets"})
 CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION})
 
 
@@ -118,7 +119,7 @@ class SortedSubset(Rule):
         used = list(_used(pipeline))
         for dataset in pipeline.datasets:
             if isinstance(dataset, Dataset) and _lacks_a_class(dataset) and dataset.depth == _depth_above(dataset):
-                is_used = any(dataset is ancestor for made in used for ancestor in made.lineage)
+                is_used = any(_comes_alone(dataset, made) for made in used)
                 if is_used and not is_deliberate(pipeline, dataset.steps[-1].place):
                     yield self._report(dataset)
 
@@ -169,6 +170,16 @@ def _used(pipeline: Pipeline) -> Iterator[Dataset]:
     given += [loader.dataset for loader in pipeline.loaders]
     for value in given:
         yield from (option for option in options_of(value) if isinstance(option, Dataset))
+
+
+def _comes_alone(dataset: Dataset, made: Dataset) -> bool:
+    """Whether a data set was made of another one without joining rows from elsewhere."""
+    for each in made.lineage:
+        if each is dataset:
+            return True
+        if each.steps and each.steps[-1].operation in JOINS:
+            return False
+    return False
 
 
 def _lacks_a_class(dataset: Dataset) -> bool:

@@ -51,6 +51,22 @@ A name of its own for each process, and whatever condition stands around the sav
     if is_first:
         torch.save(net.state_dict(), "last.pt")
 
+The other processes may have ended before:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    adam = torch.optim.Adam(parallel.parameters())
+    for x, y in train_loader:
+        adam.zero_grad()
+        criterion(parallel(x), y).backward()
+        adam.step()
+    if dist.get_rank() != 0:
+        raise SystemExit
+    torch.save(net.state_dict(), "last.pt")
+
 Saving shards is the work of all processes, so nothing is said where FSDP or DeepSpeed are used.
 
 ## References
@@ -60,13 +76,17 @@ PyTorch tutorial "Getting started with distributed data parallel", "Save and loa
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import Act, Event, Finding, Level, Pipeline, Reason, Rule, literal, mentions
+from lintrain import Act, Event, Finding, Level, Pipeline, Reason, Rule, every_node, literal, mentions
 
 OF_ALL_PROCESSES = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
 NAMED_BY_RANK = re.compile(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
+
+
+ENDS = re.compile(r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()")
 
 
 class AllRanksWrite(Rule):
@@ -74,7 +94,7 @@ class AllRanksWrite(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         wrapped = next((event for event in pipeline.acts(Act.SHARE) if _is_parallel(event)), None)
-        if wrapped is None or mentions(pipeline, OF_ALL_PROCESSES):
+        if wrapped is None or mentions(pipeline, OF_ALL_PROCESSES) or _some_end_early(pipeline):
             return
         for event in pipeline.acts(Act.SAVE):
             code = pipeline.code(event.place)
@@ -86,6 +106,12 @@ class AllRanksWrite(Rule):
                     because=[Reason(wrapped.place, "several processes from here on", "wrapped")],
                     help="write it in one of them, as in `if dist.get_rank() == 0:`",
                 )
+
+
+def _some_end_early(pipeline: Pipeline) -> bool:
+    """Whether a condition ends the script, perhaps for all processes but one."""
+    tests = (node for node in every_node(pipeline) if isinstance(node, ast.If))
+    return any(ENDS.match(ast.unparse(node.body[-1])) for node in tests)
 
 
 def _is_parallel(event: Event) -> bool:

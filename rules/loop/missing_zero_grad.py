@@ -63,6 +63,13 @@ The model can clear them as well, or the closure that an optimizer runs:
         criterion(net(x), y).backward()
         optimizer.step()
 
+A loop that is left after its first step clears nothing:
+
+    for x, y in loader:
+        criterion(net(x), y).backward()
+        optimizer.step()
+        break
+
 ## References
 
 PyTorch documentation, `torch.optim.Optimizer.zero_grad`; PyTorch tutorial "Zeroing out gradients".
@@ -85,6 +92,7 @@ from lintrain import (
     Rule,
     TrainingLoop,
     is_certain_step,
+    is_left_after,
     is_of,
     made_here,
     may_hide,
@@ -107,6 +115,8 @@ class MissingZeroGrad(Rule):
         yield from found.values()
 
     def _never_clears(self, pipeline: Pipeline, training: TrainingLoop) -> bool:
+        if len(training.backward.loops) == 1 and is_left_after(pipeline, _next_step(training), training.loop):
+            return False
         clears = [event for event in pipeline.acts(Act.ZERO_GRAD) if _shares_a_loop(event, training)]
         followed = _next_step(training).subject
         hidden = any(may_hide(pipeline, event, followed) for event in training.inside)

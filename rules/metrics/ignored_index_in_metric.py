@@ -261,6 +261,8 @@ def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Place, str, str]]:
         if misuse.use in DECODES and isinstance(misuse.value, Tensor) and not misuse.value.is_cleaned:
             yield misuse.value, misuse.place, misuse.text, misuse.use
     for call in pipeline.metric_calls:
+        if "sample_weight" in pipeline.code(call.place):  # entries may weigh nothing
+            continue
         labels = _labels(call.references)
         if labels is not None and call.references is not None and call.metric.takes_classes:
             yield labels, call.references.place, call.references.text, "scored"

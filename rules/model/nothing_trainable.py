@@ -105,6 +105,19 @@ A model that nobody trains may be frozen, such as the teacher beside a student:
     teacher.requires_grad_(False)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+A callback of the script's own may free some:
+
+    class Thaw(TrainerCallback):
+        def on_init_end(self, args, state, control, model=None, **kwargs):
+            state.thawed = [parameter.requires_grad_(True) for parameter in TO_THAW]
+
+    for parameter in model.parameters():
+        parameter.requires_grad = False
+    TO_THAW = list(model.classifier.parameters())
+    trainer = Trainer(
+        model, args, train_dataset=tokenized["train"], data_collator=collator, callbacks=[Thaw()]
+    )
+
 ## References
 
 PEFT documentation, `PeftModel.from_pretrained`; PyTorch documentation, "Locally disabling gradient computation".
@@ -123,12 +136,14 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Library,
     LibraryObject,
     Model,
     Module,
     Pipeline,
     Reason,
     Rule,
+    Sequence,
     Training,
     Verdict,
     callee_text,
@@ -151,7 +166,7 @@ class NothingTrainable(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
-            if may_adapt(training.run) or not is_left_alone(pipeline, training):
+            if may_adapt(training.run) or _is_called_back(training) or not is_left_alone(pipeline, training):
                 continue
             event = _last_word(pipeline, training)
             if event is not None:
@@ -231,3 +246,11 @@ def _frees_nothing(event: Event) -> bool:
     if event.act is Act.FREEZE:
         return literal(event.details["wanted"]) is False
     return event.act is Act.REPLACE and isinstance(event.details["value"], Constant)
+
+
+def _is_called_back(training: Training) -> bool:
+    """Whether code of the script's own is handed the model by the Trainer, and may free weights."""
+    given = training.run.value("callbacks") if training.run is not None else Constant(None)
+    items = given.items if isinstance(given, Sequence) and given.is_complete else [given]
+    known = (is_missing(each) or (isinstance(each, Library | LibraryObject) and "." in each.path) for each in items)
+    return not all(known)

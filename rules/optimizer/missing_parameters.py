@@ -52,6 +52,26 @@ A part that runs without gradients is meant to stay:
         criterion(head(hidden), y).backward()
         optimizer.step()
 
+A part may be frozen within its class, or be random on purpose:
+
+    class Edges(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.filters = nn.Linear(8, 8)
+            self.filters.weight.requires_grad = False
+
+        def forward(self, x):
+            return self.filters(x)
+
+    edges = Edges()
+    random_target = nn.Linear(8, 3)
+    head = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(head.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        (criterion(head(edges(x)), y) + nn.functional.mse_loss(head(x), random_target(x))).backward()
+        optimizer.step()
+
 ## References
 
 PyTorch documentation, `torch.optim`, "Constructing it".
@@ -59,6 +79,7 @@ PyTorch documentation, `torch.optim`, "Constructing it".
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -79,11 +100,20 @@ from lintrain import (
     has_parameters,
     is_certain_step,
     mentions,
+    modules_in,
     overlap,
     touches,
     training_loops,
     trains_by_hand,
+    words_of,
 )
+
+STAYS = frozenset(
+    {"random", "target", "targets", "teacher", "frozen", "fixed", "static", "reference", "ref", "prior", "reservoir"}
+)
+"""Words of parts that are kept as they were made: the fixed networks of distillation and random features."""
+
+SETS_ASIDE = re.compile(r"requires_grad|no_grad|inference_mode")
 
 
 class MissingParameters(Rule):
@@ -138,6 +168,8 @@ def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, tra
     """Whether a module of the script's own, with fresh weights, certainly runs for the loss and is never changed."""
     module = forward.subject
     names = {binding.name for binding in pipeline.names_of(module)}
+    if _stays(module) or any(words_of(each) & STAYS for each in names) or mentions(pipeline, r"\b(globals|locals)\(\)"):
+        return False
     if not isinstance(module, Module | Instance) or not has_parameters(module) or len(names) != 1 or forward.uncalled:
         return False
     (name,) = names
@@ -149,3 +181,9 @@ def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, tra
         pipeline, r"\.detach\(|(?<!utils)\.data\b"
     )
     return not is_detached and not mentions(pipeline, held) and not any(touches(event, module) for event in fate)
+
+
+def _stays(module: Value) -> bool:
+    """Whether a class of the script that the module is, or holds, freezes weights itself or is named for that."""
+    classes = [owner.node for part in modules_in(module) if isinstance(part, Instance) for owner in part.cls.lineage()]
+    return any(words_of(node.name) & STAYS or SETS_ASIDE.search(ast.unparse(node)) for node in classes)

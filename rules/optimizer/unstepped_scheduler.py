@@ -94,6 +94,17 @@ Where an object keeps it, others may step it:
         experiment.epoch(train_loader)
         experiment.scheduler.step()
 
+Whatever takes all names of the script may step it:
+
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    state = dict(globals())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    state["schedule"].step()
+
 ## References
 
 PyTorch documentation, "How to adjust learning rate"; Transformers documentation, "Optimization".
@@ -124,6 +135,10 @@ LOOKS = frozenset({"get_last_lr", "get_lr", "state_dict", "load_state_dict", "la
 
 CONSTANT = frozenset({"get_constant_schedule", "ConstantLR"})
 """Schedules whose steps change nothing, or little."""
+
+
+ALL_NAMES = frozenset({"locals", "globals", "vars"})
+"""What hands over every name at once."""
 
 
 class UnsteppedScheduler(Rule):
@@ -174,6 +189,8 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
         return None
     (name,) = names
     if any(isinstance(node, ast.alias) and node.name == name for node in every_node(pipeline)):
+        return None
+    if any(isinstance(node, ast.Name) and node.id in ALL_NAMES for node in every_node(pipeline)):
         return None
     looked_at = _looked_at(pipeline) | _prepared(pipeline, scheduler)
     uses = [node for node in every_node(pipeline) if isinstance(node, ast.Name) and node.id == name]

@@ -88,6 +88,7 @@ from lintrain import (
     is_missing,
     is_true,
     literal,
+    mentions,
     opening_of,
     refuted,
     unsettled,
@@ -106,6 +107,7 @@ WRITTEN = {
     "llama": ("<s>", "<|begin_of_text|>"),
     "mistral": "<s>",
 }
+TAKES_FIRST_OFF = r"\[(:, ?)?1:\]"
 FEW = 0.05
 
 
@@ -113,6 +115,8 @@ class DoubleBos(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if mentions(pipeline, TAKES_FIRST_OFF):
+            return
         reported: set[Place] = set()
         for encoding in pipeline.encodings:
             tokenizer = encoding.tokenizer

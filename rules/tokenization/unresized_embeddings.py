@@ -71,6 +71,7 @@ from lintrain import (
     confirmed,
     is_handed_over,
     literal,
+    mentions,
     refuted,
     token_feeds,
     unsettled,
@@ -86,6 +87,9 @@ THERE_ALREADY = re.compile(
 )
 """Tokens that some vocabularies have from the beginning."""
 
+MAKES_ROWS = r"resize_|set_input_embeddings|\.(word_embeddings|wte|embed_tokens|shared)\s*="
+"""Code that gives a model another embedding."""
+
 INDEX_ERRORS = ("index out of range in self", "IndexError", "device-side assert")
 
 
@@ -93,7 +97,7 @@ class UnresizedEmbeddings(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if any("resize_" in source.text for source in pipeline.sources.values()):
+        if mentions(pipeline, MAKES_ROWS):
             return
         pairs = {id(pair[0]): pair for pair in _read_together(pipeline)}
         for tokenizer, model in pairs.values():

@@ -119,7 +119,7 @@ def _some_values(reader: Reader, value: Value, key: Value, place: Place) -> Valu
     if isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
         column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
         return ColumnValues(column, value.dataset, stretch)
-    return replace(value, stretch=stretch)
+    return replace(value, stretch=stretch, column=replace(value.column, written=None))
 
 
 def _has_slice(key: Value) -> bool:
@@ -152,7 +152,8 @@ def _copied(call: Call) -> Value:
 def _changed_text(call: Call) -> Value:
     values = call.receiver
     if isinstance(values, ColumnValues) and values.column.kind in {Kind.TEXT, Kind.UNKNOWN}:
-        return ColumnValues(replace(values.column, kind=Kind.TEXT), values.dataset)
+        written = None if call.positional else values.column.written  # what is replaced may be its beginning or end
+        return ColumnValues(replace(values.column, kind=Kind.TEXT, written=written), values.dataset)
     return UNKNOWN
 
 

@@ -9,6 +9,7 @@ from lintrain.pipeline.library.datasets_columns import column_of
 from lintrain.pipeline.library.datasets_deriving import derived, recolumned, started
 from lintrain.pipeline.library.datasets_files import Content, content_of
 from lintrain.pipeline.library.datasets_loading import TEXT_ONLY
+from lintrain.pipeline.library.pandas_frames import may_have_changed
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Mapping, Sequence, Value, is_missing, literal
@@ -72,7 +73,8 @@ def _from_pandas(call: Call) -> Value:
     content = _content_of_frame(call, frame)
     if content is not None and is_missing(call.value("features", 1)):
         return _with_content(started(call, "from_pandas", content.columns, is_complete=False), content)
-    if isinstance(frame, LibraryObject) and frame.path == "pandas.DataFrame":
+    is_known = isinstance(frame, LibraryObject) and not may_have_changed(call.reader, frame)
+    if isinstance(frame, LibraryObject) and is_known and frame.path == "pandas.DataFrame":
         made = _columns_of(call, frame.arguments.get("data", frame.arguments.get("0", UNKNOWN)))
         return _with_features(call, made, 1)
     return _with_features(call, started(call, "from_pandas", None, is_complete=False), 1)

@@ -10,7 +10,7 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.pipeline import TokenTest
 from lintrain.pipeline.registry import method, operated
 from lintrain.pipeline.values.data import ColumnValues
-from lintrain.pipeline.values.python import Constant, Sequence, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Value
 from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ def _literal_with(reader: Reader, left: Value, operator: str, right: Value, plac
 def _changed(call: Call) -> Value:
     """Another text of the same parts, as far as anyone can tell."""
     given = tuple(argument.value for argument in call.positional)
+    if given and call.path.rpartition(".")[2] in {"strip", "lstrip", "replace"}:
+        given = (*given, call.receiver)  # its beginning may have gone
+        return operations.text_of_parts(call.reader, (UNKNOWN, *given), call.place)
     return operations.text_of_parts(call.reader, (call.receiver, *given), call.place)
 
 

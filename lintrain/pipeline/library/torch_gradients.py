@@ -17,7 +17,7 @@ from lintrain.pipeline.registry import (
 )
 from lintrain.pipeline.tracing import detached
 from lintrain.pipeline.values.model import Parameter, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value, number_of
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -51,9 +51,15 @@ def _gradient(call: Call) -> Value:
     return UNKNOWN
 
 
+INFINITE = re.compile(r"float\(.\+?inf|\binf\b", re.IGNORECASE)
+"""A limit without end: such a call only measures the gradients."""
+
+
 @function("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
 def _clip(call: Call) -> Value:
-    call.reader.act(Act.CLIP, call.place, call.value("parameters", 0), text=Constant(call.text))
+    limit = call.value("max_norm", 1)
+    if not (isinstance(limit, Unknown) and INFINITE.search(call.text)) and number_of(limit) != float("inf"):
+        call.reader.act(Act.CLIP, call.place, call.value("parameters", 0), text=Constant(call.text))
     return UNKNOWN
 
 
@@ -79,7 +85,7 @@ def _gradient_of(reader: Reader, value: Value, name: str, place: Place) -> Value
 def _store_gradient(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
     """`p.grad = None` clears; any other gradient that is put there is one that code computes itself."""
     if name == "requires_grad":
-        reader.act(Act.FREEZE, place, owner)
+        reader.act(Act.FREEZE, place, owner, wanted=value, part=Constant(""), is_all=Constant(False))
     if name == "grad":
         reader.act(Act.ZERO_GRAD, place, owner)
         reader.act(Act.GRADIENT, place, owner)

@@ -51,5 +51,5 @@ def _zero_grad(call: Call) -> Value:
 @method(Unknown, "requires_grad_")
 @instance_method(MODULE, "requires_grad_")
 def _freeze(call: Call) -> Value:
-    call.reader.act(Act.FREEZE, call.place, call.receiver)
+    call.reader.act(Act.FREEZE, call.place, call.receiver, wanted=UNKNOWN, part=Constant(""), is_all=Constant(False))
     return call.receiver

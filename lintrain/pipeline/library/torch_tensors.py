@@ -8,6 +8,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import CALLED, function, method, stored_item_of, subscript_of
+from lintrain.pipeline.shapes import ANY
 from lintrain.pipeline.tracing import ACTIVATIONS, normalised, traced
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Slice, Unknown, Value
@@ -31,6 +32,14 @@ def _activate(call: Call) -> Value:
     if not isinstance(given, Tensor):
         return UNKNOWN
     return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.place))
+
+
+@method(Tensor, "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "resize_", "resize_as_")
+def _reshape_in_place(call: Call) -> Value:
+    """The tensor itself, in a shape that is not followed."""
+    if isinstance(call.receiver, Tensor):
+        call.receiver.shape = ANY
+    return call.receiver
 
 
 @method(Unknown, "softmax", "log_softmax", "sigmoid")
