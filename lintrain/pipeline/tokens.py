@@ -125,7 +125,9 @@ def written_texts(encoding: Encoding) -> list[Value]:
 
 
 def _is_written(value: Value) -> bool:
-    return isinstance(value, Text | Templated | ColumnValues | Sequence)
+    if isinstance(value, ColumnValues):
+        return value.column.written is not None
+    return isinstance(value, Text | Templated | Sequence)
 
 
 def opening_of(text: Value) -> Value | None:
