@@ -119,6 +119,18 @@ def test_a_frame_that_is_changed_has_columns_of_unknown_kinds(change: str) -> No
     assert found == []
 
 
+def test_a_frame_that_an_object_keeps_may_be_changed_by_its_methods() -> None:
+    code = """
+        class Table:
+            def __init__(self):
+                self.frame = pd.DataFrame({"text": ["a", "b"], "label": ["neg", "pos"]})
+                self.frame["label"] = self.frame["label"].map(numbers)
+        rows = Dataset.from_pandas(Table().frame).map(tokenize, batched=True)
+        Trainer(model, args, train_dataset=rows, processing_class=tokenizer).train()
+    """
+    assert rules_that_speak(HUB + dedent(code)) == []
+
+
 def test_a_part_that_is_joined_with_others_may_hold_every_class() -> None:
     code = """
         reviews = load_dataset("imdb", split="train")

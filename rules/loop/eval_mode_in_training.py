@@ -253,8 +253,8 @@ def _has_dropout(model: Model) -> bool:
 
 
 def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
-    """Whether anything in the script may put the model into train mode."""
-    modes = pipeline.acts(Act.TRAIN_MODE)
+    """Whether anything in the script sets the mode, or may put the model into train mode."""
+    modes = pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE)  # who calls `eval()` may mean it to last
     if any(isinstance(event.subject, Unknown) or touches(event, model) for event in modes):
         return True
     return any(touches(event, model) or may_hide(pipeline, event, model) for event in pipeline.acts(Act.ESCAPE))

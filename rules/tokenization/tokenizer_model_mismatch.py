@@ -56,12 +56,13 @@ A folder may hold anything:
 
 A model may be moved to other words, by a new embedding for them:
 
-    tokenizer = AutoTokenizer.from_pretrained("gpt2")
-    tokenizer.pad_token = tokenizer.eos_token
-    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased")
+    tokenizer = AutoTokenizer.from_pretrained("roberta-base")
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     model.resize_token_embeddings(len(tokenizer))
-    tokenized = dataset.map(lambda row: tokenizer(row["text"], truncation=True))
-    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=DataCollatorWithPadding(tokenizer))
+    premises = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True), batched=True)
+    trainer = Trainer(
+        model, args, train_dataset=premises["train"], data_collator=DataCollatorWithPadding(tokenizer)
+    )
 
 ## References
 

@@ -18,7 +18,17 @@ READING = frozenset({"from_pandas", "print", "display", "len", "set", "list"})
 def may_have_changed(reader: Reader, frame: Value) -> bool:
     """Whether code stores into a frame, changes it in place, or hands it to functions that may."""
     names = {binding.name for binding in reader.record.bindings if binding.value is frame}
-    return any(_changes(node, names) for node in ast.walk(reader.source.tree)) if names else False
+    return any(_keeps(reader, node, frame) or _changes(node, names) for node in ast.walk(reader.source.tree))
+
+
+def _keeps(reader: Reader, node: ast.AST, frame: Value) -> bool:
+    """Whether a statement makes the frame for an attribute or item, which may be changed under another name."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            is_there = frame.origin is not None and reader.source.place(value).holds(frame.origin)
+            return is_there and not all(isinstance(target, ast.Name) for target in targets)
+        case _:
+            return False
 
 
 def _changes(node: ast.AST, names: set[str]) -> bool:
