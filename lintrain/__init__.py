@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.keras import units_of as units_of
     from lintrain.pipeline.keywords import GivenKeyword as GivenKeyword
     from lintrain.pipeline.keywords import config_of as config_of
+    from lintrain.pipeline.keywords import demands_version as demands_version
     from lintrain.pipeline.keywords import given_keywords as given_keywords
     from lintrain.pipeline.keywords import moving as moving
     from lintrain.pipeline.keywords import taker_of as taker_of
@@ -327,7 +328,7 @@ _WORDS_OF = {
     ),
     "lintrain.pipeline.keras": "KerasLoss activation_of backbones keras_name loss_of units_of",
     "lintrain.pipeline.keywords": (
-        "GivenKeyword config_of given_keywords moving taker_of takes_by_name verdict_on_keyword"
+        "GivenKeyword config_of demands_version given_keywords moving taker_of takes_by_name verdict_on_keyword"
     ),
     "lintrain.pipeline.leaks": "fitted_before_split",
     "lintrain.pipeline.lightning": "Configured configured_schedules is_lightning_module",

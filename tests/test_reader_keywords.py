@@ -12,7 +12,7 @@ from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 
 IMPORTS = "from transformers import AutoModel, Trainer, TrainingArguments\nfrom trl import SFTConfig, SFTTrainer\n"
-NEWEST = exactly(transformers="5.23.0", trl="1.16.0")
+NEWEST = exactly(transformers="5.23.0", trl="1.16.0", lightning="2.6.1", torch="2.13.0")
 
 
 def found(rule: str, code: str, targets: TargetVersions = NEWEST) -> list[tuple[int, int]]:
@@ -91,3 +91,48 @@ def test_an_argument_that_no_version_knows_or_only_a_newer_one_is_found(code: st
 )
 def test_an_argument_that_may_be_known_is_left_alone(code: str, targets: TargetVersions) -> None:
     assert found("unknown-argument", code, targets) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("removed-argument", "import pytorch_lightning as pl\npl.Trainer(gpus=1)"),
+        ("removed-argument", "from lightning.pytorch import Trainer\nTrainer(gpus=1)"),
+        ("removed-argument", "import torch\ntorch.optim.lr_scheduler.StepLR(optimizer, 3, verbose=True)"),
+        ("unknown-argument", "from torch.optim import AdamW\nAdamW(weights, learning_rate=1e-3)"),
+        ("unknown-argument", "from torch import nn\nnn.CrossEntropyLoss(weights=w)"),
+        ("removed-name", "from pytorch_lightning.loggers import TestTubeLogger"),
+    ],
+)
+def test_lightning_and_torch_are_judged_by_their_versions(rule: str, code: str) -> None:
+    assert len(found(rule, code)) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torch\ntorch.cuda.amp.GradScaler(enabled=True)",
+        "import torch\ntorch.optim.AdamW(weights, lr=1e-3, fused=True)",
+        "from lightning.fabric.loggers import CSVLogger\nCSVLogger(root_dir='x', name='y')",
+        "from lightning.fabric.strategies import ModelParallelStrategy\nModelParallelStrategy(parallelize_fn=f)",
+        "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, w):\n        super().__init__()\nNet(w=3)",
+        "import lightning as L\nclass Net(L.LightningModule):\n    def __init__(self, w):\n        super().__init__()\n"
+        "Net(w=3)",
+    ],
+)
+def test_what_torch_and_lightning_take_is_left_alone(code: str) -> None:
+    assert found("removed-argument", code) + found("unknown-argument", code) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import transformers\nfrom packaging import version\n"
+        "if version.parse(transformers.__version__) > version.parse('4.40'):\n    raise ImportError('too new')\n"
+        "TrainingArguments('x', no_cuda=True)",
+        "from transformers.utils.versions import require_version\nrequire_version('transformers<5', 'too new')\n"
+        "TrainingArguments('x', no_cuda=True)",
+    ],
+)
+def test_a_script_that_refuses_other_versions_is_left_alone(code: str) -> None:
+    assert found("removed-argument", code) == []

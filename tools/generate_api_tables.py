@@ -53,7 +53,7 @@ def _read(covered: Covered, version: str, folder: Path) -> Snapshot:
 def _write_tables(covered: Covered, snapshots: Sequence[Snapshot]) -> None:
     TABLES.mkdir(exist_ok=True)
     for kind, table in (("names", names_table(snapshots)), ("signatures", signatures_table(snapshots))):
-        (TABLES / f"{covered.package}.{kind}.json").write_text(written(table), encoding="utf-8")
+        (TABLES / f"{covered.key}.{kind}.json").write_text(written(table), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ do not tell, the answer is `unknown` or None, and a rule stays silent.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal, NamedTuple
@@ -26,6 +27,9 @@ State = Literal["present", "gone", "not_yet", "never", "unknown"]
 Literals = str | int | float | bool | None | tuple["Literals", ...] | list["Literals"] | dict[str, "Literals"]
 
 _MOST_COMBINATIONS = 64
+
+_ALIAS = re.compile(r"^pytorch_lightning\b")
+"""The older name of a package, which its tables have under the newer one."""
 
 
 class Parameter(NamedTuple):
@@ -105,6 +109,7 @@ def default_value(name: str, parameter: str, targets: Targets) -> Literals:
 
 def name_state(module: str, name: str, targets: Targets) -> Known:
     """Whether `from module import name` works."""
+    module = _ALIAS.sub("lightning.pytorch", module)
     package = module.split(".")[0]
     target = targets.get(package)
     if target is None or module not in tables.names_of(package)["exists"]:
@@ -123,6 +128,7 @@ def module_state(module: str, targets: Targets) -> Known:
 
 def covered_names(module: str, targets: Targets) -> frozenset[str]:
     """The names that can be imported from a module in all target versions, for the nearest spelling."""
+    module = _ALIAS.sub("lightning.pytorch", module)
     package = module.split(".")[0]
     if (target := targets.get(package)) is None:
         return frozenset()

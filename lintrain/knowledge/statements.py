@@ -15,6 +15,10 @@ _LARGEST_FILE = 16 * 1024 * 1024
 _DEPENDENCY_SECTION = re.compile(r"^\[(project|dependency-groups|tool\.(poetry|pdm|uv|hatch)\b|project\.optional-dep)")
 
 
+PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning"}
+"""Other names under which packages are published."""
+
+
 class Statement(NamedTuple):
     """One source's word on a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
 
@@ -30,7 +34,7 @@ class Reader:
         self.folder = folder
         self.packages = tuple(packages)
         self.notes: list[str] = []
-        names = "|".join(map(re.escape, self.packages))
+        names = "|".join(map(re.escape, self._names()))
         clause = r"[=<>!~]=?=?\s*[\w.*+!]+"
         self._required = re.compile(rf"^\s*(?:-\s*)?({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I)
         self._quoted = re.compile(rf"[\"']({names})\s*(?:\[[^\]]*\])?\s*\(?([=<>!~][^;\"']*?)\)?\s*[;\"']", re.I)
@@ -38,17 +42,20 @@ class Reader:
             rf"^\s*({names})\s*=\s*(?:\{{.*?version\s*=\s*)?[\"']([\^~=<>!\d][^\"']*)[\"']", re.I
         )
 
+    def _names(self) -> list[str]:
+        return [*self.packages, *(name for name, package in PUBLISHED_AS.items() if package in self.packages)]
+
     def lock_files(self) -> Iterator[Statement]:
         """The versions that lock files pin."""
         for name in ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"):
             if text := self._text(name):
-                for package in self.packages:
+                for package in self._names():
                     for found in re.finditer(rf'^name = "{package}"\r?\nversion = "([^"]+)"', text, re.MULTILINE):
-                        yield Statement(package, f"=={found[1]}", f"{name}:{_line(text, found.end())}")
+                        yield Statement(_package(package), f"=={found[1]}", f"{name}:{_line(text, found.end())}")
         if text := self._text("Pipfile.lock"):
-            for package in self.packages:
+            for package in self._names():
                 if (pinned := re.search(rf'"{package}":\s*\{{[^{{}}]*?"version":\s*"(==[^"]+)"', text)) is not None:
-                    yield Statement(package, pinned[1], f"Pipfile.lock:{_line(text, pinned.end())}")
+                    yield Statement(_package(package), pinned[1], f"Pipfile.lock:{_line(text, pinned.end())}")
 
     def requirements(self) -> Iterator[Statement]:
         """What `requirements*.txt` and a conda environment demand, the plain name first."""
@@ -61,7 +68,7 @@ class Reader:
         ):
             for number, line in enumerate((self._text(name) or "").splitlines(), 1):
                 if found := self._required.match(line):
-                    yield Statement(found[1].lower(), found[2], f"{name}:{number}")
+                    yield Statement(_package(found[1]), found[2], f"{name}:{number}")
 
     def pyproject(self) -> Iterator[Statement]:
         """The dependencies in pyproject.toml, in the standard's form and in poetry's."""
@@ -72,7 +79,7 @@ class Reader:
             elif is_inside:
                 for pattern in (self._quoted, self._assigned):
                     for found in pattern.finditer(line):
-                        yield Statement(found[1].lower(), found[2].strip(), f"pyproject.toml:{number}")
+                        yield Statement(_package(found[1]), found[2].strip(), f"pyproject.toml:{number}")
 
     def own_packages(self) -> Iterator[str]:
         """The packages whose source lies in this folder, beside what builds them: their own repository."""
@@ -93,8 +100,8 @@ class Reader:
             for name in _names_in(folder):
                 if name.endswith(".dist-info"):
                     package, _, version = name.removesuffix(".dist-info").partition("-")
-                    if package.lower() in self.packages:
-                        yield Statement(package.lower(), f"=={version}", source)
+                    if _package(package) in self.packages:
+                        yield Statement(_package(package), f"=={version}", source)
 
     def _text(self, name: str) -> str | None:
         path = self.folder / name
@@ -132,3 +139,7 @@ def _names_in(folder: Path) -> list[str]:
 
 def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
+
+
+def _package(name: str) -> str:
+    return PUBLISHED_AS.get(name.lower(), name.lower())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lintrain.knowledge import api
 from lintrain.knowledge.renames import ArgumentRename, NameRename
+from lintrain.knowledge.successors_of_trainers import SUCCESSORS
 from lintrain.knowledge.target import Targets
 
 
@@ -49,6 +50,8 @@ def _name_rename(module: str, name: str) -> NameRename | None:
 def _groups(owner: str) -> tuple[str, ...]:
     """Under which keys the arguments of a call are listed, its own first."""
     package, _, name = owner.partition(".")
+    if owner.startswith("torch.optim.lr_scheduler."):
+        return ("torch.optim.lr_scheduler.LRScheduler",)
     if name.endswith(".from_pretrained"):
         return (f"{package}.from_pretrained",)
     if package == "trl" and name.endswith("Trainer"):
@@ -128,6 +131,10 @@ _TRAINING_ARGUMENTS: Mapping[str, ArgumentRename] = {
     "jit_mode_eval": ArgumentRename(None, "compile the model instead", by_literal={"False": None}),
     "use_ipex": ArgumentRename(None, "leave it out", by_literal={"False": None}),
     "tpu_num_cores": _UNUSED,
+    "fp16_opt_level": _out("apex is gone; `fp16=True` is all"),
+    "past_index": ArgumentRename(None, "it is gone without a successor", fitting="-1"),
+    "ray_scope": _out("give `scope` to `hyperparameter_search`", is_safe=False),
+    "include_tokens_per_second": _out("set `include_num_input_tokens_seen`, which counts tokens", is_safe=False),
     "mp_parameters": _UNUSED,
 }
 
@@ -154,6 +161,7 @@ _DPO_MOVED = (
 _AUTH = ArgumentRename("token", "`token=` takes its place")
 
 _ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
+    **SUCCESSORS,
     "transformers.TrainingArguments": _TRAINING_ARGUMENTS,
     "transformers.Trainer": {"tokenizer": _renamed("processing_class")},
     "transformers.DataCollatorForLanguageModeling": {"tf_experimental_compile": _UNUSED},
@@ -184,7 +192,18 @@ _ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
         "max_seq_length": _moved("trl.SFTConfig", "max_length"),
         **{name: _moved("trl.SFTConfig", name) for name in _SFT_MOVED},
     },
-    "trl.DPOConfig": {"use_num_logits_to_keep": _UNUSED, "is_encoder_decoder": _UNUSED},
+    "trl.DPOConfig": {
+        "use_num_logits_to_keep": _UNUSED,
+        "use_logits_to_keep": _UNUSED,
+        "is_encoder_decoder": _UNUSED,
+        "use_liger_loss": _renamed("use_liger_kernel"),
+        "max_prompt_length": _out("`max_length` cuts prompt and answer together", is_safe=False),
+    },
+    "trl.KTOConfig": {
+        "use_liger_loss": _renamed("use_liger_kernel"),
+        "is_encoder_decoder": _UNUSED,
+        "max_prompt_length": _out("`max_length` cuts prompt and answer together", is_safe=False),
+    },
     "trl.DPOTrainer": {name: _moved("trl.DPOConfig", name) for name in _DPO_MOVED},
     "trl.RewardTrainer": {"max_length": _moved("trl.RewardConfig", "max_length")},
     "trl.Trainer": {"tokenizer": _renamed("processing_class")},
@@ -207,6 +226,9 @@ _ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
         ),
         "task": ArgumentRename(None, "rename and cast the columns instead", is_safe=False, fitting="None"),
     },
+    "datasets.load_dataset_builder": {"use_auth_token": _AUTH},
+    "datasets.DownloadConfig": {"use_auth_token": _AUTH, "ignore_url_params": _UNUSED},
+    "datasets.DatasetInfo": {"task_templates": _UNUSED},
     "datasets.load_from_disk": {"fs": ArgumentRename(None, "`storage_options=fs.storage_options`", fitting="None")},
     "datasets.Dataset.push_to_hub": {"branch": _renamed("revision")},
     "datasets.DatasetDict.push_to_hub": {"branch": _renamed("revision")},

@@ -14,7 +14,17 @@ from typing import Any
 
 from lintrain.knowledge.target import Version
 
-COVERED_PACKAGES = ("accelerate", "datasets", "evaluate", "keras", "peft", "transformers", "trl")
+COVERED_PACKAGES = (
+    "accelerate",
+    "datasets",
+    "evaluate",
+    "keras",
+    "lightning",
+    "peft",
+    "torch",
+    "transformers",
+    "trl",
+)
 
 _FOLDER = Path(__file__).parent / "tables"
 _LEADING = re.compile(r"v?(\d+)(?:\.(\d+))?")

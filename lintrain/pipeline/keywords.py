@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,9 +33,16 @@ def given_keywords(pipeline: Pipeline) -> Iterator[GivenKeyword]:
     for call in pipeline.calls:
         for name, argument in () if call.is_guarded else call.arguments.items():
             place = argument.keyword or argument.named_at
-            if place is not None and place not in seen:
+            if place is not None and place not in seen and not demands_version(pipeline, call.place, call.path):
                 seen.add(place)
                 yield GivenKeyword(call, name, argument, place)
+
+
+def demands_version(pipeline: Pipeline, place: Place, path: str) -> bool:
+    """Whether the file of a place says itself which versions of the library it runs with (`require_version`)."""
+    package = path.partition(".")[0]
+    text = pipeline.source_of(place).text
+    return "require_version" in text and re.search(rf"require_version\w*\(\s*f?[\"']{package}\b", text) is not None
 
 
 def config_of(path: str) -> str:

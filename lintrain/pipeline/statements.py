@@ -56,7 +56,19 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
         ):
             with reader.condition(reader.source.place(statement)):
                 return execute_block(reader, body[position + 1 :], scope)
+        if isinstance(statement, ast.If) and reader.once(_refuses_versions, statement):
+            reader.guards += 1
+            flow = execute_block(reader, body[position + 1 :], scope)
+            reader.guards -= 1
+            return flow
     return Flow.ON
+
+
+def _refuses_versions(statement: ast.If) -> bool:
+    """Whether an `if` raises on some versions of a library: what follows is written for the others."""
+    test = ast.unparse(statement.test)
+    asks = any(word in test for word in ("__version__", "version.parse", "Version("))
+    return asks and any(isinstance(node, ast.Raise) for node in ast.walk(statement))
 
 
 def _may_leave(statement: ast.stmt) -> bool:

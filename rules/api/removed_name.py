@@ -54,6 +54,7 @@ from lintrain import (
     Rule,
     Verdict,
     confirmed,
+    demands_version,
     exactly,
     name_rename,
     name_state,
@@ -74,7 +75,7 @@ class RemovedName(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[Place]()
         for used in pipeline.names:
-            if used.is_guarded or used.place in seen:
+            if used.is_guarded or used.place in seen or demands_version(pipeline, used.place, used.module):
                 continue
             known = name_state(used.module, used.name, pipeline.targets)
             if known.state == "gone":

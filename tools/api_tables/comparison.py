@@ -18,14 +18,14 @@ def differences_from_installed(covered: Covered) -> Iterator[str]:
         distribution = importlib.metadata.distribution(covered.package)
     except importlib.metadata.PackageNotFoundError:
         return
-    version = tables.covered_version(covered.package, distribution.version)
+    version = tables.covered_version(covered.key, distribution.version)
     if version is None or not distribution.version.startswith(f"{version[0]}.{version[1]}."):
         return
     folder = Path(str(distribution.locate_file(covered.package)))
     now = snapshot(covered, distribution.version, PackageTree.of_file(covered.package, folder))
-    place = tables.covered_versions(covered.package).index(version)
-    yield from _other_signatures(covered.package, now, place)
-    yield from _other_names(covered.package, now, place)
+    place = tables.covered_versions(covered.key).index(version)
+    yield from _other_signatures(covered.key, now, place)
+    yield from _other_names(covered.key, now, place)
 
 
 def _other_signatures(package: str, now: Snapshot, place: int) -> Iterator[str]:

@@ -17,7 +17,9 @@ class Covered:
     """What to keep of a package.
 
     `signatures` are the modules whose public classes and functions are kept, `methods` the classes whose methods are.
-    Names of the modules in `skipped` (and below) are not listed, and no signature defined there is kept.
+    Names of the modules in `skipped` (and below) are not listed, and no signature defined there is kept; where `only`
+    is given, no others are listed. `functions` are kept by their full names. `alias` is what the package goes by in the
+    tables: there its callables stand right below that name, as the reader has them.
     """
 
     package: str
@@ -26,7 +28,28 @@ class Covered:
     methods: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     depth: int = 3
+    functions: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    alias: str = ""
 
+    @property
+    def key(self) -> str:
+        """What the tables call the package."""
+        return self.alias or self.package
+
+
+_TORCH = (
+    "torch.amp",
+    "torch.cuda.amp",
+    "torch.nn",
+    "torch.nn.parallel",
+    "torch.nn.utils",
+    "torch.optim",
+    "torch.optim.lr_scheduler",
+    "torch.optim.swa_utils",
+    "torch.utils.data",
+    "torch.utils.data.distributed",
+)
 
 COVERED = (
     Covered(
@@ -80,17 +103,39 @@ COVERED = (
         ("src", "api", "_tf_keras", "ops", "applications"),
         4,
     ),
+    Covered(
+        "pytorch_lightning",
+        (1, 5),
+        # Loggers and strategies have namesakes in `lightning.fabric` that take something else.
+        ("pytorch_lightning", "pytorch_lightning.callbacks"),
+        # Other modules get names of the past from `_graveyard` when the package is imported.
+        only=("pytorch_lightning", "pytorch_lightning.callbacks", "pytorch_lightning.loggers"),
+        alias="lightning",
+    ),
+    Covered(
+        "torch",
+        (1, 13),
+        _TORCH,
+        functions=("torch.load", "torch.save", "torch.compile"),
+        only=_TORCH,
+    ),
 )
 
 
 def snapshot(covered: Covered, version: str, tree: PackageTree) -> Snapshot:
     """What one version of a package offers, as far as it is covered."""
     names = {module: exports(tree, module) for module in sorted(tree.sources) if _is_listed(covered, module)}
-    return Snapshot(version, names, open_endings(tree), dict(_callables(covered, tree)))
+    callables = dict(_callables(covered, tree))
+    if covered.alias:
+        names = {module.replace(covered.package, f"{covered.alias}.pytorch", 1): each for module, each in names.items()}
+        callables = {f"{covered.alias}.{name.rpartition('.')[2]}": items for name, items in callables.items()}
+    return Snapshot(version, names, open_endings(tree), callables)
 
 
 def _is_listed(covered: Covered, module: str) -> bool:
     parts = module.split(".")
+    if covered.only:
+        return module in covered.only
     return len(parts) <= covered.depth and not any(
         part in covered.skipped or part.startswith(("_", "dummy_")) for part in parts[1:]
     )
@@ -103,6 +148,11 @@ def _callables(covered: Covered, tree: PackageTree) -> Iterator[tuple[str, Items
                 items = signature_items(tree, module, name)
                 if items is not None:
                     yield f"{module}.{name}", items
+    for path in covered.functions:
+        module, _, name = path.rpartition(".")
+        items = signature_items(tree, module, name)
+        if items is not None:
+            yield path, items
     for path in covered.methods:
         module, _, name = path.rpartition(".")
         yield from ((f"{path}.{method}", items) for method, items in method_items(tree, module, name))

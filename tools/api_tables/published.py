@@ -9,6 +9,14 @@ from pathlib import Path
 
 Release = tuple[int, ...]
 
+_SMALLER = {
+    "torch": (
+        *("--only-binary=:all:", "--python-version", "3.10"),
+        *("--platform", "macosx_14_0_arm64", "--platform", "macosx_11_0_arm64"),
+    )
+}
+"""Which files to ask for where those for this machine hold gigabytes of libraries that nobody reads here."""
+
 
 def release_of(version: str) -> Release | None:
     """`"4.57.6"` as `(4, 57, 6)`; None for pre-releases and other unusual versions."""
@@ -28,7 +36,15 @@ def last_patches(package: str, since: Release) -> list[str]:
 def fetch(package: str, version: str, folder: Path) -> Path:
     """The package file (wheel, or source archive where there is none) of one version, downloaded unless it is there."""
     if (known := _fetched(package, version, folder)) is None:
-        _pip("download", "--quiet", "--no-deps", "--dest", str(folder), f"{package}=={version}")
+        _pip(
+            "download",
+            "--quiet",
+            "--no-deps",
+            *_SMALLER.get(package, ()),
+            "--dest",
+            str(folder),
+            f"{package}=={version}",
+        )
         known = _fetched(package, version, folder)
     if known is None:
         raise FileNotFoundError(f"{folder}: pip left no file for {package} {version}")
