@@ -84,6 +84,8 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
 
 
 def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
+    if pipeline.source.holds_unit_tests and not rule.rule.matters_in_tests:
+        return
     for finding in rule.rule.check(pipeline):
         fix: Fix | None = rule.rule.fix(finding)
         yield Reported(finding if finding.why else replace(finding, why=first_paragraph(rule.manual.why)), fix)

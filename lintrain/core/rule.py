@@ -21,9 +21,11 @@ class Rule(ABC):
     """One mistake, named after its file; the loader fills in `name` and `stage` from where the file lies.
 
     `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, `fix` mends.
+    `matters_in_tests` is false where only a model that is kept suffers: unit tests train none.
     """
 
     level: ClassVar[Level]
+    matters_in_tests: ClassVar[bool] = True
     name: ClassVar[str] = ""
     stage: ClassVar[str] = ""
 

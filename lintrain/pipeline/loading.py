@@ -39,7 +39,13 @@ class Feeding:
     def is_repeated(self) -> bool:
         """Whether the loop over the batches certainly stands inside another one: there are several epochs."""
         around = self.training.backward.loops
-        return any(outer is not self.loop for outer in around[: around.index(self.loop)])
+        return any(not _runs_once(outer) for outer in around[: around.index(self.loop)])
+
+
+def _runs_once(loop: Loop) -> bool:
+    """`for epoch in range(1)`."""
+    over = loop.over
+    return isinstance(over, Sequence) and over.is_complete and len(over.items) <= 1
 
 
 def feedings(pipeline: Pipeline) -> Iterator[Feeding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,12 @@ Node = TypeVar("Node", bound=ast.AST)
 Answer = TypeVar("Answer")
 
 MIXED = "mixed"
+
+TEST_FILE = re.compile(r"(^|[/\\])(test_\w+|\w+_test|conftest)\.py$")
+TESTS = re.compile(
+    r"^\s*(import|from) (pytest|unittest)\b|^[ \t]+def test_(?!step|data|epoch|loader|end)\w+\(self\b", re.MULTILINE
+)
+"""What only unit tests say: a `test_net.py` may also be a script that evaluates, `test_step` is a hook of Lightning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,11 @@ class Source:
         self.__dict__.pop("nodes", None)
         self.answers.clear()
         self._places.clear()
+
+    @cached_property
+    def holds_unit_tests(self) -> bool:
+        """Whether its name and its text say that it holds unit tests, for pytest or unittest."""
+        return TEST_FILE.search(self.path) is not None and TESTS.search(self.text) is not None
 
     @cached_property
     def suppressions(self) -> tuple[Suppression, ...]:

@@ -73,6 +73,7 @@ ON_PURPOSE = re.compile(
 
 class IgnoredMissingKeys(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source

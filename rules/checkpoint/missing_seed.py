@@ -72,6 +72,7 @@ from lintrain import (
 
 class MissingSeed(Rule):
     level = Level.NOTE
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if (

@@ -129,6 +129,7 @@ HOW = {
 
 class TrainDataInEval(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

@@ -127,6 +127,15 @@ One pass over the rows, in the order that their author chose:
         optimizer.step()
         optimizer.zero_grad()
 
+    epochs = 1
+    loader = DataLoader(columns["train"], batch_size=16, collate_fn=collator, shuffle=False)
+    model.train()
+    for epoch in range(epochs):
+        for batch in loader:
+            model(**batch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
 ## References
 
 PyTorch documentation, `torch.utils.data.DataLoader`: without `shuffle` or a sampler it takes a `SequentialSampler`.
@@ -163,6 +172,7 @@ from lintrain import (
 
 class UnshuffledTrainingData(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

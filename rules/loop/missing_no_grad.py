@@ -73,6 +73,7 @@ SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled
 
 class MissingNoGrad(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or any(call.path in SWITCHES for call in pipeline.calls):

@@ -104,6 +104,7 @@ from lintrain import (
 
 class MissingZeroGrad(Rule):
     level = Level.ERROR
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

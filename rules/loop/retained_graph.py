@@ -109,6 +109,7 @@ from lintrain import (
 
 class RetainedGraph(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

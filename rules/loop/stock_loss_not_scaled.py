@@ -82,6 +82,7 @@ from lintrain import (
 
 class StockLossNotScaled(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not is_since(pipeline.targets, "transformers", (5, 0)):

@@ -89,6 +89,7 @@ CUT_OFF = re.compile(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_ba
 
 class DuplicatedEvalRows(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or CUT_OFF.search(pipeline.source.text):

@@ -121,6 +121,7 @@ TUNED_BEFORE = re.compile(
 
 class FrozenHead(Rule):
     level = Level.ERROR
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[Place]()

@@ -125,6 +125,7 @@ HIGHEST = 1e-4
 
 class RandomWeights(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         said = ON_PURPOSE.search(pipeline.source.text) is not None or len(pipeline.models) != 1

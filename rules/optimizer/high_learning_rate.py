@@ -114,6 +114,7 @@ class Rate:
 
 class HighLearningRate(Rule):
     level = Level.ERROR
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for optimizer in pipeline.optimizers:

@@ -92,6 +92,7 @@ RATES = {
 
 class StringOptimizer(Rule):
     level = Level.ERROR
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:

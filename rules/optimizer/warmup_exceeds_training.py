@@ -96,6 +96,7 @@ MOST_SHARE = 0.5
 
 class WarmupExceedsTraining(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for settings in pipeline.arguments:

@@ -101,6 +101,7 @@ MOST = 0.05
 
 class MissingEos(Rule):
     level = Level.WARNING
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if _speaks_of_eos(pipeline):

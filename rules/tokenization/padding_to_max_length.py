@@ -81,6 +81,7 @@ MUCH, LITTLE = 0.5, 0.2
 
 class PaddingToMaxLength(Rule):
     level = Level.NOTE
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if any(WANTS_ONE_SHAPE.search(source.text) for source in pipeline.sources.values()):

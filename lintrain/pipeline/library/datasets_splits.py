@@ -64,7 +64,9 @@ def _split(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     name = text_of(key)
     if name is not None:
         return value.split(name) or UNKNOWN
-    return value.template or (join(value.splits.values()) if value.is_complete and value.splits else UNKNOWN)
+    if value.template is not None:
+        return value.some_split(reader.source.code(place)) or UNKNOWN
+    return join(value.splits.values()) if value.is_complete and value.splits else UNKNOWN
 
 
 @stored_item_of(DatasetDict)

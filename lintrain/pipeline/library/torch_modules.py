@@ -88,9 +88,12 @@ def _layer(path: str) -> Transfer | None:
 
 @family("torchvision")
 def _ready_made(path: str) -> Transfer | None:
-    """`torchvision.models.resnet18(…)`, also inside `detection` and `segmentation`; names in lower case are models."""
+    """`torchvision.models.resnet18(…)`, also inside `detection` and `segmentation`; names in lower case are models.
+
+    What a class has is none: `ViT_B_16_Weights.DEFAULT.transforms()` changes images.
+    """
     name = path.rpartition(".")[2]
-    is_model = path.startswith("torchvision.models.") and name.islower() and not name.startswith("get_")
+    is_model = path.startswith("torchvision.models.") and path.islower() and not name.startswith("get_")
     return _make_module if is_model else None
 
 

@@ -114,6 +114,13 @@ class DatasetDict(Value):
             self.splits[name] = replace(self.template, split=name, parent=above)
         return self.splits.get(name)
 
+    def some_split(self, code: str) -> Dataset | None:
+        """The split whose name is not known, by the code of its name: two such may be different ones."""
+        if code not in self.splits and self.template is not None:
+            above = self.parent.some_split(code) if self.parent else self.template.parent
+            self.splits[code] = replace(self.template, parent=above)
+        return self.splits.get(code)
+
     def every(self) -> Iterable[Dataset]:
         """All its data sets that are known."""
         return [*self.splits.values(), *([self.template] if self.template else [])]
