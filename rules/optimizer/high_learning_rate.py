@@ -31,6 +31,14 @@ So does a model that is trained from the start:
     args = TrainingArguments("out", learning_rate=1e-3)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+One step on one batch shows what a step is, and nobody keeps the model:
+
+    batch = tokenizer(["What a film.", "What a bore."], padding=True, return_tensors="pt")
+    batch["labels"] = torch.tensor([1, 0])
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(**batch).loss.backward()
+    optimizer.step()
+
 ## References
 
 transformers#735, transformers#12041, transformers#13547; google-research/bert#1224.
@@ -120,7 +128,7 @@ class HighLearningRate(Rule):
         for optimizer in pipeline.optimizers:
             rate = _rate_of(optimizer)
             model = _whole_model(pipeline, optimizer.trains) if rate else None
-            if rate is not None and model is not None:
+            if rate is not None and model is not None and not _steps_once(pipeline, optimizer):
                 yield from self._judge(model, rate)
         for run in pipeline.runs:
             rate = _rate_in_arguments(pipeline, run)
@@ -184,6 +192,12 @@ def _rate_of(optimizer: Optimizer) -> Rate | None:
         return Rate(value, optimizer.origin, "lr", True, optimizer.name)
     is_free = isinstance(optimizer.learning_rate, Constant) and optimizer.learning_rate.is_default
     return None if is_free else Rate(value, place, "lr", False, optimizer.name)
+
+
+def _steps_once(pipeline: Pipeline, optimizer: Optimizer) -> bool:
+    """Whether its only step stands outside every loop, as where one batch shows what a step is."""
+    steps = [event for event in pipeline.acts(Act.STEP) if event.subject is optimizer]
+    return len(steps) == 1 and not steps[0].loops and not steps[0].uncalled
 
 
 def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:

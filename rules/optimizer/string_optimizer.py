@@ -48,6 +48,18 @@ A network that is trained from the start, or a pretrained part that does not tra
     frozen = keras.Model(tokens, classes)
     frozen.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
 
+One batch that shows how training looks is no training:
+
+    try:
+        from transformers import TFAutoModelForSequenceClassification
+    except ImportError:
+        raise SystemExit("needs transformers 4, which has models for TensorFlow") from None
+
+    model = TFAutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=3)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="adam", loss=loss)
+    model.train_on_batch(dict(tokenizer(["Good.", "Bad."], return_tensors="tf")), [1, 0])
+
 ## References
 
 transformers#13547, transformers#8960; keras-bert#11; Keras documentation, "Optimizers".
@@ -98,7 +110,7 @@ class StringOptimizer(Rule):
         for run in pipeline.keras_runs:
             name = text_of(run.value("optimizer"))
             trained = [model for model in backbones(run.model) if not model.frozen and not model.is_adapted]
-            if name is not None and name.lower() in RATES and trained and not _may_set_rate(run):
+            if name is not None and name.lower() in RATES and trained and run.fits and not _may_set_rate(run):
                 yield self._report(pipeline, run, name, trained[0])
 
     def _report(self, pipeline: Pipeline, run: KerasRun, name: str, model: Model) -> Finding:
