@@ -29,6 +29,7 @@ class Stream(IterableDataset):
 tensors = TensorDataset(torch.zeros(8), torch.zeros(8))
 imdb = load_dataset("imdb")
 films = load_dataset("rotten_tomatoes")
+corpus = load_dataset(some_name)
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
@@ -136,6 +137,9 @@ def test_the_rows_that_a_cut_keeps(code: str, expected: tuple[int | None, ...]) 
         ("imdb['train'].filter(f)", "imdb['train'].filter(g)", None),
         ("imdb['train'].skip(10)", "imdb['train'].take(10)", None),
         ("imdb['train']", "imdb['test']", None),
+        ("corpus[names.fit]", "corpus[names.held_out]", None),
+        ("corpus.filter(f)[names.fit]", "corpus.filter(f)[names.held_out]", None),
+        ("corpus[names.fit]", "corpus[names.fit]", "same"),
         ("load_dataset('a/b', split='train')", "load_dataset('a/b', split='train')", "same"),
         ("load_dataset('a/b', split='train')", "load_dataset('a/b', split='train[:10%]')", "part"),
         ("load_dataset('a/b', split='train[10%:]')", "load_dataset('a/b', split='train[:10%]')", None),

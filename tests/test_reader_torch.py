@@ -242,6 +242,12 @@ def test_a_loader_keeps_its_data_set_and_collator() -> None:
     assert loader.arguments.keys() == {"dataset", "batch_size", "shuffle", "collate_fn"}
 
 
+def test_the_transforms_of_weights_are_no_network() -> None:
+    code = "import torchvision\nweights = torchvision.models.ViT_B_16_Weights.DEFAULT\nweights.transforms()(image)\n"
+    assert acts_of(code, Act.FORWARD) == []
+    assert acts_of("import torchvision\ntorchvision.models.vit_b_16()(image)\n", Act.FORWARD)
+
+
 def test_a_deep_copy_is_another_module() -> None:
     code = "import copy\nnet = nn.Linear(8, 3)\naverage = copy.deepcopy(net)\nnet.train()\naverage.eval()\n"
     train, switch = acts_of(code, Act.TRAIN_MODE, Act.EVAL_MODE)
