@@ -83,7 +83,8 @@ def test_keras_is_named_as_the_script_names_it(imports: str, name: str | None) -
     ("code", "lines"),
     [
         (BERT + "model.compile('adam')\nmodel.fit(rows)\n", [2]),
-        (BERT + "model.compile(optimizer='rmsprop', loss='mse')\n", [2]),
+        (BERT + "model.compile(optimizer='rmsprop', loss='mse')\nmodel.fit(rows)\n", [2]),
+        (BERT + "model.compile(optimizer='rmsprop', loss='mse')\nmodel.train_on_batch(rows)\n", []),
         (BERT + "model.layers[0].trainable = False\nmodel.compile('adam')\n", []),
         (BERT + "model.trainable = False\nmodel.compile('adam')\n", []),
         (BERT + "model.compile(keras.optimizers.Adam(5e-5))\n", []),
