@@ -188,6 +188,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.token_feeds import TokenFeed as TokenFeed
     from lintrain.pipeline.token_feeds import token_feeds as token_feeds
     from lintrain.pipeline.tokens import certain_facts as certain_facts
+    from lintrain.pipeline.tokens import is_certain_setting as is_certain_setting
     from lintrain.pipeline.tokens import is_handed_over as is_handed_over
     from lintrain.pipeline.tokens import lacks_pad as lacks_pad
     from lintrain.pipeline.tokens import opening_of as opening_of
@@ -356,7 +357,8 @@ _WORDS_OF = {
     "lintrain.pipeline.swaps": "swapping_views",
     "lintrain.pipeline.token_feeds": "TokenFeed token_feeds",
     "lintrain.pipeline.tokens": (
-        "certain_facts is_handed_over lacks_pad opening_of padding_by_eos parts_of put_into_data written_texts"
+        "certain_facts is_certain_setting is_handed_over lacks_pad opening_of padding_by_eos parts_of put_into_data "
+        "written_texts"
     ),
     "lintrain.pipeline.trainers": (
         "generates_nothing head_of nodes_of own_class own_function own_method passes_keywords_on place_in reads "

@@ -175,3 +175,22 @@ def test_a_metric_function_of_scikit_learn_tells_the_same_and_may_be_unpacked() 
 def test_a_metric_taken_for_a_data_set_is_a_misuse() -> None:
     pipeline = read('accuracy["train"]\naccuracy.map(print)')
     assert [misuse.use for misuse in pipeline.misuses] == ["subscript", "map"]
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("(p.predictions.argmax(-1) == p.label_ids).mean()", 1),
+        ("float(np.mean(p.label_ids == np.argmax(p.predictions, -1)))", 1),
+        ("hits = p.predictions.argmax(-1) == p.label_ids\nhits[p.label_ids != -100].mean()", 0),
+        ("hits = p.predictions.argmax(-1) == p.label_ids\n(hits * (p.label_ids != -100)).mean()", 0),
+        ("hits = p.predictions.argmax(-1) == p.label_ids\nhits.sum() / 3", 0),
+        ("labels = np.where(p.label_ids == -100, 0, p.label_ids)\n(p.predictions.argmax(-1) == labels).mean()", 0),
+        ("kept = p.label_ids != -100\n(p.predictions.argmax(-1)[kept] == p.label_ids[kept]).mean()", 0),
+        ("kept = p.label_ids != -100\nkept.mean()", 0),
+    ],
+)
+def test_a_mean_over_all_hits_is_one_over_labels_that_are_left_out_too(body: str, count: int) -> None:
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    misuses = read(f"def judge(p):\n{lines}\nTrainer(plain, compute_metrics=judge)\n").misuses
+    assert [misuse.use for misuse in misuses] == ["mean of hits"] * count

@@ -239,3 +239,42 @@ def test_names_of_an_old_version_are_left_alone_there() -> None:
 @pytest.mark.parametrize("code", ["from transformers import AdamW", "import transformers\ntransformers.AdamW(weights)"])
 def test_a_name_is_found_in_an_import_and_as_an_attribute(code: str) -> None:
     assert len(found("removed-name", code)) == 1
+
+
+ONE_LOOP = """
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+tokenizer.add_special_tokens({{"pad_token": "<|pad|>"}})
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+{more}
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+for texts in batches:
+    batch = tokenizer(texts, padding={padding}, return_tensors="pt")
+    model(**batch, labels=batch["input_ids"]).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "padding", "count"),
+    [
+        ("", "True", 1),
+        ("", "False", 0),
+        ("model.resize_token_embeddings(len(tokenizer))", "True", 0),
+        ("prepare(model)", "True", 0),
+        ("other = AutoTokenizer.from_pretrained('gpt2')", "True", 0),
+    ],
+)
+def test_a_new_token_in_a_loop_of_ones_own_needs_a_row(more: str, padding: str, count: int) -> None:
+    code = ONE_LOOP.format(more=more, padding=padding)
+    assert len(found("unresized-embeddings", code)) == count
+
+
+def test_a_checkpoint_that_a_trainer_of_trl_loads_has_layers_of_its_family() -> None:
+    imports = "from peft import LoraConfig\nfrom trl import SFTTrainer\n"
+    code = "SFTTrainer(model={}, train_dataset=rows, peft_config=LoraConfig(target_modules=['q_proj', 'v_proj']))"
+    assert len(found("missing-lora-targets", imports + code.format("'gpt2'"))) == 1
+    assert found("missing-lora-targets", imports + code.format("'facebook/opt-350m'")) == []
+    assert found("missing-lora-targets", imports + code.format("name")) == []

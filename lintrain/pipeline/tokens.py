@@ -60,7 +60,7 @@ def padding_by_eos(pipeline: Pipeline, tokenizer: Tokenizer) -> TokenSetting | N
     lacks = facts is not None and facts.has_pad_token is False
     if not all(_is_eos_of(setting, tokenizer, facts) for setting in settings):
         return None
-    return next((setting for setting in settings if _is_certain(setting, lacks_own=lacks)), None)
+    return next((setting for setting in settings if is_certain_setting(setting, lacks_own=lacks)), None)
 
 
 def _is_eos_of(setting: TokenSetting, tokenizer: Tokenizer, facts: CheckpointFacts | None) -> bool:
@@ -70,7 +70,7 @@ def _is_eos_of(setting: TokenSetting, tokenizer: Tokenizer, facts: CheckpointFac
     return literal(value) in EOS_TEXTS.get((facts.model_type or "") if facts else "", ())
 
 
-def _is_certain(setting: TokenSetting, *, lacks_own: bool) -> bool:
+def is_certain_setting(setting: TokenSetting, *, lacks_own: bool) -> bool:
     """A setting that only waits for the padding token to be missing is certain where it is known to be."""
     return all(lacks_own and ABOUT_PADDING.search(condition.code) for condition in setting.conditions)
 

@@ -47,6 +47,25 @@ Scored:
         compute_metrics=judge,
     )
 
+So are the hits of all tokens, in which the ones to be left out never are:
+
+    tagger = AutoModelForTokenClassification.from_pretrained(checkpoint, num_labels=3)
+    tagged = raw.map(lambda row: tokenizer(row["premise"], truncation=True))
+    tagged = tagged.map(lambda row: {"labels": [token % 3 for token in row["input_ids"]]}, remove_columns=["label"])
+
+    def judge(prediction):
+        classes = prediction.predictions.argmax(-1)
+        return {"accuracy": float((classes == prediction.label_ids).mean())}  # <- ignored-index-in-metric
+
+    trainer = Trainer(
+        tagger,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tagged["train"],
+        eval_dataset=tagged["validation_matched"],
+        data_collator=DataCollatorForTokenClassification(tokenizer),
+        compute_metrics=judge,
+    )
+
 ## Good
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
@@ -164,16 +183,12 @@ from lintrain import (
 )
 
 PER_TOKEN = frozenset({Task.TOKEN_CLASSIFICATION, Task.SEQ2SEQ_LM, Task.CAUSAL_LM, Task.MASKED_LM})
-FILLS = frozenset(
-    {
-        "transformers.DataCollatorForTokenClassification",
-        "transformers.DataCollatorForSeq2Seq",
-        "transformers.DataCollatorForLanguageModeling",
-    }
-)
+KINDS = ("TokenClassification", "Seq2Seq", "LanguageModeling")
+FILLS = frozenset(f"transformers.DataCollatorFor{kind}" for kind in KINDS)
 RAISED = ("number too small to fit", "convert negative int", "out of range integral type", "piece id is out of range")
 SMALLEST_CHANGE = 1e-9
-DECODES = {"batch_decode": "decoded", "decode": "decoded"}
+DECODES = frozenset({"batch_decode", "decode"})
+HITS = "mean of hits"
 
 
 class IgnoredIndexInMetric(Rule):
@@ -193,13 +208,12 @@ class IgnoredIndexInMetric(Rule):
         reasons = [Reason(collator.origin, "fills labels with -100", "collator")] if collator.origin else []
         decodes = use in DECODES
         name = text if decodes and text.isidentifier() and _imports_numpy(pipeline) else None
+        message, cure = _said(text, use)
         return self.finding(
             place,
-            f"`{text}` holds -100 where nothing is to be {'decoded' if decodes else 'scored'}",
+            message,
             because=reasons,
-            help=f"put the padding token in its stead: `np.where({text} != -100, {text}, tokenizer.pad_token_id)`"
-            if decodes
-            else f"leave these entries out: `{text}[{text} != -100]`, and the predictions at the same places",
+            help=cure,
             subject="compute_metrics",
             facts={"use": use, "name": name, "tokenizer": tokenizer_name(pipeline, place)},
         )
@@ -227,6 +241,17 @@ class IgnoredIndexInMetric(Rule):
             return None
         statement = f"{name} = np.where({name} != -100, {name}, {tokenizer}.pad_token_id)"
         return Fix.of("put the padding token in its stead", InsertBefore(finding.place, statement), safe=True)
+
+
+def _said(text: str, use: str) -> tuple[str, str]:
+    """What is wrong with labels in this use, and the cure."""
+    if use in DECODES:
+        cure = f"put the padding token in its stead: `np.where({text} != -100, {text}, tokenizer.pad_token_id)`"
+        return f"`{text}` holds -100 where nothing is to be decoded", cure
+    if use == HITS:
+        return f"`{text}` is averaged over the labels of -100 too", "leave these entries out of both sides"
+    cure = f"leave these entries out: `{text}[{text} != -100]`, and the predictions at the same places"
+    return f"`{text}` holds -100 where nothing is to be scored", cure
 
 
 def _run_of(pipeline: Pipeline, labels: Tensor) -> TrainerRun | None:
@@ -258,8 +283,9 @@ def _imports_numpy(pipeline: Pipeline) -> bool:
 def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Place, str, str]]:
     """Labels with nothing left out, where they are decoded or compared as classes."""
     for misuse in pipeline.misuses:
-        if misuse.use in DECODES and isinstance(misuse.value, Tensor) and not misuse.value.is_cleaned:
-            yield misuse.value, misuse.place, misuse.text, misuse.use
+        labels = misuse.value if isinstance(misuse.value, Tensor) and misuse.value.role is Role.LABELS else None
+        if misuse.use in {*DECODES, HITS} and labels is not None and not labels.is_cleaned:
+            yield labels, misuse.place, misuse.text, misuse.use
     for call in pipeline.metric_calls:
         if "sample_weight" in pipeline.code(call.place):  # entries may weigh nothing
             continue

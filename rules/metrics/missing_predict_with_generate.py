@@ -31,6 +31,35 @@ copied with the answer in view, which scores far too well.
     trainer.train()
     # raises ValueError: setting an array element with a sequence
 
+Where the logits are taken out of the tuple that they come in, they are decoded as if they were tokens:
+
+    writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
+    pairs = raw.map(
+        lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
+    )
+
+    def judge(prediction):
+        guesses, labels = prediction
+        if isinstance(guesses, tuple):
+            guesses = guesses[0]
+        guesses = np.where(guesses != -100, guesses, words.pad_token_id)
+        labels = np.where(labels != -100, labels, words.pad_token_id)
+        texts, wanted = words.batch_decode(guesses), words.batch_decode(labels)
+        return {"right": float(np.mean([one == other for one, other in zip(texts, wanted)]))}
+
+    arguments = Seq2SeqTrainingArguments("out", eval_strategy="epoch")
+    trainer = Seq2SeqTrainer(  # <- missing-predict-with-generate
+        writer,
+        arguments,
+        train_dataset=pairs["train"],
+        eval_dataset=pairs["validation_matched"],
+        data_collator=DataCollatorForSeq2Seq(words, writer),
+        compute_metrics=judge,
+    )
+    trainer.train()
+    # raises TypeError
+
 ## Good
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
@@ -41,6 +70,34 @@ copied with the answer in view, which scores far too well.
 
     def judge(prediction):
         guesses, labels = prediction
+        guesses = np.where(guesses != -100, guesses, words.pad_token_id)
+        labels = np.where(labels != -100, labels, words.pad_token_id)
+        texts, wanted = words.batch_decode(guesses), words.batch_decode(labels)
+        return {"right": float(np.mean([one == other for one, other in zip(texts, wanted)]))}
+
+    arguments = Seq2SeqTrainingArguments("out", eval_strategy="epoch", predict_with_generate=True)
+    trainer = Seq2SeqTrainer(
+        writer,
+        arguments,
+        train_dataset=pairs["train"],
+        eval_dataset=pairs["validation_matched"],
+        data_collator=DataCollatorForSeq2Seq(words, writer),
+        compute_metrics=judge,
+    )
+    trainer.train()
+
+Where the logits may come in a tuple, generated tokens do not:
+
+    writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
+    pairs = raw.map(
+        lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
+    )
+
+    def judge(prediction):
+        guesses, labels = prediction
+        if isinstance(guesses, tuple):
+            guesses = guesses[0]
         guesses = np.where(guesses != -100, guesses, words.pad_token_id)
         labels = np.where(labels != -100, labels, words.pad_token_id)
         texts, wanted = words.batch_decode(guesses), words.batch_decode(labels)
@@ -100,9 +157,12 @@ from lintrain import (
     Fix,
     Function,
     Level,
+    Misuse,
     Pipeline,
     Reason,
+    Role,
     Rule,
+    Tensor,
     TrainerRun,
     TrainingArguments,
     Verdict,
@@ -171,12 +231,17 @@ class MissingPredictWithGenerate(Rule):
 def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
     """Whether the metric function decodes predictions, and generates nothing itself.
 
-    It does where it uses a metric of texts, or takes the tuple of logits and more for token ids.
+    It does where it uses a metric of texts, or takes logits for token ids, alone or in the tuple that they come in.
     """
     names = {node.attr for node in nodes_of(function) if isinstance(node, ast.Attribute)}
     if "generate" in names or not names & {"batch_decode", "decode"}:
         return False
     lines = {node.lineno for node in nodes_of(function) if isinstance(node, ast.Call)}
     compared = [call.place for call in pipeline.metric_calls if {part.name for part in call.metric.every()} & OF_TEXTS]
-    mistaken = [misuse.place for misuse in pipeline.misuses if misuse.use == "where"]
+    mistaken = [misuse.place for misuse in pipeline.misuses if misuse.use == "where" or _decodes_logits(misuse)]
     return any(place.line in lines for place in (*compared, *mistaken))
+
+
+def _decodes_logits(misuse: Misuse) -> bool:
+    is_decoded = misuse.use in {"batch_decode", "decode"}
+    return is_decoded and isinstance(misuse.value, Tensor) and misuse.value.role is Role.LOGITS

@@ -19,6 +19,22 @@ run ends with an error at the first evaluation.
     )
     # raises TypeError: 'float' object does not support item assignment
 
+So does a number that is rounded or made plain first:
+
+    def judge(prediction):
+        hits = prediction.predictions.argmax(-1) == prediction.label_ids
+        return round(float(np.mean([bool(hit) for hit in hits])), 3)  # <- non-dict-metrics
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+    # raises TypeError: 'float' object does not support item assignment
+
 ## Good
 
     def judge(prediction):
@@ -45,6 +61,22 @@ What a metric computes is a dictionary already, and so may be what another funct
         if labels is None:
             return report(logits)
         return metric.compute(predictions=logits.argmax(-1), references=labels)
+
+    trainer = Trainer(
+        model,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+`float` may be another function's name:
+
+    from somewhere import report as float
+
+    def judge(prediction):
+        return float(prediction.predictions)
 
     trainer = Trainer(
         model,
@@ -93,6 +125,9 @@ from lintrain import (
 )
 
 OWN_EVALUATION = {"evaluation_loop", "prediction_loop", "evaluate"}
+NUMBERS = frozenset({"float", "int", "len"})
+"""Python's functions that give one number whatever they are given."""
+
 MAY_BE_NAMED = {"classification_report"}
 """What scikit-learn gives as text or, when asked, as a dictionary."""
 
@@ -107,7 +142,7 @@ class NonDictMetrics(Rule):
             if function is None or not run.is_plain or run.overrides & OWN_EVALUATION or id(function) in seen:
                 continue
             given = returns_of(function)
-            if given and is_evaluated(pipeline, run) and all(_is_bare(each) for each in options_of(run.metrics)):
+            if given and is_evaluated(pipeline, run) and _are_bare(pipeline, run.metrics, given):
                 seen.add(id(function))
                 yield self._report(pipeline, run, function, given[-1])
 
@@ -136,6 +171,35 @@ class NonDictMetrics(Rule):
         if not isinstance(name, str):
             return None
         return Fix.of(f"name it `{name}`", Replace(finding.place, f'{{"{name}": {name}}}'), safe=True)
+
+
+def _are_bare(pipeline: Pipeline, metrics: Value, given: list[ast.expr]) -> bool:
+    """Whether all that a function may return are bare: by what they are, or as calls that give numbers alone."""
+    if all(_is_bare(each) for each in options_of(metrics)):
+        return True
+    return all(_gives_number(each) for each in given) and not _renames_numbers(pipeline)
+
+
+def _renames_numbers(pipeline: Pipeline) -> bool:
+    """Whether `float` or another of these may be something else in the script."""
+    names = {binding.name for binding in pipeline.bindings}
+    for node in ast.walk(pipeline.source.tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.alias(name=name, asname=other):
+                names.add(other or name)
+            case _:
+                pass
+    return bool(names & {*NUMBERS, "round"})
+
+
+def _gives_number(node: ast.expr) -> bool:
+    """Whether an expression is `float(…)` or another of Python's own functions that give one number."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    is_rounded = node.func.id == "round" and bool(node.args) and _gives_number(node.args[0])
+    return node.func.id in NUMBERS or is_rounded
 
 
 def _is_bare(value: Value) -> bool:

@@ -86,6 +86,7 @@ LOSS_METHODS = frozenset({"compute_loss", "training_step", "train", "_inner_trai
 FAMILIES = frozenset(
     [
         "albert",
+        "bart",
         "bert",
         "camembert",
         "deberta",
@@ -96,7 +97,9 @@ FAMILIES = frozenset(
         "gpt_neo",
         "llama",
         "longformer",
+        "mbart",
         "mistral",
+        "mt5",
         "gemma",
         "gemma2",
         "opt",
@@ -105,6 +108,7 @@ FAMILIES = frozenset(
         "qwen2",
         "qwen3",
         "roberta",
+        "t5",
         "vit",
         "wav2vec2",
         "xlm-roberta",

@@ -58,6 +58,7 @@ from lintrain import (
     Reason,
     Rule,
     Sequence,
+    TrainerRun,
     Value,
     Verdict,
     adapter_argument,
@@ -110,7 +111,7 @@ class MissingLoraTargets(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         puts = [(event.subject, event.details["config"], event) for event in pipeline.acts(Act.ADAPT)]
-        arguments = [(run.model, adapter_argument(run)) for run in pipeline.runs]
+        arguments = [(_trained_by(run), adapter_argument(run)) for run in pipeline.runs]
         given = [(model, argument.value, None) for model, argument in arguments if argument is not None]
         for model, config, event in [*puts, *given]:
             if isinstance(model, Model) and isinstance(config, LibraryObject) and not _is_guarded(event):
@@ -141,6 +142,14 @@ class MissingLoraTargets(Rule):
             return unsettled(evidence.not_reached("batch"))
         count = evidence.model.trainable_parameters
         return refuted(f"the model was wrapped, and {count:,} of its weights train", trainable=count)
+
+
+def _trained_by(run: TrainerRun) -> Model | None:
+    """The model that a trainer trains: also one that a trainer of TRL loads itself, by the name of its checkpoint."""
+    argument = run.arguments.get("model")
+    if argument is None or not isinstance(literal(argument.value), str) or not run.path.startswith("trl."):
+        return run.model
+    return Model(run.path, checkpoint=argument.value, origin=argument.place)
 
 
 def _is_guarded(event: Event | None) -> bool:

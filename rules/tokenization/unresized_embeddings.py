@@ -11,9 +11,25 @@ with `index out of range in self`, on a GPU with an assertion that points at ano
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
     # raises IndexError: index out of range in self
 
+The vocabulary of GPT-2 has none of the tokens that others have from the beginning:
+
+    lm_tokenizer.add_special_tokens({"pad_token": "<|pad|>"})  # <- unresized-embeddings
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+    # raises IndexError: index out of range in self
+
 ## Good
 
     lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    lm.resize_token_embeddings(len(lm_tokenizer))
+    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+
+With the other spelling:
+
+    lm_tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
     lm.resize_token_embeddings(len(lm_tokenizer))
     lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
@@ -27,6 +43,12 @@ A token that the tokenizer has already adds no id:
     lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+
+A setting that waits for a token to be missing adds none where the tokenizer may have it:
+
+    if tokenizer.pad_token is None:
+        tokenizer.add_special_tokens({"pad_token": "<padding>"})
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 A plain word may be in the vocabulary:
 
@@ -59,6 +81,7 @@ from lintrain import (
     Level,
     Mapping,
     Model,
+    Padding,
     Pipeline,
     Place,
     Reason,
@@ -69,11 +92,13 @@ from lintrain import (
     Verdict,
     certain_facts,
     confirmed,
+    is_certain_setting,
     is_handed_over,
     literal,
     mentions,
     refuted,
     token_feeds,
+    trainings,
     unsettled,
 )
 
@@ -89,6 +114,13 @@ THERE_ALREADY = re.compile(
 
 MAKES_ROWS = r"resize_|set_input_embeddings|\.(word_embeddings|wte|embed_tokens|shared)\s*="
 """Code that gives a model another embedding."""
+
+GPT2 = re.compile(r"(openai-community/|distilbert/)?(distil)?gpt2(-medium|-large|-xl)?")
+LLAMA3 = re.compile(r"meta-llama/(Meta-)?Llama-3[\w.-]*")
+"""Checkpoints whose vocabulary is known; `<|endoftext|>` is GPT-2's only special token."""
+
+PAD = re.compile(r"[<\[]\|?pad\|?[>\]]", re.IGNORECASE)
+"""Spellings of a padding token that are in neither of these vocabularies."""
 
 INDEX_ERRORS = ("index out of range in self", "IndexError", "device-side assert")
 
@@ -137,20 +169,39 @@ def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
     for feed in token_feeds(pipeline):
         if feed.tokenizer is not None and feed.model is not None:
             yield feed.tokenizer, feed.model
+    for run in pipeline.runs:
+        tokenizer = run.value("processing_class")
+        if isinstance(tokenizer, Tokenizer) and run.model is not None and run.train_calls:
+            yield tokenizer, run.model
+    pads = any(each.padding in {Padding.LONGEST, Padding.FIXED} for each in pipeline.encodings)
+    if not pads or len(pipeline.tokenizers) != 1:
+        return
+    for training in trainings(pipeline):
+        if training.optimizer is not None and isinstance(training.model, Model):
+            yield pipeline.tokenizers[0], training.model
 
 
 def _added(pipeline: Pipeline, tokenizer: Tokenizer) -> tuple[Place, str] | None:
     """Where a token is certainly added that the tokenizer did not have, and the token."""
     facts = certain_facts(pipeline, tokenizer)
-    kind = facts.model_type if facts else None
+    kind, name = facts.model_type if facts else None, str(literal(tokenizer.checkpoint))
+    lacks_own = facts is not None and facts.has_pad_token is False
     for addition in tokenizer.additions:
-        if addition.conditions:
-            continue
-        for token in _tokens_in(addition.value):
-            is_pad = token == "[PAD]" and kind in WITHOUT_PAD
-            if is_pad or (BRACKETED.fullmatch(token) and not THERE_ALREADY.fullmatch(token)):
-                return addition.place, token
+        if is_certain_setting(addition, lacks_own=lacks_own):
+            for token in _tokens_in(addition.value):
+                if _is_new(token, name, kind):
+                    return addition.place, token
     return None
+
+
+def _is_new(token: str, checkpoint: str, kind: str | None) -> bool:
+    """Whether the vocabulary of a checkpoint certainly has no such token."""
+    is_gpt2 = GPT2.fullmatch(checkpoint) is not None
+    is_bare_pad = token == "[PAD]" and kind in WITHOUT_PAD
+    if is_bare_pad or ((is_gpt2 or LLAMA3.fullmatch(checkpoint)) and PAD.fullmatch(token)):
+        return True
+    is_there = token == "<|endoftext|>" if is_gpt2 else THERE_ALREADY.fullmatch(token) is not None
+    return BRACKETED.fullmatch(token) is not None and not is_there
 
 
 def _tokens_in(value: Value) -> Iterator[str]:

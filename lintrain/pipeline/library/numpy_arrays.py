@@ -211,6 +211,9 @@ def _convert(call: Call) -> Value:
 @method(Tensor, "mean", "sum", "max", "min", "std", "amax", "item")
 def _reduce(call: Call) -> Value:
     """Numbers that are no longer one for each class; a loss stays a loss."""
+    hits = _subject(call)
+    if call.path.endswith(".mean") and isinstance(hits, Tensor) and hits.hits_of and not hits.is_cleaned:
+        call.reader.record.misuses.append(Misuse(call.place, hits.hits_of, "mean of hits", hits.text))
     return _mapped(call, {Role.LOSS: Role.LOSS}, Role.SCORES)
 
 
@@ -260,6 +263,15 @@ def _row(reader: Reader, value: Value) -> Value:
     return value
 
 
+def _compared(operator: str, tensors: list[Tensor]) -> Tensor | None:
+    """The labels that classes are compared with as they are, if that is what two tensors are."""
+    labels = [tensor for tensor in tensors if tensor.role is Role.LABELS]
+    classes = [tensor for tensor in tensors if tensor.role is Role.CLASSES]
+    if operator != "Eq" or len(labels) != 1 or len(classes) != 1 or labels[0].is_cleaned or classes[0].is_cleaned:
+        return None
+    return labels[0]
+
+
 @operated(Tensor)
 def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
     """A comparison of scores decides classes; arithmetic with a plain number changes nothing of the role."""
@@ -267,7 +279,7 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Pl
     text = reader.code(place)
     if operator in COMPARISONS:
         role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
-        return Tensor(role, tensors[0].model, text, origin=place)
+        return Tensor(role, tensors[0].model, text, hits_of=_compared(operator, tensors), origin=place)
     after = combined(left, operator, right, text, place)
     if len(tensors) == 1 and operator in {"Add", "Sub", "Mult", "Div", "Pow"}:
         return replace(after, role=tensors[0].role, model=tensors[0].model)

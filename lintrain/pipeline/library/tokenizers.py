@@ -90,9 +90,9 @@ def _add_tokens(call: Call) -> Value:
 
 @method(Tokenizer, "decode", "batch_decode")
 def _decode(call: Call) -> Value:
-    """Texts out of token ids; labels are no token ids as long as -100 may be among them."""
+    """Texts out of token ids: logits are none, and labels are not as long as -100 may be among them."""
     given = call.argument("sequences", 0) or call.argument("token_ids")
-    if given is not None and isinstance(given.value, Tensor) and given.value.role is Role.LABELS:
+    if given is not None and isinstance(given.value, Tensor) and given.value.role in {Role.LABELS, Role.LOGITS}:
         made = Misuse(given.place, given.value, call.path.rpartition(".")[2], given.text)
         call.reader.record.misuses.append(made)
     return UNKNOWN

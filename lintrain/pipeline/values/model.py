@@ -210,6 +210,7 @@ class Tensor(Value):
     autograd's graph; `is_sliced` says that some of its rows or tokens were left out. `kind` is the kind of its numbers
     (`float`, `int`), empty where it is not known.
     `is_cleaned` where the script chose among its entries or replaced some, so that no -100 need be among them.
+    `hits_of` are the labels that it says of, place by place, whether they were met, where no -100 was left out.
     """
 
     role: Role = Role.UNKNOWN
@@ -221,6 +222,7 @@ class Tensor(Value):
     cut: Operation | None = None
     is_sliced: bool = False
     is_cleaned: bool = False
+    hits_of: Tensor | None = None
 
 
 @dataclass(eq=False, slots=True)
