@@ -183,8 +183,9 @@ from lintrain import (
 )
 
 PER_TOKEN = frozenset({Task.TOKEN_CLASSIFICATION, Task.SEQ2SEQ_LM, Task.CAUSAL_LM, Task.MASKED_LM})
-KINDS = ("TokenClassification", "Seq2Seq", "LanguageModeling")
-FILLS = frozenset(f"transformers.DataCollatorFor{kind}" for kind in KINDS)
+FILLS = frozenset(
+    f"transformers.DataCollatorFor{kind}" for kind in ("TokenClassification", "Seq2Seq", "LanguageModeling")
+)
 RAISED = ("number too small to fit", "convert negative int", "out of range integral type", "piece id is out of range")
 SMALLEST_CHANGE = 1e-9
 DECODES = frozenset({"batch_decode", "decode"})
@@ -284,7 +285,9 @@ def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Place, str, str]]:
     """Labels with nothing left out, where they are decoded or compared as classes."""
     for misuse in pipeline.misuses:
         labels = misuse.value if isinstance(misuse.value, Tensor) and misuse.value.role is Role.LABELS else None
-        if misuse.use in {*DECODES, HITS} and labels is not None and not labels.is_cleaned:
+        is_text = labels is not None and isinstance(labels.model, Model) and labels.model.task is Task.CAUSAL_LM
+        uses = DECODES if is_text else {*DECODES, HITS}  # text in blocks of one length has no label of -100
+        if misuse.use in uses and labels is not None and not labels.is_cleaned:
             yield labels, misuse.place, misuse.text, misuse.use
     for call in pipeline.metric_calls:
         if "sample_weight" in pipeline.code(call.place):  # entries may weigh nothing
@@ -296,5 +299,4 @@ def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Place, str, str]]:
 
 def _labels(argument: Argument | None) -> Tensor | None:
     value = argument.value if argument else None
-    is_raw = isinstance(value, Tensor) and value.role is Role.LABELS and not value.is_cleaned
-    return value if is_raw and isinstance(value, Tensor) else None
+    return value if isinstance(value, Tensor) and value.role is Role.LABELS and not value.is_cleaned else None
