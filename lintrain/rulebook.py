@@ -69,7 +69,7 @@ class RuleFile:
         said = {
             ast.unparse(node.value) for node in ast.walk(method) if isinstance(node, ast.keyword) and node.arg == "safe"
         }
-        return {("True",): "safe", ("False",): "unsafe"}.get(tuple(said), "either")
+        return {"True": "safe", "False": "unsafe"}.get(" ".join(said), "either")
 
 
 def rule_folder() -> Path:

@@ -14,7 +14,7 @@ def walk(tree: ast.AST) -> list[ast.AST]:
     """A tree's nodes, outer ones first, in the order of `ast.walk`; without the contexts `Load`, `Store` and `Del`."""
     found = [tree]
     for node in found:  # which grows as we go
-        for name in _fields(type(node)):
+        for name in _fields(type(node)):  # type: ignore[arg-type] # classes can be hashed, says CPython; typeshed gives `AST` none
             value: object = getattr(node, name, None)
             if isinstance(value, ast.AST):
                 found.append(value)

@@ -130,5 +130,5 @@ def _does(launcher: Launcher) -> str:
     batches = number_of(divisor_of(launcher))
     if batches is not None and batches > 1:
         return f"divides the loss by {batches:g}"
-    precision = text_of(launcher.arguments.get("mixed_precision", launcher))
-    return "scales the loss for float16" if precision == "fp16" else ""
+    mixed = text_of(launcher.arguments.get("mixed_precision", launcher))
+    return "scales the loss for float16" if mixed == "fp16" else ""

@@ -161,6 +161,8 @@ def _with_graph(pipeline: Pipeline, loss: Value) -> Iterator[Value]:
     made = pipeline.arithmetic.get(id(loss))
     if made is None:
         return
-    losses = [part for part in (made.left, made.right) if isinstance(part, Tensor) and part.role is Role.LOSS]
+    losses: list[Value] = [
+        part for part in (made.left, made.right) if isinstance(part, Tensor) and part.role is Role.LOSS
+    ]
     for part in losses or ([made.left] if made.operator == "Div" else []):
         yield from _with_graph(pipeline, part)

@@ -171,10 +171,9 @@ class UnavailableMonitor(Rule):
             callback = _stopping(run.value("callbacks"))
             if callback is not None and settings is not None and settings.is_complete and run.train_calls:
                 yield from self._of_trainer(run, settings, callback)
-        for run in pipeline.keras_runs:
-            for place, arguments in run.fits:
+        for keras_run in pipeline.keras_runs:
+            for place, arguments in keras_run.fits:
                 yield from self._of_keras(place, arguments)
-
         yield from self._of_lightning(pipeline)
 
     def _of_lightning(self, pipeline: Pipeline) -> Iterator[Finding]:

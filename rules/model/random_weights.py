@@ -77,6 +77,7 @@ from lintrain import (
     is_left_alone,
     literal,
     refuted,
+    text_of,
     trainings,
     unsettled,
 )
@@ -139,7 +140,7 @@ class RandomWeights(Rule):
     def _report(self, training: Training, model: Model, origin: Place) -> Finding:
         config = model.config
         told = [Reason(config.origin, "an architecture, no weights", "origin")] if config and config.origin else []
-        name = literal(model.checkpoint)
+        name = text_of(model.checkpoint)
         return self.finding(
             origin,
             "this model has random weights, and is trained like a pretrained one",

@@ -101,11 +101,11 @@ PUTS_BOS = frozenset({"gemma", "gemma2", "llama", "mistral"})
 TEMPLATE_HAS_BOS = re.compile(r"^(meta-llama/.*(chat|Instruct)|mistralai/.*Instruct|google/gemma.*-it)", re.IGNORECASE)
 """Checkpoints whose chat templates write the token."""
 
-WRITTEN = {
-    "gemma": "<bos>",
-    "gemma2": "<bos>",
+WRITTEN: dict[str, tuple[str, ...]] = {
+    "gemma": ("<bos>",),
+    "gemma2": ("<bos>",),
     "llama": ("<s>", "<|begin_of_text|>"),
-    "mistral": "<s>",
+    "mistral": ("<s>",),
 }
 TAKES_FIRST_OFF = r"\[(:, ?)?1:\]"
 FEW = 0.05
@@ -167,7 +167,7 @@ def _puts_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> b
 def _opening(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> Value | None:
     """What writes the token at the beginning of the text that is tokenized; None where nothing certainly does."""
     facts = certain_facts(pipeline, tokenizer)
-    written = WRITTEN.get((facts.model_type or "") if facts else "", "")
+    written = WRITTEN.get((facts.model_type or "") if facts else "", ())
     for text in written_texts(encoding):
         match opening_of(text):
             case SpecialToken(name="bos_token", owner=owner) as token if owner is tokenizer:

@@ -80,9 +80,9 @@ from lintrain import (
     is_handed_over,
     is_missing,
     lacks_pad,
-    literal,
     number_of,
     refuted,
+    text_of,
     unsettled,
 )
 
@@ -109,7 +109,7 @@ class MissingPadId(Rule):
             reported.add(model.origin)
             yield self.finding(
                 model.origin,
-                f"`{literal(model.checkpoint)}` has no `pad_token_id`, and the script never sets it",
+                f"`{text_of(model.checkpoint)}` has no `pad_token_id`, and the script never sets it",
                 because=[Reason(collation.place, "its batches are padded here", "batched")],
                 help="set `model.config.pad_token_id = tokenizer.pad_token_id`",
                 facts=_cure(pipeline, collation, model, model.origin),

@@ -97,6 +97,7 @@ from lintrain import (
     literal,
     masks_words,
     refuted,
+    text_of,
     unsettled,
 )
 
@@ -116,7 +117,7 @@ class MissingPadToken(Rule):
             made = [Reason(tokenizer.origin, "made here, without a padding token")] if tokenizer.origin else []
             yield self.finding(
                 place,
-                f"the tokenizer of `{literal(tokenizer.checkpoint)}` has no padding token to pad with",
+                f"the tokenizer of `{text_of(tokenizer.checkpoint)}` has no padding token to pad with",
                 because=made,
                 help="add one with `add_special_tokens` and resize the embeddings, or name a token that is not used",
             )

@@ -86,9 +86,9 @@ from lintrain import (
     Verdict,
     certain_facts,
     confirmed,
-    literal,
     mentions,
     refuted,
+    text_of,
     token_feeds,
     unsettled,
 )
@@ -117,7 +117,7 @@ class TokenizerModelMismatch(Rule):
             if tokenizer is None or model is None or feed.place in reported or not _differ(pipeline, tokenizer, model):
                 continue
             reported.add(feed.place)
-            names = f"`{literal(tokenizer.checkpoint)}`", f"`{literal(model.checkpoint)}`"
+            names = f"`{text_of(tokenizer.checkpoint)}`", f"`{text_of(model.checkpoint)}`"
             yield self.finding(
                 feed.place,
                 f"ids are those of {names[0]}, the model is {names[1]}",
