@@ -145,7 +145,8 @@ class RankDependentData(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if speaks_of(pipeline, SEEDED) or mentions(pipeline, STARTS_PROCESSES):
+        in_one_process = pipeline.source.notebook is not None  # nobody launches a notebook several times
+        if in_one_process or speaks_of(pipeline, SEEDED) or mentions(pipeline, STARTS_PROCESSES):
             return
         found: dict[Place, Finding] = {}
         for loader in pipeline.loaders:
