@@ -131,7 +131,7 @@ def test_an_error_while_the_trainer_is_built_is_told_although_the_script_swallow
     assert probed.stages["construction"] == "failed"
     failure = probed.run["stages"][1]["failure"]
     assert "unexpected keyword argument 'no_such_argument'" in failure["message"]
-    assert failure["code"] == 'args = TrainingArguments("out", no_such_argument=1)'
+    assert failure["code"] == 'args = TrainingArguments("out", no_such_argument=1, eval_strategy="epoch")'
 
 
 @pytest.mark.slow

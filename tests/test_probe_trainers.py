@@ -101,6 +101,7 @@ def test_an_evaluation_set_without_labels_is_told(tmp_path: Path) -> None:
 
 def test_a_call_behind_the_end_of_a_probe_is_said_to_be_so(tmp_path: Path) -> None:
     script = MENDED.replace('    eval_dataset=tokenized["validation_matched"],\n', "") + "trainer.evaluate()\n"
+    script = script.replace(', eval_strategy="epoch"', "")
     finding = probe(tmp_path, script).document["findings"][0]
     assert (finding["rule"], finding["verdict"]["ruling"]) == ("missing-eval-dataset", "unsettled")
     assert (

@@ -153,10 +153,18 @@ def _state_at(
     return _judged(package, having, [place])
 
 
-def _taking(items: Sequence[str], keyword: str) -> str | None:
+def _taking(items: tuple[str, ...], keyword: str) -> str | None:
     """The item of a signature that takes a keyword: its own parameter, an old name, or `**kwargs`."""
-    named = (item for item in items if item.partition("=")[0].removeprefix("~") == keyword)
-    return next(named, None) or next((item for item in items if item.startswith("**")), None)
+    named = _by_keyword(items)
+    return named.get(keyword) or named.get("**")
+
+
+@cache
+def _by_keyword(items: tuple[str, ...]) -> dict[str, str]:
+    """The items of a signature by the keyword that they take; what takes any stands under `**`."""
+    named = {item.partition("=")[0].removeprefix("~"): item for item in reversed(items)}
+    catch_all = next((item for item in items if item.startswith("**")), None)
+    return {**named, "**": catch_all} if catch_all else named
 
 
 def _inherited(items: Sequence[str], keyword: str, targets: Targets) -> Known | None:

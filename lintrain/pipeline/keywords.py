@@ -31,9 +31,11 @@ def given_keywords(pipeline: Pipeline) -> Iterator[GivenKeyword]:
     """Every argument that is given by its name, once; those of calls that expect errors or ask for versions are not."""
     seen = set[Place]()
     for call in pipeline.calls:
-        for name, argument in () if call.is_guarded else call.arguments.items():
+        if call.is_guarded or not call.arguments or demands_version(pipeline, call.place, call.path):
+            continue
+        for name, argument in call.arguments.items():
             place = argument.keyword or argument.named_at
-            if place is not None and place not in seen and not demands_version(pipeline, call.place, call.path):
+            if place is not None and place not in seen:
                 seen.add(place)
                 yield GivenKeyword(call, name, argument, place)
 

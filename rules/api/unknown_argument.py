@@ -61,6 +61,7 @@ Python documentation, `TypeError` on calls; trl#6168, transformers#7974.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 
@@ -72,6 +73,7 @@ from lintrain import (
     Known,
     Level,
     Pipeline,
+    Place,
     Reason,
     RenameArgument,
     Rule,
@@ -86,12 +88,19 @@ from lintrain import (
     verdict_on_keyword,
 )
 
+MOST_OF_ONE_CALL = 500
+"""Keywords of one call that are looked at: no library's class has as many."""
+
 
 class UnknownArgument(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        counts = Counter[Place]()
         for given in given_keywords(pipeline):
+            counts[given.call.place] += 1
+            if counts[given.call.place] > MOST_OF_ONE_CALL:
+                continue
             known = keyword_state(given.call.path, given.name, pipeline.targets)
             target = pipeline.targets.get(known.package)
             if known.state in ("never", "not_yet") and target is not None and not target.is_beyond:

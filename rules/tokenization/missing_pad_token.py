@@ -62,6 +62,7 @@ A branch may be for other tokenizers than this one:
 
     lines = text.map(lambda row: encode(lm_tokenizer, row["text"]), remove_columns=["text"])
     args = TrainingArguments("out", per_device_train_batch_size=1)
+    lines = lines.map(lambda row: {"labels": row["input_ids"]})
     trainer = Trainer(lm, args, train_dataset=lines["train"].select([1]))
 
 Blocks of one length need no padding:
