@@ -1,7 +1,8 @@
 """What lintrain says of training code that nobody here wrote: `python -m benchmarks.real_code CLONES [--new FILE]`.
 
 CLONES is a folder that holds clones as `owner/name`. Every error and warning in them is compared with the judgements in
-`real-code.csv`, each made by a person who opened the code. The exit code is 1 when a file crashes or runs out of its
+`real-code.csv`: made by opening the code; names and arguments that are gone by looking them up in the installed
+packages, and code that does not parse by parsing it. The exit code is 1 when a file crashes or runs out of its
 budget, a finding has no judgement, or the share of true findings is below the bound. `--new FILE` writes the findings
 that have no judgement yet, ready to be filled in.
 """

@@ -134,7 +134,7 @@ Entries may be left out one by one:
 
     def judge(prediction):
         classes, labels = prediction.predictions.argmax(-1), prediction.label_ids
-        kept = [label for row in labels for label in row if label != -100]
+        kept = labels[labels != -100]
         guessed = [each for rows in zip(labels, classes) for label, each in zip(*rows) if label != -100]
         return {"accuracy": accuracy_score(kept, guessed)}
 
