@@ -53,8 +53,11 @@ def file_facts(path: Path, shown_as: str, separator: str | None = None) -> Datas
     if text is None:
         return None
     peek = _json_rows(text, is_whole) if separator is None else _csv_rows(text, is_whole, separator)
-    if peek is None or not peek.rows:
-        return None
+    return facts_of_peek(peek, shown_as) if peek is not None and peek.rows else None
+
+
+def facts_of_peek(peek: Peek, shown_as: str) -> DatasetFacts:
+    """What these rows tell of their columns, of the classes of a label and of the order of the rows."""
     source = f"{'all' if peek.is_whole else 'the first'} {len(peek.rows)} rows of {shown_as}"
     columns = {name: _column(name, peek) for name in _names(peek.rows)}
     rows = {"train": len(peek.rows)} if peek.is_whole else {}

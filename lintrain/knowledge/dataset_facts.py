@@ -51,7 +51,7 @@ def _saved(folder: Path, shown_as: str) -> DatasetFacts | None:
         return None
     first = next(iter(infos.values()))
     rows = {split: _rows_of(info, split) for split, info in infos.items() if split}
-    return DatasetFacts(_columns(first), rows, source=f"dataset_info.json in {shown_as}")
+    return DatasetFacts(columns_of_info(first), rows, source=f"dataset_info.json in {shown_as}")
 
 
 def _cached(path: str, config: str | None) -> DatasetFacts | None:
@@ -60,7 +60,7 @@ def _cached(path: str, config: str | None) -> DatasetFacts | None:
             info = read_json(info_path)
             if info is not None and info.get("features"):
                 splits = {split: _rows_of(info, split) for split in as_object(info.get("splits")) or {}}
-                return DatasetFacts(_columns(info), splits, source="cache of prepared data sets")
+                return DatasetFacts(columns_of_info(info), splits, source="cache of prepared data sets")
     return None
 
 
@@ -87,7 +87,8 @@ def _column(found: re.Match[str]) -> ColumnFacts:
     return ColumnFacts(found[1], kind, names, count)
 
 
-def _columns(info: Json) -> Mapping[str, ColumnFacts]:
+def columns_of_info(info: Json) -> Mapping[str, ColumnFacts]:
+    """The columns that a description by the library `datasets` has, with their types."""
     features = as_object(info.get("features")) or {}
     return {name: _feature(name, feature) for name, feature in features.items()}
 

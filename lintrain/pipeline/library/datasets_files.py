@@ -1,4 +1,4 @@
-"""Data sets in CSV and JSON files with a literal path: the start of the file tells their columns and labels."""
+"""Data sets in CSV, JSON and Parquet files with a literal path: the file tells their columns and labels."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Content:
 
 
 def content_of(call: Call, form: str, files: Value) -> Content | None:
-    """What a call reads from files of a form (`csv`, `json`); None where that is not certain, or they differ."""
+    """What a call reads from `csv`, `json` or `parquet` files; None where that is not certain, or they differ."""
     separator = _separator(call) if form == "csv" else None
-    if form not in {"csv", "json"} or separator == "" or call.is_open or call.keywords.keys() - PLAIN:
+    if form not in {"csv", "json", "parquet"} or separator == "" or call.is_open or call.keywords.keys() - PLAIN:
         return None
-    facts = {split: _facts(call, text, separator) for split, text in _paths(files).items()}
+    facts = {split: _facts(call, text, form, separator) for split, text in _paths(files).items()}
     known = {split: each for split, each in facts.items() if each is not None}
     if not known or len(known) < len(facts):
         return None
@@ -46,7 +46,7 @@ def content_of(call: Call, form: str, files: Value) -> Content | None:
     train = known.get("train")
     rows = {split: count for split, each in known.items() if (count := each.splits.get("train")) is not None}
     columns = columns_of(train or next(iter(known.values())))
-    return Content(columns, form == "csv" or len(rows) == len(known), rows, train.sorted_by if train else None)
+    return Content(columns, form != "json" or len(rows) == len(known), rows, train.sorted_by if train else None)
 
 
 def _separator(call: Call) -> str:
@@ -73,12 +73,20 @@ def _paths(files: Value) -> Named[str, str]:
             return {}
 
 
-def _facts(call: Call, text: str, separator: str | None) -> DatasetFacts | None:
+def _facts(call: Call, text: str, form: str, separator: str | None) -> DatasetFacts | None:
     name = os.path.basename(text)  # noqa: PTH119
     if call.reader.source.text.count(name) != 1:
         return None  # the script may write the file before it reads it
     beside = Path(os.path.dirname(call.reader.record.source.path)) / text  # noqa: PTH120
-    return file_facts(beside, name, separator) or file_facts(Path(text), name, separator)
+    return _read(beside, name, form, separator) or _read(Path(text), name, form, separator)
+
+
+def _read(path: Path, name: str, form: str, separator: str | None) -> DatasetFacts | None:
+    if form != "parquet":
+        return file_facts(path, name, separator)
+    from lintrain.knowledge.parquet_files import parquet_facts
+
+    return parquet_facts(path, name)
 
 
 def _kinds(facts: DatasetFacts) -> dict[str, str]:

@@ -1,0 +1,100 @@
+"""What a Parquet file holds: its columns by its schema, and of a small one the values of its labels.
+
+The reader of such files is pyarrow, which is no part of lintrain: it is loaded when a script names one that is there,
+where it is installed. Without it nothing is known of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lintrain.knowledge.data_files import LABELS, MOST_ROWS, Peek, facts_of_peek
+from lintrain.knowledge.dataset_facts import columns_of_info
+from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
+from lintrain.knowledge.files import as_object
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a file that is looked into: the schema stands at its end, so that no part of it can be read alone."""
+MOST_COLUMNS = 1000
+MOST_GROUPS = 100
+
+SAFE_VERSION = 15
+"""Versions of pyarrow before 14.0.1 could run code that a file brings with it (CVE-2023-47248)."""
+
+
+def parquet_facts(path: Path, shown_as: str) -> DatasetFacts | None:
+    """What a Parquet file holds; None where it is not there, is no such file, or pyarrow is not installed."""
+    try:
+        if not 0 < path.stat().st_size <= LARGEST:
+            return None
+        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        if int(str(pyarrow.__version__).partition(".")[0]) < SAFE_VERSION:
+            return None
+        with path.open("rb") as file:
+            return _facts(parquet.ParquetFile(file), shown_as)
+    except Exception:  # noqa: BLE001 - a damaged file fails in ways of its own, also in other versions of the library
+        return None
+
+
+def _facts(file: Any, shown_as: str) -> DatasetFacts | None:  # Any: pyarrow has no types
+    """Columns whose names begin with `__` are the index of a frame, which is read back in ways of its own."""
+    schema, rows = file.schema_arrow, int(file.metadata.num_rows)
+    names: list[str] = list(schema.names)
+    if len(names) > MOST_COLUMNS or len(set(names)) < len(names) or any(name.startswith("__") for name in names):
+        return None
+    whole = _whole(file.metadata)
+    columns = {name: ColumnFacts(name, _kind(str(schema.field(name).type), name in whole)) for name in names}
+    labels = [name for name in names if name in LABELS and columns[name].kind == "integer"]
+    seen = _labels(file, labels, rows, shown_as) if labels and 0 < rows <= MOST_ROWS else None
+    columns.update(seen.columns if seen else {})
+    columns.update(_described(schema))
+    source = f"the schema of {shown_as}"
+    sorted_by = seen.sorted_by if seen else None
+    return DatasetFacts(columns, {"train": rows}, sorted_by, source=seen.source if seen else source)
+
+
+def _whole(metadata: Any) -> set[str]:
+    """The columns that certainly have a value in every row: whole numbers with gaps are read as floats by some."""
+    groups = range(min(metadata.num_row_groups, MOST_GROUPS + 1))
+    if len(groups) > MOST_GROUPS or metadata.num_columns > MOST_COLUMNS:
+        return set()
+    parts = [metadata.row_group(group).column(index) for group in groups for index in range(metadata.num_columns)]
+    gaps = {part.path_in_schema for part in parts if not _is_full(part.statistics)}
+    return {part.path_in_schema for part in parts} - gaps
+
+
+def _is_full(statistics: Any) -> bool:
+    return statistics is not None and statistics.has_null_count and statistics.null_count == 0
+
+
+def _kind(arrow: str, is_whole: bool) -> str:
+    """What the values of an Arrow type are."""
+    if arrow in {"string", "large_string", "string_view"}:
+        return "text"
+    if re.fullmatch(r"u?int\d+", arrow):
+        return "integer" if is_whole else "unknown"
+    if arrow in {"halffloat", "float", "double"}:
+        return "float"
+    return "list" if re.match(r"(large_|fixed_size_)?list(_view)?<", arrow) else "unknown"
+
+
+def _labels(file: Any, names: list[str], rows: int, shown_as: str) -> DatasetFacts | None:
+    """The label columns of all rows, read in batches so that no more than these are ever held."""
+    found: list[dict[str, object]] = []
+    for batch in file.iter_batches(batch_size=MOST_ROWS, columns=names):
+        found += batch.to_pylist()
+        if len(found) > MOST_ROWS:
+            return None
+    return facts_of_peek(Peek([*found], len(found) == rows, is_csv=False), shown_as)
+
+
+def _described(schema: Any) -> dict[str, ColumnFacts]:
+    """The columns that the library `datasets` described when it wrote the file: class labels with their names."""
+    metadata: dict[bytes, bytes] = schema.metadata or {}
+    content = as_object(json.loads(metadata.get(b"huggingface", b"{}"))) or {}
+    known = columns_of_info(as_object(content.get("info")) or {})
+    return {name: column for name, column in known.items() if name in schema.names and column.kind != "unknown"}
