@@ -57,8 +57,10 @@ if TYPE_CHECKING:
     from lintrain.pipeline.checkpoints import is_read as is_read
     from lintrain.pipeline.checkpoints import loaded_from_file as loaded_from_file
     from lintrain.pipeline.collation import Collation as Collation
+    from lintrain.pipeline.collation import OwnBatch as OwnBatch
     from lintrain.pipeline.collation import collations as collations
     from lintrain.pipeline.collation import masks_words as masks_words
+    from lintrain.pipeline.collation import own_batches as own_batches
     from lintrain.pipeline.collation import tokenizer_of as tokenizer_of
     from lintrain.pipeline.events import Act as Act
     from lintrain.pipeline.events import Condition as Condition
@@ -317,7 +319,7 @@ _WORDS_OF = {
     ),
     "lintrain.pipeline.call": "Argument",
     "lintrain.pipeline.checkpoints": "entries_read is_read loaded_from_file",
-    "lintrain.pipeline.collation": "Collation collations masks_words tokenizer_of",
+    "lintrain.pipeline.collation": "Collation OwnBatch collations masks_words own_batches tokenizer_of",
     "lintrain.pipeline.events": "Act Condition Event Loop",
     "lintrain.pipeline.given": (
         "Given LABEL_COLUMNS MODEL_INPUTS OWN_LOADING PLAIN_TRAINERS collates_plainly given_datasets has_own_model "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.lightning_logs import logged_values
-from tests.loops import pipeline_of
+from tests.loops import lines_of, pipeline_of
 
 SCRIPT = """
 import lightning as L
@@ -59,3 +59,77 @@ def test_names_that_are_not_in_the_text_leave_all_unknown(logging: str) -> None:
 def test_a_module_of_another_library_may_log_anything() -> None:
     script = SCRIPT.format(logging='self.log("loss", loss)').replace("L.LightningModule", "base.Module")
     assert logged_values(pipeline_of(f"import base{script}")) is None
+
+
+FITTED = """
+import lightning as L
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Net(L.LightningModule):
+    def __init__(self, inputs):
+        super().__init__()
+        self.net = nn.Linear(inputs, 1)
+
+    def training_step(self, batch, batch_idx):
+        return self._step(batch, "train")
+
+    def validation_step(self, batch, batch_idx):
+        self._step(batch, "val")
+
+    def _step(self, batch, stage):
+        x, y = batch
+        loss = nn.functional.mse_loss(self.net(x), y)
+        self.log(f"{{stage}}_loss", loss)
+        return loss
+{more}
+class Data(L.LightningDataModule):
+    def setup(self, stage=None):
+        self.rows = TensorDataset(torch.randn(9, 3), torch.randn(9))
+
+    def train_dataloader(self):
+        return DataLoader(self.rows, batch_size=3)
+
+rows = TensorDataset(torch.randn(9, 3), torch.randn(9))
+L.Trainer().fit({given})
+"""
+
+
+def spread(given: str, more: str = "") -> int:
+    return len(lines_of("broadcast-loss", FITTED.format(given=given, more=more)))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "Net(3), DataLoader(rows, batch_size=3)",
+        "Net(3), datamodule=Data()",
+        "model=Net(3), train_dataloaders=DataLoader(rows)",
+    ],
+)
+def test_the_steps_of_a_fitted_module_get_the_batches_of_its_loader(given: str) -> None:
+    assert spread(given) == 1
+
+
+def test_a_module_may_make_its_own_loader() -> None:
+    own = "\n    def train_dataloader(self):\n        return DataLoader(rows, batch_size=3)\n"
+    assert spread("Net(3)", own) == 1
+
+
+@pytest.mark.parametrize("given", ["Net(3), loader", "Net(3), [DataLoader(rows), DataLoader(rows)]", "*given"])
+def test_batches_of_loaders_that_are_not_known_stay_unknown(given: str) -> None:
+    assert spread(given) == 0
+
+
+def test_a_module_that_changes_batches_before_its_steps_is_left_alone() -> None:
+    hook = "\n    def on_after_batch_transfer(self, batch, index):\n        return change(batch)\n"
+    assert spread("Net(3), DataLoader(rows)", hook) == 0
+
+
+def test_names_that_a_shared_step_logs_are_those_of_its_callers() -> None:
+    script = FITTED.format(given="Net(3), DataLoader(rows), DataLoader(rows)", more="")
+    logged = logged_values(pipeline_of(script))
+    assert logged is not None
+    assert {each.name for each in logged} == {"train_loss", "val_loss"}
+    assert logged_values(pipeline_of(script.replace('self._step(batch, "val")', "run(self._step)"))) is None

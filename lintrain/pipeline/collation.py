@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lintrain.core.place import Place
 from lintrain.pipeline.given import OWN_LOADING, PLAIN_TRAINERS
 from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.registry import held_by
 from lintrain.pipeline.values.data import Collator, Tokenizer
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model
@@ -57,6 +58,25 @@ def _of_trainer(run: TrainerRun) -> Iterator[Collation]:
 def _of_loader(pipeline: Pipeline, loader: Loader, collator: Collator, place: Place) -> Collation:
     model = pipeline.models[0] if len(pipeline.models) == 1 else None
     return Collation(place, collator, tokenizer_of(collator), loader.dataset, model)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBatch:
+    """A batch as a plain Trainer's collator makes it, the script's own: `parts` is what it holds by name."""
+
+    run: TrainerRun
+    place: Place
+    parts: Mapping[str, Value]
+
+
+def own_batches(pipeline: Pipeline) -> Iterator[OwnBatch]:
+    """The batches that collators of the script make for plain Trainers whose models compute the loss themselves."""
+    for run in pipeline.runs:
+        collator = run.arguments.get("data_collator")
+        has_loss = "compute_loss" in run.overrides or not is_missing(run.value("compute_loss_func"))
+        if collator is not None and run.path in PLAIN_TRAINERS and not has_loss and not run.overrides & OWN_LOADING:
+            parts = {name: value for name, value in held_by(run.collated)[0].items() if isinstance(name, str)}
+            yield OwnBatch(run, collator.place, parts)
 
 
 def tokenizer_of(collator: Collator) -> Tokenizer | None:

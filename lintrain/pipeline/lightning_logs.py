@@ -10,6 +10,7 @@ from lintrain.pipeline.lightning import MODULES, is_lightning_module
 from lintrain.pipeline.mentions import every_node, mentions
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.python import Class, Instance
+from lintrain.source.source import Source
 
 ENDINGS = ("_step", "_epoch", "/dataloader_idx_")
 """What Lightning may put after the name that a value was logged by."""
@@ -42,7 +43,7 @@ def logged_values(pipeline: Pipeline) -> list[Logged] | None:
         for node in source.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_logging(node.func):
                 heard.add(node.func)
-                names = _names_in(node)
+                names = _names_in(node) or _names_read(pipeline, source, node)
                 if names is None:
                     return None
                 found.extend(Logged(name, source.place(node)) for name in names)
@@ -70,10 +71,32 @@ def _names_in(call: ast.Call) -> list[str] | None:
             return None
 
 
+def _names_read(pipeline: Pipeline, source: Source, call: ast.Call) -> list[str] | None:
+    """The names that all readings of a call gave, where its function is called and nothing else is done to it."""
+    place = source.place(call)
+    read = [each.names for each in pipeline.lightning_logs if each.place == place]
+    known = [names for names in read if names is not None]
+    functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef) and source.place(node).holds(place)]
+    is_called = all(_is_only_called(pipeline, function.name) for function in functions)
+    return sorted({name for names in known for name in names}) if known and known == read and is_called else None
+
+
+def _is_only_called(pipeline: Pipeline, name: str) -> bool:
+    """Whether a method of this name is never handed on, so that every call of it is in sight."""
+    nodes = list(every_node(pipeline))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return all(id(node) in called for node in nodes if isinstance(node, ast.Attribute) and node.attr == name)
+
+
 def _are_fitted_modules_plain(pipeline: Pipeline) -> bool:
     """Whether every `fit` is given a module of the script that Lightning alone stands above, and that hides nothing."""
-    fits = [node for node in every_node(pipeline) if isinstance(node, ast.Call) and _is_fit(node)]
-    classes = [_class_given(pipeline, node) for node in fits]
+    fits = [
+        (source, node)
+        for source in pipeline.sources.values()
+        for node in source.nodes
+        if isinstance(node, ast.Call) and _is_fit(node)
+    ]
+    classes = [_class_given(pipeline, source, node) for source, node in fits]
     return bool(fits) and all(cls is not None and _logs_in_the_open(cls) for cls in classes)
 
 
@@ -81,12 +104,12 @@ def _is_fit(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
 
 
-def _class_given(pipeline: Pipeline, fit: ast.Call) -> Class | None:
-    """The script's class that the module given to a `fit` is of, where its name stands for nothing else."""
+def _class_given(pipeline: Pipeline, source: Source, fit: ast.Call) -> Class | None:
+    """The script's class that the module given to a `fit` is certainly of, each time it is read."""
     given = fit.args[0] if fit.args else next((each.value for each in fit.keywords if each.arg == "model"), None)
-    if not isinstance(given, ast.Name):
-        return None
-    values = [binding.value for binding in pipeline.bindings if binding.name == given.id]
+    read = [each.module for each in pipeline.lightning_fits if each.place == source.place(fit)]
+    named = [binding.value for binding in pipeline.bindings if isinstance(given, ast.Name) and binding.name == given.id]
+    values = read or named
     classes = {id(value.cls): value.cls for value in values if isinstance(value, Instance)}
     is_known = len(classes) == 1 and all(isinstance(value, Instance) for value in values)
     return next(iter(classes.values())) if is_known else None

@@ -10,6 +10,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
+from lintrain.pipeline.values.lightning import LightningFit, LoggedNames
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Class, Either, Function, Instance, Value
@@ -141,6 +142,8 @@ class Pipeline:
     targets: TargetVersions
     runs: list[TrainerRun] = field(default_factory=list[TrainerRun])
     keras_runs: list[KerasRun] = field(default_factory=list[KerasRun])
+    lightning_fits: list[LightningFit] = field(default_factory=list[LightningFit])
+    lightning_logs: list[LoggedNames] = field(default_factory=list[LoggedNames])
     datasets: list[Dataset | DatasetDict] = field(default_factory=list[Dataset | DatasetDict])
     own_rows: list[OwnRows] = field(default_factory=list[OwnRows])
     loaders: list[Loader] = field(default_factory=list[Loader])

@@ -172,6 +172,16 @@ class Reader:
             self.conditions.pop()
 
     @contextmanager
+    def aside(self) -> Generator[None]:
+        """Code that a library calls where and as often as it wants, such as a collate function."""
+        before = (self.loops, self.guards, self.without_grad, self.uncalled)
+        self.loops, self.guards, self.without_grad, self.uncalled = [], 0, 0, True
+        try:
+            yield
+        finally:
+            self.loops, self.guards, self.without_grad, self.uncalled = before
+
+    @contextmanager
     def guard(self) -> Generator[None]:
         """Code whose errors the script expects."""
         self.guards += 1

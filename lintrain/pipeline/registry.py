@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.values.python import Literal, Value
+from lintrain.pipeline.values.python import Literal, Mapping, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -206,6 +206,14 @@ def of_type(table: dict[type[Value], Handler], value: Value) -> Handler | None:
         if kind in table:
             return table[kind]
     return None
+
+
+def held_by(value: Value) -> tuple[dict[Literal, Value], bool]:
+    """What a value holds by key where it is a mapping of any kind, and whether that is all of it."""
+    if isinstance(value, Mapping):
+        return dict(value.entries), value.is_complete
+    held = of_type(ENTRIES, value)
+    return held(value) if held else ({}, False)
 
 
 def method_of(value: Value, name: str) -> Transfer | None:

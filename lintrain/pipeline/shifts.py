@@ -29,7 +29,8 @@ class Part:
 def part_of(value: Value) -> Part | None:
     """The tokens that a value holds; None where it cannot be followed."""
     if isinstance(value, ColumnValues):
-        name = value.column.copied_from or value.column.name
+        column = value.column
+        name = column.copied_from or column.masked_from or column.name
         return Part((id(value.dataset), name), value.stretch) if name and value.dataset is not UNKNOWN else None
     root = root_of(value)
     if isinstance(root, Derived):
@@ -41,7 +42,8 @@ def part_of(value: Value) -> Part | None:
 def are_same_tokens(one: Value, other: Value) -> bool:
     """Whether two values certainly are the same tokens, none left out of either."""
     first, second = part_of(one), part_of(other)
-    return first is not None and first == second and not first.stretch
+    is_masked = any(isinstance(each, ColumnValues) and each.column.masked_from for each in (one, other))
+    return first is not None and first == second and not first.stretch and not is_masked
 
 
 def are_next_tokens(tokens: Value, following: Value) -> bool:

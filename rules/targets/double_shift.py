@@ -21,6 +21,17 @@ In the function that makes the rows:
     trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows)  # <- double-shift
     trainer.train()
 
+In a collator of one's own:
+
+    def collate(rows):
+        batch = lm_tokenizer([row["text"] for row in rows], truncation=True, padding=True, return_tensors="pt")
+        return {"input_ids": batch["input_ids"][:, :-1], "labels": batch["input_ids"][:, 1:]}
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(lm, args, train_dataset=text["train"], data_collator=collate)  # <- double-shift
+    trainer.train()
+
 ## Good
 
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
@@ -73,7 +84,7 @@ Transformers documentation, `GPT2LMHeadModel`, parameter `labels`; transformers#
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from lintrain import (
     Evidence,
@@ -83,16 +94,19 @@ from lintrain import (
     Level,
     ModelCall,
     ModelOutput,
+    OwnBatch,
     Pipeline,
     Place,
     Reason,
     Replace,
     Rule,
+    Value,
     Verdict,
     are_next_tokens,
     confirmed,
     given_datasets,
     keeps_labels,
+    own_batches,
     refuted,
     shifts_labels,
     tokens_of,
@@ -115,6 +129,9 @@ class DoubleShift(Rule):
         for given in given_datasets(pipeline):
             if _is_moved(given):
                 yield self._of_rows(given)
+        for batch in own_batches(pipeline):
+            if batch.run.model is not None and shifts_labels(batch.run.model) and _has_next_tokens(batch.parts):
+                yield self._of_collator(batch)
 
     def _of_call(self, call: ModelCall) -> Finding | None:
         tokens, labels = tokens_of(call), call.arguments.get("labels")
@@ -138,6 +155,14 @@ class DoubleShift(Rule):
             because=[Reason(step.place, "the rows get their labels here", "rows", step.text) for step in maps[-1:]],
             help="let `labels` be the same tokens as `input_ids`",
             subject=given.parameter,
+        )
+
+    def _of_collator(self, batch: OwnBatch) -> Finding:
+        return self.finding(
+            batch.place,
+            "its batches have labels that are moved by one token, and the model moves them",
+            help="let `labels` be the same tokens as `input_ids`",
+            subject="data_collator",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -164,6 +189,11 @@ class DoubleShift(Rule):
 
 def _reads_the_loss(call: ModelCall) -> bool:
     return isinstance(call.output, ModelOutput) and "loss" in call.output.reads
+
+
+def _has_next_tokens(parts: Mapping[str, Value]) -> bool:
+    tokens, labels = parts.get("input_ids"), parts.get("labels")
+    return tokens is not None and labels is not None and are_next_tokens(tokens, labels)
 
 
 def _is_moved(given: Given) -> bool:

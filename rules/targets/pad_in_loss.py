@@ -23,6 +23,18 @@ In a loop of one's own:
     loss = lm(**batch, labels=batch["input_ids"]).loss  # <- pad-in-loss
     loss.backward()
 
+A collator of one's own that pads, and copies:
+
+    def collate(rows):
+        batch = lm_tokenizer([row["text"] for row in rows], truncation=True, padding=True, return_tensors="pt")
+        batch["labels"] = batch["input_ids"].clone()
+        return batch
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(lm, args, train_dataset=text["train"], data_collator=collate)  # <- pad-in-loss
+    trainer.train()
+
 ## Good
 
     def make_rows(batch):
@@ -65,6 +77,20 @@ The padding is replaced by hand:
     labels[batch["attention_mask"] == 0] = -100
     lm(**batch, labels=labels).loss.backward()
 
+A collator of one's own masks what it padded:
+
+    def collate(rows):
+        batch = lm_tokenizer([row["text"] for row in rows], truncation=True, padding=True, return_tensors="pt")
+        labels = batch["input_ids"].clone()
+        labels[batch["attention_mask"] == 0] = -100
+        batch["labels"] = labels
+        return batch
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(lm, args, train_dataset=text["train"], data_collator=collate)
+    trainer.train()
+
 Tokens that are not padded have nothing to mask:
 
     ids = lm_tokenizer("one two three four five", return_tensors="pt")["input_ids"]
@@ -102,6 +128,7 @@ from lintrain import (
     confirmed,
     given_datasets,
     keeps_labels,
+    own_batches,
     refuted,
     unsettled,
 )
@@ -123,8 +150,12 @@ class PadInLoss(Rule):
         for given in given_datasets(pipeline):
             if _scores_padding(given):
                 yield self._of_rows(given)
+        for batch in own_batches(pipeline):
+            labels = batch.parts.get("labels")
+            if batch.run.model is not None and batch.run.model.task in SCORE_TOKENS and _is_padded_here(labels):
+                yield self._of_call(batch.place, labels, "data_collator")
 
-    def _of_call(self, place: Place, labels: object) -> Finding:
+    def _of_call(self, place: Place, labels: object, subject: str | None = None) -> Finding:
         owner = labels.dataset if isinstance(labels, ColumnValues) else None
         padded = owner.origin if isinstance(owner, Encoding) else None
         return self.finding(
@@ -134,6 +165,7 @@ class PadInLoss(Rule):
             if padded and isinstance(owner, Encoding)
             else [],
             help="set labels to -100 where `attention_mask` is 0",
+            subject=subject,
         )
 
     def _of_rows(self, given: Given) -> Finding:
@@ -172,7 +204,7 @@ def _is_padded_here(labels: object) -> bool:
     ):
         return False
     texts = labels.dataset.inputs
-    has_several = isinstance(texts, Sequence) and len(texts.items) > 1
+    has_several = labels.dataset.has_several or (isinstance(texts, Sequence) and len(texts.items) > 1)
     return labels.column.padding is Padding.FIXED or (labels.column.padding is Padding.LONGEST and has_several)
 
 

@@ -179,8 +179,9 @@ def _masked(call: Call) -> Value:
     values = call.receiver
     if not isinstance(values, ColumnValues):
         return UNKNOWN
-    made = ColumnValues(values.column.named(""), UNKNOWN, origin=call.place)
+    made = ColumnValues(values.column, UNKNOWN, origin=call.place)
     _edit(made, any(masks_some(argument.value) for argument in call.positional))
+    made.dataset = values.dataset if made.column.masked_from else UNKNOWN
     return made
 
 
@@ -195,6 +196,7 @@ def _edit(values: ColumnValues, masks: bool) -> None:
         truncated=None,
         copied_from="",
         is_masked=masks or before.is_masked,
+        masked_from=(before.masked_from or before.copied_from or before.name) if masks and not is_part else "",
     )
     if isinstance(owner, Encoding) and is_part:
         owner.columns[before.name] = values.column

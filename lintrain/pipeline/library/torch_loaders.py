@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.library.torch_collation import collated
 from lintrain.pipeline.registry import element_of, function, method
-from lintrain.pipeline.values.loading import Batch, Loader
+from lintrain.pipeline.values.loading import Batch, Collated, Loader
 from lintrain.pipeline.values.python import UNKNOWN, Value
 
 if TYPE_CHECKING:
@@ -47,7 +48,12 @@ def _loader(call: Call) -> Value:
 
 @element_of(Loader)
 def _batch(reader: Reader, value: Value) -> Value:
-    return Batch(name="batch", loader=value if isinstance(value, Loader) else None)
+    if not isinstance(value, Loader):
+        return Batch(name="batch")
+    content = collated(reader, value)
+    return (
+        Batch(name="batch", loader=value) if content is None else Collated(name="batch", loader=value, content=content)
+    )
 
 
 @method(Loader, "__iter__", "__next__")

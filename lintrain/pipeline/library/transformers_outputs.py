@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
@@ -10,7 +11,7 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.library.transformers_model_use import HEADS
 from lintrain.pipeline.modules import runs_inside_a_forward
-from lintrain.pipeline.registry import attribute_of, called, method, subscript_of, unpacked
+from lintrain.pipeline.registry import attribute_of, called, held_by, method, subscript_of, unpacked
 from lintrain.pipeline.shapes import integer
 from lintrain.pipeline.values.model import Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
@@ -27,6 +28,7 @@ PER_TOKEN = frozenset({Task.CAUSAL_LM, Task.MASKED_LM, Task.SEQ2SEQ_LM, Task.TOK
 @called(Model)
 def _forward(call: Call) -> Value:
     """Calling a model runs it; whether it was given labels decides what its output holds first."""
+    _write_out(call)
     given = None if "**" in call.keywords or call.is_open or len(call.positional) > 1 else "labels" in call.keywords
     given = True if "labels" in call.keywords else given
     values = {name: argument.value for name, argument in call.keywords.items()}
@@ -40,6 +42,15 @@ def _forward(call: Call) -> Value:
         off = call.reader.without_grad > 0
         call.reader.record.model_calls.append(ModelCall(call.receiver, call.place, named, output, off))
     return output
+
+
+def _write_out(call: Call) -> None:
+    """Take the known entries of a `**batch` that is no dictionary of the script's own."""
+    batch = call.keywords.get("**")
+    entries = held_by(batch.value)[0] if batch else {}
+    for name, value in entries.items():
+        if batch and isinstance(name, str):
+            call.keywords.setdefault(name, replace(batch, value=value, text=""))
 
 
 @attribute_of(ModelOutput)

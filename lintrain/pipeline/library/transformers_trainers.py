@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lintrain.pipeline import invocation
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.library.torch_collation import is_many, read_collate
 from lintrain.pipeline.library.transformers_predictions import read_metric_function
 from lintrain.pipeline.registry import base_call, function, instance_method
 from lintrain.pipeline.values.data import Rows
@@ -15,7 +16,6 @@ from lintrain.pipeline.values.python import (
     Function,
     Instance,
     Partial,
-    Sequence,
     Value,
     is_missing,
 )
@@ -94,7 +94,9 @@ def _read_collator(call: Call, run: TrainerRun) -> None:
     if dataset is None or not isinstance(collator, Function | Instance | Partial | Bound):
         return
     rows = Rows(dataset, False, depth=len(call.reader.conditions), origin=call.place)
-    call.reader.call(collator, [Sequence([rows], is_complete=False)], place=call.place)
+    size = run.settings.value("per_device_train_batch_size") if run.settings else None
+    many = is_many(size, 8) and (run.settings is not None or is_missing(run.value("args")))
+    run.collated = read_collate(call.reader, collator, rows, call.place, is_of_many=many)
     run.collator_needs = dict(rows.needs)
 
 

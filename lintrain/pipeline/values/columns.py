@@ -52,6 +52,8 @@ class Column:
     source: str = ""
     copied_from: str = ""
     is_masked: bool = False
+    masked_from: str = ""
+    """The column whose values it repeats but for those that were set to -100."""
     written: Value | None = None
     item: Kind = Kind.UNKNOWN
     """What the entries of a list are."""

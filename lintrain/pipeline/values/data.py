@@ -224,6 +224,8 @@ class Encoding(Value):
     is_complete: bool = True
     text: str = ""
     depth: int = 0
+    has_several: bool = False
+    """Whether it certainly encodes the texts of several rows: those of a batch, in a collate function."""
 
 
 @dataclass(eq=False, slots=True)

@@ -23,6 +23,8 @@ class Loader(Value):
     dataset_place: Place | None = None
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     is_complete: bool = True
+    collations: int = 0
+    """How often its collate function was read."""
 
     def value(self, name: str) -> Value:
         """What an argument was set to: Absent where it was not, Unknown where it may have been."""
@@ -34,6 +36,13 @@ class Batch(Unknown):
     """One batch of a loader: what it holds is not followed."""
 
     loader: Loader | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Collated(Batch):
+    """One batch as the script's own collate function gives it: everything that is done to it is done to `content`."""
+
+    content: Value = UNKNOWN
 
 
 @dataclass(eq=False, slots=True)

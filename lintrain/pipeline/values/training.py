@@ -113,7 +113,8 @@ class TrainerRun(Value):
     (no `**kwargs`, no subclass with a constructor of its own that was not understood). `attributes` were set later.
     `overrides` names the methods of Trainer that the script's subclass has itself; `instance` is its object.
     `metrics` is what its metric function returns, Absent where it has none, Unknown where that was not understood.
-    `collator_needs` are the columns that a collator of the script's own certainly reads, and where.
+    `collator_needs` are the columns that a collator of the script's own certainly reads, and where; `collated` is the
+    batch that it gives.
     """
 
     path: str
@@ -128,6 +129,7 @@ class TrainerRun(Value):
     instance: Instance | None = None
     metrics: Value = ABSENT
     collator_needs: dict[str, Place] = field(default_factory=dict[str, Place])
+    collated: Value = UNKNOWN
 
     def value(self, name: str) -> Value:
         """What stands for an argument: set later, given in the call, Absent, or Unknown where it cannot be told."""

@@ -1,0 +1,29 @@
+"""Lightning: the Trainer object, and what a script gives it to fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lintrain.core.place import Place
+from lintrain.pipeline.values.python import LibraryObject, Value
+
+
+@dataclass(eq=False, slots=True)
+class LightningTrainer(LibraryObject):
+    """A Trainer of Lightning."""
+
+
+@dataclass(frozen=True, slots=True)
+class LightningFit:
+    """One call of a Trainer's `fit`: the module that it trains."""
+
+    place: Place
+    module: Value
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedNames:
+    """One reading of a `self.log(…)` in a Lightning module: the names that it logs by, None where one is not known."""
+
+    place: Place
+    names: tuple[str, ...] | None
