@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.losses import tensors_given as tensors_given
     from lintrain.pipeline.mentions import every_node as every_node
     from lintrain.pipeline.mentions import mentions as mentions
+    from lintrain.pipeline.mentions import nodes_of_kind as nodes_of_kind
     from lintrain.pipeline.mentions import runs_by_launcher as runs_by_launcher
     from lintrain.pipeline.mentions import speaks_of as speaks_of
     from lintrain.pipeline.modules import ignores_mode as ignores_mode
@@ -338,7 +339,7 @@ _WORDS_OF = {
     "lintrain.pipeline.lightning_logs": "Logged logged_values",
     "lintrain.pipeline.loading": "Feeding STREAM expects_error feedings is_deliberate is_map_style is_stream",
     "lintrain.pipeline.losses": "callee_of losses_called operations_before tensors_given",
-    "lintrain.pipeline.mentions": "every_node mentions runs_by_launcher speaks_of",
+    "lintrain.pipeline.mentions": "every_node mentions nodes_of_kind runs_by_launcher speaks_of",
     "lintrain.pipeline.modules": "ignores_mode is_module modules_in overlap",
     "lintrain.pipeline.phases": (
         "TrainingLoop always_with callee_text covers evaluates evaluation_loop events_in is_certain_step "

@@ -37,7 +37,7 @@ def is_worth_reading(source: Source, project: Project | None) -> bool:
     if not is_ours and not is_script:
         return False
 
-    if is_ours and source.once(may_train, source.tree):
+    if is_ours and source.told(may_train):
         return True
     return project is not None and is_script and _imports_training(source, project)
 
@@ -52,7 +52,7 @@ def _imports_training(source: Source, project: Project) -> bool:
             continue
         seen.add(module.file)
         code = project.load(module.file)
-        if code is not None and code.once(may_train, code.tree):
+        if code is not None and code.told(may_train):
             return True
     return False
 

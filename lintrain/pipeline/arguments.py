@@ -44,7 +44,7 @@ def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
         return isinstance(node, ast.Dict)
     if function is not None and function.node.args.kwarg is not None and function.node.args.kwarg.arg == node.id:
         return reader.once(functions.hands_all_on, function.node)
-    dictionary = reader.once(functions.dictionaries_of, reader.source.tree).get(node.id)
+    dictionary = reader.source.told(functions.dictionaries_of).get(node.id)
     return dictionary is not None and value.origin == reader.source.place(dictionary)
 
 

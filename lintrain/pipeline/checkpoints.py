@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from lintrain.source.nodes import walk
+
 READERS = frozenset({"torch.load", "load_file", "safetensors.torch.load_file"})
 
 
@@ -30,7 +32,7 @@ def loaded_from_file(tree: ast.AST, node: ast.expr) -> ast.expr | None:
 def _only_value(tree: ast.AST, name: str) -> ast.expr | None:
     """What a name is assigned, if that happens once in the file and nothing changes the value afterwards."""
     values: list[ast.expr] = []
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                 values.append(value)
@@ -50,7 +52,7 @@ def _only_value(tree: ast.AST, name: str) -> ast.expr | None:
 
 def entries_read(tree: ast.AST, key: str) -> Iterator[ast.Subscript]:
     """Where an entry of a checkpoint is read by its key."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Subscript(slice=ast.Constant(value=found), ctx=ast.Load()) if found == key:
                 if loaded_from_file(tree, node) is not None:

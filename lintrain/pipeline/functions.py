@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from lintrain.pipeline import expressions
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import Constant, Function, Sequence, Unknown, Value, mapping_of
+from lintrain.source.nodes import children, walk
+from lintrain.source.source import Source
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -60,25 +63,24 @@ def hands_all_on(node: ast.AST) -> bool:
     """Whether a function does nothing with its `**kwargs` but give them to calls as they came."""
     arguments = node.args if isinstance(node, FUNCTIONS) else None
     name = arguments.kwarg.arg if arguments is not None and arguments.kwarg is not None else ""
-    return all(used.id != name for used in _other_names(node))
+    return all(used.id != name for used in _other_names(walk(node)))
 
 
-def dictionaries_of(tree: ast.Module) -> dict[str, ast.Dict]:
+def dictionaries_of(source: Source) -> dict[str, ast.Dict]:
     """The dictionaries that all of a file binds once to a name and reads only as `**name`."""
     made = {
         node.targets[0].id: node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and isinstance(node.targets[0], ast.Name)
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Dict) and isinstance(node.targets[0], ast.Name)
     }
     uses: dict[str, int] = {}
-    for node in _other_names(tree) if made else ():
+    for node in _other_names(source.nodes) if made else ():
         uses[node.id] = uses.get(node.id, 0) + 1
     return {name: dictionary for name, dictionary in made.items() if uses.get(name) == 1}
 
 
-def _other_names(tree: ast.AST) -> list[ast.Name]:
+def _other_names(nodes: Collection[ast.AST]) -> list[ast.Name]:
     """Every name, but for `**name` in a call."""
-    nodes = list(ast.walk(tree))
     expanded = {id(node.value) for node in nodes if isinstance(node, ast.keyword) and node.arg is None}
     return [node for node in nodes if isinstance(node, ast.Name) and id(node) not in expanded]
 
@@ -91,7 +93,7 @@ def is_generator(node: ast.FunctionDef) -> bool:
         if isinstance(part, ast.Yield | ast.YieldFrom):
             return True
         if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(part))
+            pending.extend(children(part))
     return False
 
 

@@ -170,7 +170,7 @@ def tokenizer_name(pipeline: Pipeline, place: Place) -> str | None:
 def is_visible(pipeline: Pipeline, bound: Place, place: Place) -> bool:
     """Whether a name that is bound at one place can be used at another: no function holds the first one only."""
     source = pipeline.source_of(bound)
-    functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)
     around = [source.place(node) for node in functions]
     return all(each.holds(place) for each in around if each.holds(bound))
 

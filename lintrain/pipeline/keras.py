@@ -25,17 +25,17 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.source.nodes import walk
+from lintrain.source.source import Source
 
 
 def keras_name(pipeline: Pipeline) -> str | None:
     """The code that stands for Keras in a script (`keras`, `tf.keras`), None where nothing imports it."""
-    names = [name for source in pipeline.sources.values() for name in source.once(_names, source.tree)]
+    names = [name for source in pipeline.sources.values() for name in source.told(_names)]
     return min(names, key=len) if names else None
 
 
-def _names(tree: ast.Module) -> list[str]:
-    return [name for node in walk(tree) for name in _names_in(node)]
+def _names(source: Source) -> list[str]:
+    return [name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _names_in(node)]
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

@@ -62,24 +62,22 @@ class _Names:
 
 def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     """Each such place; only names that are bound and used in one block, in order, tell enough."""
-    known = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
-    classes = {call.place: call.path.rpartition(".")[2] for call in known}
-    classes |= dict(_copiers(pipeline))
     splits = {call.place for call in pipeline.calls if call.path == SPLIT}
     if not splits:
         return
-    for node in pipeline.source.nodes:
-        if isinstance(node, ast.Module | ast.FunctionDef):
-            yield from _in_block(pipeline, node.body, classes, splits)
+    known = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
+    classes = {call.place: call.path.rpartition(".")[2] for call in known}
+    classes |= dict(_copiers(pipeline))
+    for node in [pipeline.source.tree, *pipeline.source.nodes_of(ast.FunctionDef)]:
+        yield from _in_block(pipeline, node.body, classes, splits)
 
 
 def _copiers(pipeline: Pipeline) -> Iterator[tuple[Place, str]]:
     """The calls of classes of imbalanced-learn, which the reader does not follow."""
-    nodes = pipeline.source.nodes
-    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    imports = pipeline.source.nodes_of(ast.ImportFrom)
     names = {each.name for node in imports if (node.module or "").startswith("imblearn.over") for each in node.names}
-    for node in nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+    for node in pipeline.source.nodes_of(ast.Call) if names else ():
+        if isinstance(node.func, ast.Name) and node.func.id in names:
             yield pipeline.source.place(node), node.func.id
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lintrain.core.place import Place
 from lintrain.pipeline.lightning import MODULES, is_lightning_module
-from lintrain.pipeline.mentions import every_node, mentions
+from lintrain.pipeline.mentions import mentions, nodes_of_kind
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.python import Class, Instance
 from lintrain.source.source import Source
@@ -40,14 +40,14 @@ def logged_values(pipeline: Pipeline) -> list[Logged] | None:
     found: list[Logged] = []
     heard = set[ast.AST]()
     for source in pipeline.sources.values():
-        for node in source.nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_logging(node.func):
+        for node in source.nodes_of(ast.Call):
+            if isinstance(node.func, ast.Attribute) and _is_logging(node.func):
                 heard.add(node.func)
                 names = _names_in(node) or _names_read(pipeline, source, node)
                 if names is None:
                     return None
                 found.extend(Logged(name, source.place(node)) for name in names)
-    loose = (node for node in every_node(pipeline) if isinstance(node, ast.Attribute) and _is_logging(node))
+    loose = (node for node in nodes_of_kind(pipeline, ast.Attribute) if _is_logging(node))
     return found if found and all(node in heard for node in loose) else None
 
 
@@ -76,25 +76,21 @@ def _names_read(pipeline: Pipeline, source: Source, call: ast.Call) -> list[str]
     place = source.place(call)
     read = [each.names for each in pipeline.lightning_logs if each.place == place]
     known = [names for names in read if names is not None]
-    functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef) and source.place(node).holds(place)]
+    functions = [node for node in source.nodes_of(ast.FunctionDef) if source.place(node).holds(place)]
     is_called = all(_is_only_called(pipeline, function.name) for function in functions)
     return sorted({name for names in known for name in names}) if known and known == read and is_called else None
 
 
 def _is_only_called(pipeline: Pipeline, name: str) -> bool:
     """Whether a method of this name is never handed on, so that every call of it is in sight."""
-    nodes = list(every_node(pipeline))
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    return all(id(node) in called for node in nodes if isinstance(node, ast.Attribute) and node.attr == name)
+    called = {id(node.func) for node in nodes_of_kind(pipeline, ast.Call)}
+    return all(id(node) in called for node in nodes_of_kind(pipeline, ast.Attribute) if node.attr == name)
 
 
 def _are_fitted_modules_plain(pipeline: Pipeline) -> bool:
     """Whether every `fit` is given a module of the script that Lightning alone stands above, and that hides nothing."""
     fits = [
-        (source, node)
-        for source in pipeline.sources.values()
-        for node in source.nodes
-        if isinstance(node, ast.Call) and _is_fit(node)
+        (source, node) for source in pipeline.sources.values() for node in source.nodes_of(ast.Call) if _is_fit(node)
     ]
     classes = [_class_given(pipeline, source, node) for source, node in fits]
     return bool(fits) and all(cls is not None and _logs_in_the_open(cls) for cls in classes)

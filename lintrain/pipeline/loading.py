@@ -113,8 +113,8 @@ def is_deliberate(pipeline: Pipeline, place: Place) -> bool:
 def expects_error(pipeline: Pipeline, place: Place) -> bool:
     """Whether the code at a place is tried, or stands in a `with` that waits for an error."""
     source = pipeline.source_of(place)
-    for node in source.nodes:
-        if isinstance(node, ast.With | ast.Try) and source.place(node).holds(place):
+    for node in source.nodes_of(ast.With, ast.Try):
+        if source.place(node).holds(place):
             items = node.items if isinstance(node, ast.With) else []
             if isinstance(node, ast.Try) and node.handlers:
                 return True

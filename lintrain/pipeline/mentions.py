@@ -7,45 +7,44 @@ import re
 from collections.abc import Iterator
 
 from lintrain.pipeline.pipeline import Pipeline
-from lintrain.source.nodes import walk
+from lintrain.source.source import Node, Source
 
 LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning_fabric.Fabric"})
 
 
-def mentions(pipeline: Pipeline, pattern: str) -> bool:
+def mentions(pipeline: Pipeline, pattern: str | re.Pattern[str]) -> bool:
     """Whether the script, or a module that was read for it, has text that a regular expression finds."""
-    return any(re.search(pattern, source.text) for source in pipeline.sources.values())
+    return any(source.says(pattern) for source in pipeline.sources.values())
 
 
 def speaks_of(pipeline: Pipeline, pattern: str) -> bool:
     """Whether a name in the code of the script or its modules matches a regular expression, in any case of letters."""
     wanted = re.compile(pattern, re.IGNORECASE)
-    names = (source.once(_names, source.tree) for source in pipeline.sources.values())
-    return any(wanted.search(name) for each in names for name in each)
+    return any(wanted.search(name) for source in pipeline.sources.values() for name in source.told(_names))
 
 
-def _names(tree: ast.Module) -> frozenset[str]:
-    return frozenset(name for node in walk(tree) for name in _names_in(node))
-
-
-def _names_in(node: ast.AST) -> tuple[str, ...]:
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
-            return (name,)
-        case ast.ImportFrom(module=str(module)):
-            return (module,)
-        case ast.alias(name=name):
-            return (name,)
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            return (name,)
-        case _:
-            return ()
+def _names(source: Source) -> frozenset[str]:
+    found: set[str | None] = {node.id for node in source.nodes_of(ast.Name)}
+    found.update(node.attr for node in source.nodes_of(ast.Attribute))
+    found.update(node.arg for node in source.nodes_of(ast.arg))
+    found.update(node.arg for node in source.nodes_of(ast.keyword))
+    found.update(node.module for node in source.nodes_of(ast.ImportFrom))
+    found.update(node.name for node in source.nodes_of(ast.alias))
+    found.update(node.name for node in source.nodes_of(ast.FunctionDef))
+    found.update(node.name for node in source.nodes_of(ast.ClassDef))
+    return frozenset(name for name in found if name is not None)
 
 
 def every_node(pipeline: Pipeline) -> Iterator[ast.AST]:
     """All nodes of the script and of the modules that were read for it."""
     for source in pipeline.sources.values():
         yield from source.nodes
+
+
+def nodes_of_kind(pipeline: Pipeline, kind: type[Node]) -> Iterator[Node]:
+    """The nodes of one kind of the script and of the modules that were read for it."""
+    for source in pipeline.sources.values():
+        yield from source.nodes_of(kind)
 
 
 def runs_by_launcher(pipeline: Pipeline) -> bool:

@@ -13,7 +13,7 @@ from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
-from lintrain.source.nodes import walk
+from lintrain.source.source import Source
 
 FRAMEWORKS = frozenset(
     {
@@ -81,12 +81,12 @@ def trains_by_hand(pipeline: Pipeline) -> bool:
     """Whether the script runs modules of torch, and none of the frameworks that take training loops over."""
     if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
         return False
-    packages = frozenset[str]().union(*(source.once(_packages, source.tree) for source in pipeline.sources.values()))
+    packages = frozenset[str]().union(*(source.told(_packages) for source in pipeline.sources.values()))
     return "torch" in packages and not packages & FRAMEWORKS
 
 
-def _packages(tree: ast.Module) -> frozenset[str]:
-    return frozenset(name for node in walk(tree) for name in _imported(node))
+def _packages(source: Source) -> frozenset[str]:
+    return frozenset(name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(node))
 
 
 def _imported(node: ast.AST) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import cast
 
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import statements
 from lintrain.source.source import Source
 
 HUB_LIBRARIES = frozenset(
@@ -35,18 +34,18 @@ def runs_itself(source: Source) -> bool:
     return source.notebook is not None or RUNS.search(source.text) is not None
 
 
-def may_train(tree: ast.Module) -> bool:
+def may_train(source: Source) -> bool:
     """Whether the file imports a library of the field and, for the general ones, also names an act of training."""
-    imported = set(_imported(tree))
+    imported = set(_imported(source.tree))
     if imported & HUB_LIBRARIES:
         return True
     acts = frozenset[str]().union(*(TRAINING_ACTS.get(library, frozenset()) for library in imported))
-    return bool(acts) and any(name in acts for name in _names(tree))
+    return bool(acts) and any(name in acts for name in _names(source))
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
     """The top-level packages that are imported anywhere in the file, not relatively."""
-    for node in _statements(tree):
+    for node in statements(tree.body):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name.partition(".")[0]
@@ -54,27 +53,10 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
-def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Every statement, however deep; expressions are not gone into."""
-    pending: list[ast.AST] = list(tree.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.stmt):
-            yield node
-        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-            inner: object = getattr(node, block, None)  # a lambda's or conditional expression's body is no list
-            if isinstance(inner, list):
-                pending.extend(cast("list[ast.AST]", inner))
-
-
-def _names(tree: ast.Module) -> Iterator[str]:
-    for node in walk(tree):
-        match node:
-            case ast.Attribute(attr=name) | ast.Name(id=name):
-                yield name
-            case ast.alias(name=path):
-                yield from path.split(".")
-            case ast.ImportFrom(module=str(path)):
-                yield from path.split(".")
-            case _:
-                pass
+def _names(source: Source) -> Iterator[str]:
+    for imported in source.nodes_of(ast.alias):
+        yield from imported.name.split(".")
+    for statement in source.nodes_of(ast.ImportFrom):
+        yield from (statement.module or "").split(".")
+    yield from (node.attr for node in source.nodes_of(ast.Attribute))
+    yield from (node.id for node in source.nodes_of(ast.Name))

@@ -122,11 +122,10 @@ def _means_order(text: str) -> bool:
 
 def _may_shuffle(pipeline: Pipeline) -> bool:
     """Whether some call of the script may put rows into a random order, loaders that shuffle by themselves left out."""
-    for node in pipeline.source.nodes:
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func).rpartition(".")[2]
-            if SHUFFLES.search(name):
-                return True
+    for node in pipeline.source.nodes_of(ast.Call):
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if SHUFFLES.search(name):
+            return True
     return OTHER_ORDERS.search(pipeline.source.text) is not None
 
 

@@ -33,6 +33,7 @@ from lintrain.pipeline.values.python import (
     Value,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
+from lintrain.source.nodes import statements as all_statements
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -72,7 +73,7 @@ def _refuses_versions(statement: ast.If) -> bool:
 
 
 def _may_leave(statement: ast.stmt) -> bool:
-    return any(isinstance(node, ast.Return | ast.Continue | ast.Break) for node in ast.walk(statement))
+    return any(isinstance(node, ast.Return | ast.Continue | ast.Break) for node in all_statements([statement]))
 
 
 def _is_settled(reader: Reader, statement: ast.If | ast.Try) -> bool:

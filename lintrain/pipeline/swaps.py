@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lintrain.core.place import Place
 from lintrain.pipeline.pipeline import Pipeline
+from lintrain.source.nodes import walk
 
 VIEWS = frozenset({"view", "reshape"})
 
@@ -32,20 +33,28 @@ class _Sizes:
 
 def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
     """Each such view; sizes and tensor must be taken and used in one block, with neither bound anew in between."""
-    for node in pipeline.source.nodes:
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.For | ast.While | ast.With):
+    views = {call.lineno for call in pipeline.source.nodes_of(ast.Call) if _is_view(call)}
+    blocks = [pipeline.source.tree, *pipeline.source.nodes_of(ast.FunctionDef, ast.For, ast.While, ast.With)]
+    for node in blocks if views else ():
+        last = node.body[-1].end_lineno or 0 if node.body else 0
+        if any(node.body[0].lineno <= line <= last for line in views):
             sizes = _Sizes({})
             for statement in node.body:
                 yield from _in_statement(pipeline, statement, sizes)
 
 
+def _is_view(call: ast.Call) -> bool:
+    """Whether a call is one of a tensor's that gives it two sizes at least."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in VIEWS and len(call.args) > 1
+
+
 def _in_statement(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> Iterator[Swap]:
     if isinstance(statement, ast.Assign | ast.Return | ast.Expr) and statement.value is not None:
-        for node in ast.walk(statement.value):
+        for node in walk(statement.value):
             swap = _swap(pipeline, node, sizes) if isinstance(node, ast.Call) else None
             if swap is not None:
                 yield swap
-    bound = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound = {node.id for node in walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     sizes.known = {name: axis for name, axis in sizes.known.items() if name not in bound and axis[0] not in bound}
     if isinstance(statement, ast.Assign):
         _take_sizes(pipeline, statement, sizes)

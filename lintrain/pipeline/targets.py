@@ -12,6 +12,7 @@ from lintrain.pipeline.pipeline import Binding
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
 from lintrain.pipeline.values.tensors import Derived
+from lintrain.source.nodes import children
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -65,4 +66,4 @@ def assigned_names(body: Sequence[ast.stmt]) -> Iterator[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))

@@ -118,7 +118,6 @@ def stays_in_script(pipeline: Pipeline, run: TrainerRun) -> bool:
     names = {binding.name for binding in pipeline.names_of(run)}
     if len(names) != 1 or not names.copy().pop().isidentifier():
         return False
-    nodes = pipeline.source.nodes
-    owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    loads = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    owners = {id(node.value) for node in pipeline.source.nodes_of(ast.Attribute)}
+    loads = [node for node in pipeline.source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load)]
     return all(id(node) in owners for node in loads if node.id in names)

@@ -141,7 +141,7 @@ def quantization_of(model: Model) -> LibraryObject | None:
 def assignment_at(pipeline: Pipeline, target: Place) -> Place | None:
     """The plain assignment that has the code at a place for its only target."""
     source = pipeline.source_of(target)
-    assignments = [node for node in source.nodes if isinstance(node, ast.Assign) and len(node.targets) == 1]
+    assignments = [node for node in source.nodes_of(ast.Assign) if len(node.targets) == 1]
     return next((source.place(each) for each in assignments if source.place(each.targets[0]) == target), None)
 
 

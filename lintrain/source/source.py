@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from lintrain.core.place import Place
 from lintrain.source.cells import INDENTED, MARKER, Location, Notebook
@@ -48,10 +48,10 @@ class Source:
     notebook: Notebook | None = None
     writing: Writing = Writing()
     lines: list[str] = field(init=False)
-    answers: dict[tuple[object, ast.AST], object] = field(
-        init=False, default_factory=dict[tuple[object, ast.AST], object]
+    answers: dict[tuple[object, ast.AST | None], object] = field(
+        init=False, default_factory=dict[tuple[object, ast.AST | None], object]
     )
-    """What was found out about the syntax of nodes of the tree, by question and node."""
+    """What was found out about the syntax of nodes of the tree, by question and node; of the whole file by None."""
     _places: dict[ast.AST, Place] = field(init=False, default_factory=dict[ast.AST, Place], repr=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +67,34 @@ class Source:
         """All nodes of the tree, outer ones first: what many rules look through is walked once."""
         return tuple(walk(self.tree))
 
+    @cached_property
+    def _positions(self) -> dict[type[ast.AST], list[int]]:
+        """Where in `nodes` those of each kind are."""
+        found: dict[type[ast.AST], list[int]] = {}
+        for position, node in enumerate(self.nodes):
+            found.setdefault(type(node), []).append(position)  # type: ignore[arg-type] # classes can be hashed
+        return found
+
+    def nodes_of(self, *kinds: type[Node]) -> list[Node]:
+        """The nodes of these kinds, each of them a class that the parser makes nodes of, outer ones first."""
+        positions = [each for kind in kinds for each in self._positions.get(kind, ())]  # type: ignore[arg-type] # as above
+        found = map(self.nodes.__getitem__, positions if len(kinds) == 1 else sorted(positions))
+        return cast("list[Node]", list(found))
+
+    def says(self, pattern: str | re.Pattern[str]) -> bool:
+        """Whether a regular expression finds something in the text."""
+        key = (pattern, None)
+        if key not in self.answers:
+            self.answers[key] = re.search(pattern, self.text) is not None
+        return self.answers[key] is True
+
+    def told(self, question: Callable[[Source], Answer]) -> Answer:
+        """The answer to a question about the whole file, asked only once while its tree is kept."""
+        key = (question, None)
+        if key not in self.answers:
+            self.answers[key] = question(self)
+        return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
+
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
         """The answer to a question about the syntax of a node, asked only once while the tree is kept."""
         key = (question, node)
@@ -78,6 +106,7 @@ class Source:
         """Give the memory of the tree back; it is made again when it is asked for."""
         self.__dict__.pop("tree", None)
         self.__dict__.pop("nodes", None)
+        self.__dict__.pop("_positions", None)
         self.answers.clear()
         self._places.clear()
 

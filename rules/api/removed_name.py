@@ -145,8 +145,7 @@ def _uses(pipeline: Pipeline, used: LibraryName) -> list[Place]:
     if not used.is_import:
         return []
     source = pipeline.source_of(used.place)
-    read = (node for node in source.nodes if isinstance(node, ast.Name))
-    return [source.place(node) for node in read if node.id == used.bound_as][:MOST_USES]
+    return [source.place(node) for node in source.nodes_of(ast.Name) if node.id == used.bound_as][:MOST_USES]
 
 
 def _is_certain(pipeline: Pipeline, used: LibraryName) -> bool:

@@ -77,15 +77,11 @@ class IgnoredMissingKeys(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source
-        if speaks_of(pipeline, r"lora|adapter|peft"):  # these load some of the weights on purpose
-            return
-        for node in source.nodes:
-            if (
-                not isinstance(node, ast.Expr)
-                or not _loads_what_it_finds(node.value)
-                or source.is_displayed(source.place(node))
-            ):
+        for node in source.nodes_of(ast.Expr):
+            if not _loads_what_it_finds(node.value) or source.is_displayed(source.place(node)):
                 continue
+            if speaks_of(pipeline, r"lora|adapter|peft"):  # these load some of the weights on purpose
+                return
             assert isinstance(node.value, ast.Call)
             read = loaded_from_file(source.tree, node.value.args[0]) if node.value.args else None
             said = ast.unparse(node).replace("strict=False", "") + (ast.unparse(read) if read else "")

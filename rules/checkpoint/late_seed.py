@@ -130,10 +130,10 @@ from lintrain import (
     Rule,
     Task,
     Value,
-    every_node,
     facts_of,
     has_parameters,
     mentions,
+    nodes_of_kind,
 )
 
 SEEDS = re.compile(
@@ -204,15 +204,15 @@ def _is_before(pipeline: Pipeline, module: Value, seed: LibraryCall) -> bool:
     if module.origin is None or module.origin.path != seed.place.path or not module.origin < seed.place:
         return False
     source = pipeline.source_of(seed.place)
-    functions = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)
     around = [source.place(node) for node in functions]
     return all(place.holds(module.origin) == place.holds(seed.place) for place in around)
 
 
 def _may_seed_before(pipeline: Pipeline, seed: LibraryCall) -> bool:
     """Whether some other code that speaks of seeds runs above the seed."""
-    for node in every_node(pipeline):
-        if isinstance(node, ast.Call) and node.lineno < seed.place.line:
+    for node in nodes_of_kind(pipeline, ast.Call):
+        if node.lineno < seed.place.line:
             called = ast.unparse(node.func)
             if "Generator" not in called and re.search(r"seed|determin|reproduc", called, re.IGNORECASE):
                 return True

@@ -76,8 +76,8 @@ class MissingSeed(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if (
-            not trains_by_hand(pipeline)
-            or not pipeline.acts(Act.SAVE)
+            not pipeline.acts(Act.SAVE)
+            or not trains_by_hand(pipeline)
             or speaks_of(pipeline, r"seed|generator|determin")
         ):
             return

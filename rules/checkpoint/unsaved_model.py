@@ -132,14 +132,14 @@ def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
     model = run.value("model")
     names = {binding.name for binding in pipeline.names_of(model)}
     end = run.train_calls[-1].end_line
-    later = [node.id for node in pipeline.source.nodes if isinstance(node, ast.Name) and node.lineno > end]
+    later = [node.id for node in pipeline.source.nodes_of(ast.Name) if node.lineno > end]
     return stays_in_script(pipeline, run) and bool(names) and names.isdisjoint(later)
 
 
 def _keeps_something(pipeline: Pipeline) -> bool:
     """Whether any method or function of the script is called after saving, using or measuring a model."""
-    for node in pipeline.source.nodes:
-        called = node.func if isinstance(node, ast.Call) else None
+    for node in pipeline.source.nodes_of(ast.Call):
+        called = node.func
         name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
         if MAY_KEEP.search(name):
             return True

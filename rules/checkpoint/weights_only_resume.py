@@ -72,7 +72,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain import Finding, Level, Pipeline, Reason, Rule, entries_read, loaded_from_file
 
@@ -86,7 +86,7 @@ class WeightsOnlyResume(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         tree, source = pipeline.source.tree, pipeline.source
-        saved = _saved_state(tree)
+        saved = _saved_state(source.nodes_of(ast.Call))
         if saved is None or _may_restore(tree) or any(entries_read(tree, _key_of(saved))):
             return
         goes_on = _goes_on_from(tree)
@@ -104,10 +104,10 @@ class WeightsOnlyResume(Rule):
         )
 
 
-def _saved_state(tree: ast.Module) -> ast.Constant | None:
+def _saved_state(calls: Sequence[ast.Call]) -> ast.Constant | None:
     """The key under which the script saves the state of an optimizer with other things."""
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call) or ast.unparse(call.func) != "torch.save":
+    for call in calls:
+        if not isinstance(call.func, ast.Attribute) or ast.unparse(call.func) != "torch.save":
             continue
         for argument in call.args[:1]:
             for key, value in _entries(argument):

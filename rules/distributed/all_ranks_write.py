@@ -80,7 +80,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import Act, Event, Finding, Level, Pipeline, Reason, Rule, every_node, literal, mentions
+from lintrain import Act, Event, Finding, Level, Pipeline, Reason, Rule, literal, mentions, nodes_of_kind
 
 OF_ALL_PROCESSES = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
 NAMED_BY_RANK = re.compile(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
@@ -110,8 +110,7 @@ class AllRanksWrite(Rule):
 
 def _some_end_early(pipeline: Pipeline) -> bool:
     """Whether a condition ends the script, perhaps for all processes but one."""
-    tests = (node for node in every_node(pipeline) if isinstance(node, ast.If))
-    return any(ENDS.match(ast.unparse(node.body[-1])) for node in tests)
+    return any(ENDS.match(ast.unparse(node.body[-1])) for node in nodes_of_kind(pipeline, ast.If))
 
 
 def _is_parallel(event: Event) -> bool:

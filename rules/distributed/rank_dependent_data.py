@@ -146,7 +146,9 @@ class RankDependentData(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         in_one_process = pipeline.source.notebook is not None  # nobody launches a notebook several times
-        if in_one_process or speaks_of(pipeline, SEEDED) or mentions(pipeline, STARTS_PROCESSES):
+        if in_one_process or not pipeline.loaders:
+            return
+        if mentions(pipeline, STARTS_PROCESSES) or speaks_of(pipeline, SEEDED):
             return
         found: dict[Place, Finding] = {}
         for loader in pipeline.loaders:

@@ -116,11 +116,10 @@ class MissingTrainingFlag(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        tree = pipeline.source.tree
-        if not _imports_keras(tree):
+        if not _imports_keras(pipeline):
             return
-        for cls in ast.walk(tree):
-            if isinstance(cls, ast.ClassDef) and _is_model(cls) and _has_modal_layer(cls):
+        for cls in pipeline.source.nodes_of(ast.ClassDef):
+            if _is_model(cls) and _has_modal_layer(cls):
                 for call in _calls_without_flag(cls):
                     yield self.finding(
                         pipeline.source.place(call),
@@ -133,9 +132,9 @@ class MissingTrainingFlag(Rule):
         return Fix.of("pass `training=True`", AddArgument(finding.place, "training", "True"), safe=False)
 
 
-def _imports_keras(tree: ast.Module) -> bool:
-    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    modules |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+def _imports_keras(pipeline: Pipeline) -> bool:
+    modules = {alias.name for node in pipeline.source.nodes_of(ast.Import) for alias in node.names}
+    modules |= {str(node.module) for node in pipeline.source.nodes_of(ast.ImportFrom)}
     return any(module.partition(".")[0] in {"keras", "tensorflow", "tf_keras"} for module in modules)
 
 

@@ -108,7 +108,7 @@ class ReusedGraph(Rule):
 
 def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tuple[str, Event]]:
     """The states that one iteration gets from the one before, with the pass that takes and gives them."""
-    assignments = [node for node in pipeline.source.nodes if isinstance(node, ast.Assign)]
+    assignments = pipeline.source.nodes_of(ast.Assign)
     for forward in training.inside:
         is_recurrent = isinstance(forward.subject, Module) and forward.subject.path.startswith("torch.nn.")
         if forward.act is not Act.FORWARD or not is_recurrent or forward.loops[-1] is not training.loop:

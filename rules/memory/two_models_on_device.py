@@ -184,7 +184,7 @@ def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Place) -> 
     source = pipeline.source_of(binding.place)
     if other.path != source.path:
         return False
-    uses = [node for node in source.nodes if isinstance(node, ast.Name) and node.id == binding.name]
+    uses = [node for node in source.nodes_of(ast.Name) if node.id == binding.name]
     stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
     in_one_scope = all(_is_in_one_scope(pipeline, binding.place, source.place(node)) for node in uses)
     return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)

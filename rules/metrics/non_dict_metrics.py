@@ -183,7 +183,7 @@ def _are_bare(pipeline: Pipeline, metrics: Value, given: list[ast.expr]) -> bool
 def _renames_numbers(pipeline: Pipeline) -> bool:
     """Whether `float` or another of these may be something else in the script."""
     names = {binding.name for binding in pipeline.bindings}
-    for node in ast.walk(pipeline.source.tree):
+    for node in pipeline.source.nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 names.add(name)

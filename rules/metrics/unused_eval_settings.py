@@ -176,4 +176,4 @@ def _is_never_asked(settings: TrainingArguments) -> bool:
 
 def _evaluates_somewhere(pipeline: Pipeline) -> bool:
     """Whether the script names a method that evaluates, or gives the Trainer a callback, anywhere at all."""
-    return any(isinstance(node, ast.Attribute) and node.attr in EVALUATING for node in pipeline.source.nodes)
+    return any(node.attr in EVALUATING for node in pipeline.source.nodes_of(ast.Attribute))

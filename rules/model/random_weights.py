@@ -129,7 +129,7 @@ class RandomWeights(Rule):
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        said = ON_PURPOSE.search(pipeline.source.text) is not None or len(pipeline.models) != 1
+        said = len(pipeline.models) != 1 or ON_PURPOSE.search(pipeline.source.text) is not None
         for training in trainings(pipeline) if not said else ():
             model = training.model
             if not isinstance(model, Model) or model.origin is None or not _is_random(model):

@@ -97,9 +97,9 @@ class UntrainedNewTokens(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if mentions(pipeline, TEACHES) or not mentions(pipeline, RESIZES):
-            return
         adaptions = [event for event in pipeline.acts(Act.ADAPT) if _leaves_embedding(event)]
+        if not adaptions or mentions(pipeline, TEACHES) or not mentions(pipeline, RESIZES):
+            return
         found: dict[Place, Finding] = {}
         for feed in token_feeds(pipeline):
             adaption = next((each for each in adaptions if each.subject is feed.model), None)

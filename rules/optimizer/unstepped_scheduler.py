@@ -126,6 +126,7 @@ from lintrain import (
     Rule,
     Scheduler,
     every_node,
+    nodes_of_kind,
     options_of,
     trains_by_hand,
 )
@@ -188,12 +189,12 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     if len(names) != 1:
         return None
     (name,) = names
-    if any(isinstance(node, ast.alias) and node.name == name for node in every_node(pipeline)):
+    if any(node.name == name for node in nodes_of_kind(pipeline, ast.alias)):
         return None
-    if any(isinstance(node, ast.Name) and node.id in ALL_NAMES for node in every_node(pipeline)):
+    if any(node.id in ALL_NAMES for node in nodes_of_kind(pipeline, ast.Name)):
         return None
     looked_at = _looked_at(pipeline) | _prepared(pipeline, scheduler)
-    uses = [node for node in every_node(pipeline) if isinstance(node, ast.Name) and node.id == name]
+    uses = [node for node in nodes_of_kind(pipeline, ast.Name) if node.id == name]
     return name if all(isinstance(node.ctx, ast.Store) or id(node) in looked_at for node in uses) else None
 
 
@@ -230,7 +231,7 @@ def _kept_by_a_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.Clas
     if place is None:
         return None
     source = pipeline.source_of(place)
-    for owner in (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)):
+    for owner in source.nodes_of(ast.ClassDef):
         for node in ast.walk(owner):
             match node:
                 case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=made):
@@ -243,13 +244,13 @@ def _kept_by_a_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.Clas
 
 def _looked_at(pipeline: Pipeline) -> set[int]:
     """The nodes of which only something harmless is read."""
-    nodes = (node for node in every_node(pipeline) if isinstance(node, ast.Attribute) and node.attr in LOOKS)
+    nodes = (node for node in nodes_of_kind(pipeline, ast.Attribute) if node.attr in LOOKS)
     return {id(node.value) for node in nodes}
 
 
 def _prepared(pipeline: Pipeline, scheduler: Scheduler) -> set[int]:
     """The names in the calls in which Accelerate or Fabric prepares a schedule: neither steps it by itself."""
     places = {event.place for event in pipeline.acts(Act.SHARE) if event.subject is scheduler}
-    nodes = (node for node in every_node(pipeline) if isinstance(node, ast.Call))
+    nodes = nodes_of_kind(pipeline, ast.Call)
     calls = [node for node in nodes if places and pipeline.source.place(node) in places]
     return {id(each) for call in calls for each in call.args}

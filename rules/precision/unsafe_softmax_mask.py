@@ -105,7 +105,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from lintrain import (
     Act,
@@ -143,8 +143,9 @@ class UnsafeSoftmaxMask(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}
-        for forward in pipeline.acts(Act.FORWARD):
-            cast = _cast_around(pipeline, forward)
+        casts = {call.place for call in pipeline.calls if call.path in AUTOCASTS and _is_float16(pipeline, call)}
+        for forward in pipeline.acts(Act.FORWARD) if casts else ():
+            cast = _cast_around(pipeline, forward, casts)
             for part in modules_in(forward.subject) if cast is not None else ():
                 if isinstance(part, Instance) and cast is not None:
                     for finding in self._in_class(pipeline, part.cls, cast):
@@ -177,13 +178,12 @@ class UnsafeSoftmaxMask(Rule):
         return Fix.of("fill in the smallest", Replace(finding.place, f"torch.finfo({name}.dtype).min"), safe=True)
 
 
-def _cast_around(pipeline: Pipeline, forward: Event) -> Place | None:
+def _cast_around(pipeline: Pipeline, forward: Event, casts: Collection[Place]) -> Place | None:
     """The autocast to float16 that certainly stands around a call of a model."""
     source = pipeline.source_of(forward.place)
-    casts = {call.place for call in pipeline.calls if call.path in AUTOCASTS and _is_float16(pipeline, call)}
     found: Place | None = None
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.With) and source.place(node).holds(forward.place):
+    for node in source.nodes_of(ast.With):
+        if source.place(node).holds(forward.place):
             items = [source.place(item.context_expr) for item in node.items]
             is_cast = any("autocast" in source.code(place) for place in items)
             found = next((place for place in items if place in casts), None if is_cast else found)

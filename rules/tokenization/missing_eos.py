@@ -104,8 +104,6 @@ class MissingEos(Rule):
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if _speaks_of_eos(pipeline):
-            return
         reported: set[Place] = set()
         for feed in token_feeds(pipeline):
             encoding, tokenizer = feed.encoding, feed.tokenizer
@@ -113,6 +111,8 @@ class MissingEos(Rule):
                 continue
             if not _adds_none(pipeline, feed, tokenizer) or not _is_form(encoding):
                 continue
+            if _speaks_of_eos(pipeline):
+                return
             reported.add(encoding.origin)
             yield self.finding(
                 encoding.origin,

@@ -80,6 +80,7 @@ from lintrain import (
     is_handed_over,
     is_missing,
     lacks_pad,
+    mentions,
     number_of,
     refuted,
     text_of,
@@ -96,7 +97,7 @@ class MissingPadId(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if any(SETS_IT.search(source.text) for source in pipeline.sources.values()):
+        if mentions(pipeline, SETS_IT):
             return
         reported: set[Place] = set()
         for collation in collations(pipeline):

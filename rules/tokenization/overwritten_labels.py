@@ -108,8 +108,6 @@ class OverwrittenLabels(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if _masks_padding(pipeline):
-            return
         reported: set[Place] = set()
         for feed in token_feeds(pipeline):
             labels, collator = feed.columns.get("labels"), feed.collator
@@ -118,6 +116,8 @@ class OverwrittenLabels(Rule):
             # one that masks words is a mistake of its own with such labels: mlm-on-causal-model
             if not isinstance(collator, Collator) or masks_words(collator) is not False:
                 continue
+            if _masks_padding(pipeline):
+                return
             reported.add(feed.place)
             steps = [step for step in feed.dataset.steps if step.operation == "map"] if feed.dataset else []
             because = [Reason(steps[-1].place, "some labels are set to -100 here", "labels")] if steps else []

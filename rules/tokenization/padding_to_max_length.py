@@ -68,6 +68,7 @@ from lintrain import (
     Verdict,
     confirmed,
     is_missing,
+    mentions,
     refuted,
     token_feeds,
     unsettled,
@@ -84,7 +85,7 @@ class PaddingToMaxLength(Rule):
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if any(WANTS_ONE_SHAPE.search(source.text) for source in pipeline.sources.values()):
+        if mentions(pipeline, WANTS_ONE_SHAPE):
             return
         reported: set[Place] = set()
         for feed in token_feeds(pipeline):

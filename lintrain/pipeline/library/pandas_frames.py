@@ -18,7 +18,7 @@ READING = frozenset({"from_pandas", "print", "display", "len", "set", "list"})
 def may_have_changed(reader: Reader, frame: Value) -> bool:
     """Whether code stores into a frame, changes it in place, or hands it to functions that may."""
     names = {binding.name for binding in reader.record.bindings if binding.value is frame}
-    return any(_keeps(reader, node, frame) or _changes(node, names) for node in ast.walk(reader.source.tree))
+    return any(_keeps(reader, node, frame) or _changes(node, names) for node in reader.source.nodes)
 
 
 def _keeps(reader: Reader, node: ast.AST, frame: Value) -> bool:
