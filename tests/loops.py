@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from lintrain.core.fix import Fix
+from lintrain.core.fix import Fix, Replace
 from lintrain.core.rule import Rule
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.events import Act, Event
@@ -30,18 +30,34 @@ def lines_of(rule: str, code: str) -> list[int]:
     return [finding.place.line - PRELUDE.count("\n") for finding in findings]
 
 
-def fixes_of(rule: str, code: str) -> list[Fix]:
-    """The fixes that a rule offers for code below the usual imports."""
+def fixes_of(rule: str, code: str, *, prelude: str = PRELUDE) -> list[Fix]:
+    """The fixes that a rule offers for code below the usual imports, or other ones."""
     checked = _rule(rule)
-    return [fix for finding in checked.check(_read(code)) if (fix := checked.fix(finding))]
+    return [fix for finding in checked.check(_read(code, prelude)) if (fix := checked.fix(finding))]
+
+
+def codes_of(rule: str, code: str) -> list[str]:
+    """The code that a rule's fixes put in the stead of other code."""
+    return [edit.code for fix in fixes_of(rule, code) for edit in fix.edits if isinstance(edit, Replace)]
+
+
+def reasons_of(rule: str, code: str) -> list[tuple[int, str]]:
+    """The lines below the usual imports that explain a rule's findings, each with what it says there."""
+    reasons = [reason for finding in _rule(rule).check(_read(code)) for reason in finding.because]
+    return [(reason.place.line - PRELUDE.count("\n"), reason.note) for reason in reasons]
+
+
+def helps_of(rule: str, code: str) -> list[str]:
+    """What a rule advises for code below the usual imports."""
+    return [finding.help for finding in _rule(rule).check(_read(code))]
 
 
 def _rule(name: str) -> Rule:
     return next(each.rule for each in load_rules() if each.name == name)
 
 
-def _read(code: str) -> Pipeline:
-    return pipeline_of(PRELUDE + dedent(code).lstrip("\n"))
+def _read(code: str, prelude: str = PRELUDE) -> Pipeline:
+    return pipeline_of(prelude + dedent(code).lstrip("\n"))
 
 
 def acts_of(code: str, *acts: Act) -> list[Event]:

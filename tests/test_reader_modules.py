@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline import project_modules
+from lintrain.pipeline import project_modules, reader
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.reader import read_pipeline
 from lintrain.pipeline.values.python import Constant, Either, Value
@@ -198,6 +198,30 @@ def test_what_a_module_does_past_its_budget_is_unknown(tmp_path: Path, monkeypat
     pipeline = read(tmp_path, {"m.py": heavy, "train.py": train})
     assert [plain(each.value("output_dir")) for each in pipeline.arguments] == ["Unknown", "own"]
     assert not pipeline.is_exhausted
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ("train()", "known"),
+        ("if __name__ == '__main__':\n    train()", "known"),
+        # a file that only defines things is shown by the scripts that use it
+        ("result = train", "Unknown"),
+        ("result = train()", "Unknown"),
+    ],
+)
+def test_modules_are_read_further_for_a_script_than_for_definitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str, expected: str
+) -> None:
+    monkeypatch.setattr(reader, "DEFINING_BUDGET", 60)
+    heavy = "def f(a):\n" + "    b = [a, a, a, a]\n" * 20 + "    return 'known'"
+    train = f"{SHOW}from m import f\ndef train():\n    return TrainingArguments(f(1))\n{last}\n"
+    assert shown(tmp_path, {"m.py": heavy, "train.py": train}) == expected
+
+
+def test_a_file_that_only_defines_things_reads_small_modules(tmp_path: Path) -> None:
+    train = f"{SHOW}from m import f\ndef train():\n    return TrainingArguments(f(1))\n"
+    assert shown(tmp_path, {"m.py": "def f(a):\n    return 'known'", "train.py": train}) == "known"
 
 
 def test_what_was_recorded_past_the_budget_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

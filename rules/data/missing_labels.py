@@ -194,8 +194,7 @@ def _is_standard(given: Given) -> bool:
 
 def _has_none(dataset: Dataset) -> bool:
     """Whether a tokenized data set certainly has no label column."""
-    columns = dataset.columns or {}
-    names = set(columns) | {name for name in dataset.hidden if name in columns}
+    names = set(dataset.columns or {})
     return dataset.is_complete and not dataset.is_default and dataset.is_tokenized and not names & LABEL_COLUMNS
 
 

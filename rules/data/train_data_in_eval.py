@@ -40,6 +40,12 @@ So it is with loaders of one's own:
             for batch in val_loader:
                 model(**batch)
 
+Keras takes the rows that it holds out as a pair:
+
+    network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_train, y_train, validation_data=(x_train, y_train), verbose=0)  # <- train-data-in-eval
+
 ## Good
 
     trainer = Trainer(
@@ -60,6 +66,12 @@ Other ranges of the same order have no row in common:
         eval_dataset=train.select(range(200, 300)),
         processing_class=tokenizer,
     )
+
+The rows that Keras holds out are others:
+
+    network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_train, y_train, validation_data=(x_val, y_val), verbose=0)
 
 ## When it is fine
 

@@ -1,0 +1,98 @@
+"""What counts of labels say: when one class is nearly all there is, and when counts say nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from lintrain.core.evidence import Evidence
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
+from lintrain.core.measurements import ColumnEvidence, ModelEvidence, SplitEvidence
+from lintrain.core.place import Place
+from lintrain.core.verdict import Verdict
+from lintrain.rulebook import load_rules
+
+HERE = Place("train.py", 1, 1, 1, 9)
+CLAIM = Finding("label-imbalance", Level.WARNING, HERE, "labels are of one class", subject="train_dataset")
+
+
+def model(task: str, classes: int | None) -> ModelEvidence:
+    inputs = ("input_ids", "labels")
+    return ModelEvidence(
+        "Classifier", inputs, ("labels",), task, classes, (), None, False, True, 8, 8, True, True, "cpu"
+    )
+
+
+def verdict(
+    counts: dict[int, int], task: str = "SequenceClassification", classes: int | None = 3, replaced: str = ""
+) -> Verdict:
+    labels = ColumnEvidence("labels", "class label", "int64", counts=tuple(counts.items()))
+    evidence = Evidence(
+        "train.py",
+        "transformers",
+        "Trainer",
+        HERE,
+        HERE,
+        "cpu",
+        {},
+        splits=(SplitEvidence("train_dataset", sum(counts.values()), (labels,), label_column="labels"),),
+        model=model(task, classes) if task else None,
+        overrides=(replaced,) if replaced else (),
+    )
+    rule = next(each.rule for each in load_rules() if each.name == "label-imbalance")
+    told = rule.verify(CLAIM, evidence)
+    assert [each.message for each, _ in rule.inspect(evidence)] == (
+        ["the training labels are nearly all of one class, or a class has none"] if told.ruling == "confirmed" else []
+    )
+    return told
+
+
+@pytest.mark.parametrize(
+    ("counts", "ruling"),
+    [
+        ({0: 960, 1: 20, 2: 20}, "confirmed"),
+        ({0: 950, 1: 30, 2: 20}, "refuted"),
+        ({0: 400, 1: 300, 2: 300}, "refuted"),
+        # a class of the head that no row has
+        ({0: 500, 2: 500}, "confirmed"),
+        ({0: 199}, "unsettled"),
+        ({0: 200}, "confirmed"),
+        ({}, "unsettled"),
+    ],
+)
+def test_the_share_of_the_largest_class_and_empty_classes_count(counts: dict[int, int], ruling: str) -> None:
+    assert verdict(counts).ruling == ruling
+
+
+@pytest.mark.parametrize("task", ["TokenClassification", "CausalLM", ""])
+def test_counts_of_what_is_no_whole_row_say_nothing(task: str) -> None:
+    assert verdict({0: 1000}, task=task).ruling == "unsettled"
+
+
+@pytest.mark.parametrize("replaced", ["compute_loss", "compute_loss_func", "get_train_dataloader", "training_step"])
+def test_counts_that_the_trainer_may_make_up_for_say_nothing(replaced: str) -> None:
+    assert verdict({0: 1000}, replaced=replaced).ruling == "unsettled"
+
+
+def test_other_methods_that_are_replaced_change_no_counts() -> None:
+    assert verdict({0: 1000}, replaced="log").ruling == "confirmed"
+
+
+def test_where_the_head_is_not_known_only_the_largest_class_counts() -> None:
+    assert verdict({0: 500, 2: 500}, classes=None).ruling == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("counts", "cause", "follows"),
+    [
+        ({0: 500, 1: 500}, "missing-num-labels", True),
+        ({0: 500, 1: 500}, "raw-dataset", False),
+        ({0: 1000}, "missing-num-labels", False),
+    ],
+)
+def test_an_output_without_rows_follows_from_a_head_that_is_too_large(
+    counts: dict[int, int], cause: str, follows: bool
+) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "label-imbalance")
+    other = Finding(cause, Level.ERROR, HERE, "the head has 3 outputs")
+    assert rule.follows_from(CLAIM, verdict(counts), other) is follows

@@ -1,0 +1,56 @@
+"""What a source keeps of its syntax tree: the nodes, and answers that are found once."""
+
+from __future__ import annotations
+
+import ast
+
+from lintrain.source.source import Source
+
+CODE = "def f(x):\n    return x + 1\n\n\ndef g(x):\n    return f(x)\n"
+
+
+def test_a_question_about_a_node_is_asked_once() -> None:
+    source = Source("train.py", CODE)
+    asked: list[str] = []
+
+    def name(node: ast.stmt) -> str:
+        asked.append(ast.unparse(node)[:5])
+        return asked[-1]
+
+    first, second = source.tree.body
+    assert [source.once(name, node) for node in (first, first, second, first)] == ["def f", "def f", "def g", "def f"]
+    assert asked == ["def f", "def g"]
+
+
+def test_two_questions_about_a_node_have_two_answers() -> None:
+    source = Source("train.py", CODE)
+    first = source.tree.body[0]
+
+    def line(node: ast.stmt) -> int:
+        return node.lineno
+
+    def end(node: ast.stmt) -> int | None:
+        return node.end_lineno
+
+    assert (source.once(line, first), source.once(end, first), source.once(line, first)) == (1, 2, 1)
+
+
+def test_answers_go_with_the_tree() -> None:
+    source = Source("train.py", CODE)
+    tree, nodes = source.tree, source.nodes
+    source.once(ast.dump, tree)
+    source.forget_tree()
+    assert source.answers == {}
+    assert source.tree is not tree
+    assert source.nodes is not nodes
+
+
+def test_the_nodes_are_those_of_the_tree_outer_ones_first() -> None:
+    source = Source("train.py", CODE)
+    assert source.nodes is source.nodes
+    assert source.nodes[0] is source.tree
+    assert len(source.nodes) == len(set(source.nodes))
+    assert {type(node) for node in source.nodes} >= {ast.FunctionDef, ast.Return, ast.BinOp, ast.Call, ast.Name}
+    order = {node: number for number, node in enumerate(source.nodes)}
+    children = [(node, child) for node in source.nodes for child in ast.iter_child_nodes(node) if child in order]
+    assert all(order[node] < order[child] for node, child in children)
