@@ -138,6 +138,21 @@ def broadcast(one: Shape, other: Shape) -> Shape:
     return other if one.rank == 0 else ANY
 
 
+def multiplied(one: Shape, other: Shape) -> Shape:
+    """`one @ other`, for rows of numbers and matrices."""
+    match (one.rank, other.rank):
+        case (1, 1):
+            return Shape((), False)
+        case (int() as rank, 1) if rank > 1:
+            return Shape(one.sizes[:-1], False)
+        case (1, 2):
+            return Shape(other.sizes[1:], False)
+        case (int() as rank, 2) if rank > 1:
+            return Shape((*one.sizes[:-1], other.sizes[1]), False)
+        case _:
+            return ANY
+
+
 def resized_last(shape: Shape, size: int | None) -> Shape:
     """The same axes with another size of the last one."""
     return Shape((*shape.sizes[:-1], size), shape.is_open)

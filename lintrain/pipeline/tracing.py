@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument, Call
-from lintrain.pipeline.shapes import ANY, RESHAPES, broadcast, integer
+from lintrain.pipeline.shapes import ANY, RESHAPES, broadcast, integer, multiplied
 from lintrain.pipeline.shapes import subscripted as shape_of_subscript
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of
@@ -18,7 +18,7 @@ ACTIVATIONS = frozenset(
     {
         "softmax", "log_softmax", "sigmoid", "logsigmoid", "relu", "leaky_relu", "elu", "gelu", "silu", "tanh", "selu",
         "softplus", "exp", "log", "relu6", "mish", "hardtanh", "hardsigmoid", "softmin", "clamp", "clip", "log1p",
-        "sqrt", "abs", "nan_to_num",
+        "sqrt", "abs", "nan_to_num", "sin", "cos", "square", "pow", "power",
     }
 )  # fmt: skip
 """Operations on each number, or along one axis, that keep the shape."""
@@ -34,7 +34,7 @@ MOVES = frozenset(
 CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax", "argsort", "argmin", "long", "int", "bool"})
 """Operations after which no gradient flows back."""
 
-REBUILDS = frozenset({"tensor", "Tensor", "FloatTensor", "array", "asarray"})
+REBUILDS = frozenset({"tensor", "Tensor", "FloatTensor", "LongTensor", "array", "asarray"})
 """Functions that make an array of their own out of numbers."""
 
 DEVICE = re.compile(r"device|dev$|cuda|cpu|gpu|mps|rank", re.IGNORECASE)
@@ -42,7 +42,8 @@ DEVICE = re.compile(r"device|dev$|cuda|cpu|gpu|mps|rank", re.IGNORECASE)
 
 KINDS = {
     "float": "float", "double": "float", "half": "float", "bfloat16": "float", "long": "int", "int": "int",
-    "argmax": "int", "argsort": "int", "argmin": "int", "bool": "bool",
+    "argmax": "int", "argsort": "int", "argmin": "int", "bool": "bool", "Tensor": "float", "FloatTensor": "float",
+    "LongTensor": "int",
 }  # fmt: skip
 
 FLOATS = frozenset({"float", "double", "half", "float16", "float32", "float64", "bfloat16", "float_", "FloatTensor"})
@@ -145,7 +146,8 @@ def combined(left: Value, operator: str, right: Value, text: str, place: Place) 
     tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
     cuts = [operand.cut for operand in tensors if operand.cut]
     is_cut = len(cuts) == len(tensors) and all(isinstance(operand, Tensor | Constant) for operand in (left, right))
-    shape = broadcast(tensors[0].shape, tensors[-1].shape) if len(tensors) == 2 else ANY
+    put_together = multiplied if operator == "MatMult" else broadcast
+    shape = put_together(tensors[0].shape, tensors[-1].shape) if len(tensors) == 2 else ANY
     if len(tensors) == 1 and any(isinstance(operand, Constant) for operand in (left, right)):
         shape = tensors[0].shape
     made = Operation(operator.lower(), place, text)
@@ -180,6 +182,8 @@ def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
 def _key_kind(key: Value) -> str:
     if isinstance(key, Slice):
         return "slice"
+    if isinstance(key, Library) and key.path == "numpy.newaxis":
+        return "new"
     if isinstance(key, Constant):
         return "new" if key.value is None else "axis"
     return "other"

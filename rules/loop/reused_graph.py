@@ -15,6 +15,27 @@ the next batch's `backward` runs into what is gone, and the second iteration sto
         optimizer.step()
     # raises RuntimeError: Trying to backward through the graph a second time
 
+In a network of one's own that hands the state on:
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 3, batch_first=True)
+
+        def forward(self, rows, state=None):
+            outputs, state = self.lstm(rows.unsqueeze(1), state)
+            return outputs[:, 0], state
+
+    reader = Reader()
+    optimizer = torch.optim.SGD(reader.parameters(), lr=0.1)
+    state = None
+    for x, y in loader:
+        optimizer.zero_grad()
+        logits, state = reader(x, state)  # <- reused-graph
+        criterion(logits, y).backward()
+        optimizer.step()
+    # raises RuntimeError: Trying to backward through the graph a second time
+
 ## Good
 
     lstm = nn.LSTM(8, 3, batch_first=True)
@@ -38,6 +59,26 @@ The state may be made anew for each batch:
         optimizer.zero_grad()
         outputs, state = gru(x.unsqueeze(1), state)
         criterion(outputs[:, 0], y).backward()
+        optimizer.step()
+
+A network of one's own may take the state off its graph before it hands it on:
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 3, batch_first=True)
+
+        def forward(self, rows, state=None):
+            outputs, (hidden, cell) = self.lstm(rows.unsqueeze(1), state)
+            return outputs[:, 0], (hidden.detach(), cell.detach())
+
+    reader = Reader()
+    optimizer = torch.optim.SGD(reader.parameters(), lr=0.1)
+    state = None
+    for x, y in loader:
+        optimizer.zero_grad()
+        logits, state = reader(x, state)
+        criterion(logits, y).backward()
         optimizer.step()
 
 An inner loop over time goes backward once, behind its end:
@@ -67,6 +108,8 @@ from lintrain import (
     Act,
     Event,
     Finding,
+    Function,
+    Instance,
     Level,
     Module,
     Pipeline,
@@ -74,6 +117,7 @@ from lintrain import (
     Reason,
     Rule,
     TrainingLoop,
+    Value,
     hides_gradients,
     training_loops,
     trains_by_hand,
@@ -81,6 +125,9 @@ from lintrain import (
 
 RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 """Classes of `torch.nn` whose state comes out of their weights and the state before."""
+
+
+DETACHES = re.compile(r"detach|\.data\b|no_grad|inference_mode")
 
 
 class ReusedGraph(Rule):
@@ -110,16 +157,55 @@ def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tupl
     """The states that one iteration gets from the one before, with the pass that takes and gives them."""
     assignments = pipeline.source.nodes_of(ast.Assign)
     for forward in training.inside:
-        is_recurrent = isinstance(forward.subject, Module) and forward.subject.path.startswith("torch.nn.")
-        if forward.act is not Act.FORWARD or not is_recurrent or forward.loops[-1] is not training.loop:
+        if forward.act is not Act.FORWARD or forward.without_grad or forward.loops[-1] is not training.loop:
             continue
-        if not isinstance(forward.subject, Module) or forward.subject.name not in RECURRENT or forward.without_grad:
+        if not _is_recurrent(forward.subject) and not _hands_a_state_on(forward.subject):
             continue
         for node in assignments:
             carried = _taken_and_given(node)
             is_it = carried is not None and pipeline.source.place(node.value) == forward.place
             if carried and is_it and not _is_made_anew(pipeline, training, carried):
                 yield carried, forward
+
+
+def _is_recurrent(module: Value) -> bool:
+    return isinstance(module, Module) and module.path.startswith("torch.nn.") and module.name in RECURRENT
+
+
+def _hands_a_state_on(module: Value) -> bool:
+    """Whether `forward` gives its second argument to a recurrent layer, and the state that comes out to its caller."""
+    found = module.cls.lookup("forward") if isinstance(module, Instance) else None
+    if found is None or not isinstance(module, Instance) or not isinstance(found[1], Function):
+        return False
+    forward = found[1].node
+    names = [parameter.arg for parameter in forward.args.args]
+    if isinstance(forward, ast.Lambda) or len(names) != 3 or DETACHES.search(ast.unparse(forward)):
+        return False
+    match forward.body:
+        case [*_, ast.Return(value=ast.Tuple(elts=[_, ast.Name(id=given)]))]:
+            layers = [layer for layer, *states in _layers_in(forward) if states == [names[2], given]]
+        case _:
+            return False
+    bound = [node.id for node in ast.walk(forward) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    is_bound_once = bound.count(given) == 1 and bound.count(names[2]) == (given == names[2])
+    returns = [node for node in ast.walk(forward) if isinstance(node, ast.Return)]
+    is_recurrent = len(layers) == 1 and _is_recurrent(module.attributes.get(layers[0], module))
+    return is_recurrent and is_bound_once and len(returns) == 1
+
+
+def _layers_in(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str, str]]:
+    """The layers that `_, new = self.layer(_, old)` calls, each with its old and new state."""
+    for statement in forward.body:
+        match statement:
+            case ast.Assign(
+                targets=[ast.Tuple(elts=[_, ast.Name(id=new)])],
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="self"), attr=layer), args=[_, ast.Name(id=old)], keywords=[]
+                ),
+            ):
+                yield layer, old, new
+            case _:
+                pass
 
 
 def _taken_and_given(node: ast.Assign) -> str | None:

@@ -146,7 +146,7 @@ def _has_classes_last(logits: Tensor, targets: tuple[Tensor, ...]) -> bool:
         return False
     if logits.shape.last == CLASSES:
         return True
-    is_linear = logits.made is not None and logits.made.name == "linear" and logits.shape.last not in {None, 1}
+    is_linear = logits.made is not None and logits.made.name == "linear" and logits.shape.last != 1
     return is_linear and bool(targets) and all(each.shape.rank == 2 and each.kind == "int" for each in targets)
 
 

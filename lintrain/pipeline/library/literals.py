@@ -10,6 +10,7 @@ from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import attribute_of, function, method
 from lintrain.pipeline.retention import note_append
+from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, LibraryObject, Mapping, Sequence, Value
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ def _changed(call: Call) -> Value:
     if isinstance(call.receiver, Sequence):
         call.receiver.is_complete = False
     return UNKNOWN
+
+
+@method(Sequence, "index", "count")
+def _number(call: Call) -> Value:
+    """Where an item stands, or how often."""
+    return Whole(origin=call.place)
 
 
 @method(Sequence, "copy")

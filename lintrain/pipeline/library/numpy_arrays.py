@@ -35,7 +35,7 @@ SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 """What has one number for each class."""
 
 WHOLE_NUMBERS = frozenset({"int", "int8", "int16", "int32", "int64", "long", "bool", "bool_", "uint8", "int_"})
-LITERALS = frozenset({"numpy.array", "torch.tensor", "torch.Tensor", "torch.FloatTensor"})
+LITERALS = frozenset({"numpy.array", "torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
 COMPARISONS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})
 
 
@@ -168,7 +168,8 @@ def _normalise(call: Call) -> Value:
 @function("numpy.array", "numpy.asarray", "numpy.squeeze", "numpy.reshape", "numpy.ravel", "numpy.copy")
 @function("numpy.concatenate", "numpy.vstack", "numpy.nan_to_num", "numpy.transpose")
 @function("torch.from_numpy", "torch.as_tensor", "torch.Tensor", "torch.squeeze", "torch.flatten")
-@function("torch.cat", "torch.concat", "torch.vstack", "torch.FloatTensor")
+@function("torch.cat", "torch.concat", "torch.vstack", "torch.FloatTensor", "torch.LongTensor")
+@function("numpy.sin", "numpy.cos", "numpy.square", "numpy.sqrt", "numpy.abs", "numpy.power", "numpy.tanh")
 def _keep(call: Call) -> Value:
     """The same numbers in another shape or place."""
     made = from_literal(call) if call.path in LITERALS else None
@@ -255,7 +256,9 @@ def _store_part(reader: Reader, owner: Value, key: Value, value: Value, place: P
 
 def _is_whole_axis(key: Value) -> bool:
     """`None` in a subscript, which adds an axis."""
-    return isinstance(key, Constant) and key.value is None
+    return (isinstance(key, Constant) and key.value is None) or (
+        isinstance(key, Library) and key.path == "numpy.newaxis"
+    )
 
 
 @element_of(Tensor)

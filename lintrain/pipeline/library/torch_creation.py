@@ -8,6 +8,8 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.shapes import ANY, integer, viewed
 from lintrain.pipeline.tracing import DATA, kind_given
+from lintrain.pipeline.values.counts import Whole
+from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Rows
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Sequence, Value, is_true, literal
 from lintrain.pipeline.values.tensors import Operation, Shape
@@ -55,6 +57,21 @@ def _line(call: Call) -> Value:
     return data(call, Shape((None,), False), "int" if is_whole else "")
 
 
+def _kind_of_number(value: Value) -> str:
+    """The kind of a single number; empty for what is none, or may be a list."""
+    match value:
+        case Constant(value=bool()):
+            return "bool"
+        case Constant(value=int()) | Whole():
+            return "int"
+        case Constant(value=float()):
+            return "float"
+        case ColumnValues(column=Column(kind=Kind.CLASS | Kind.INTEGER | Kind.FLOAT as kind), dataset=Rows() as rows):
+            return "" if rows.is_batch else "float" if kind is Kind.FLOAT else "int"
+        case _:
+            return ""
+
+
 def from_literal(call: Call) -> Value | None:
     """`torch.tensor([[1.0, 2.0]])`: shape and kind of nested lists of numbers; None for anything else."""
     given = call.positional[0].value if call.positional else Absent()
@@ -64,9 +81,8 @@ def from_literal(call: Call) -> Value | None:
     while isinstance(given, Sequence) and given.items:
         sizes.append(len(given.items) if given.is_complete else None)
         given = given.items[0]
-    if not isinstance(given, Constant) or not isinstance(given.value, int | float):
+    kind = _kind_of_number(given)
+    if not kind or not sizes:
         return None
-    kind = "bool" if isinstance(given.value, bool) else "int" if isinstance(given.value, int) else "float"
-    if call.path in {"torch.Tensor", "torch.FloatTensor"}:
-        kind = "float"
+    kind = {"torch.Tensor": "float", "torch.FloatTensor": "float", "torch.LongTensor": "int"}.get(call.path, kind)
     return data(call, Shape(tuple(sizes), False), kind)

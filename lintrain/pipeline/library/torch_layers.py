@@ -27,6 +27,9 @@ SHAPELESS = re.compile(
 )
 """Layers whose output has the shape of their input."""
 
+LEARNS = re.compile(r"(Lazy)?(Bil|L)inear|Embedding(Bag)?|(Lazy)?Conv\w+|\w*Norm\w*|PReLU|Transformer\w+|\w+Attention")
+"""Layers with parameters: gradients reach them whatever they are given."""
+
 CONVOLUTION = re.compile(r"Conv(?:Transpose)?(\d)d")
 HEAD_OF = (
     (re.compile(r"resnet|resnext|regnet|shufflenet"), "fc"),
@@ -95,7 +98,8 @@ def _after(module: Module, before: Tensor, call: Call) -> Tensor:
         return replace(before, made=made_before, shape=ANY if name == "Unflatten" else shape)
     if name == "Softmax" and integer(module.arguments.get("dim", module.arguments.get("0", UNKNOWN))) == 0:
         made = replace(made, name="softmax over rows")
-    return replace(before, made=made, shape=_shape(module, before.shape), kind="float")
+    cut = None if LEARNS.fullmatch(name) else before.cut
+    return replace(before, made=made, shape=_shape(module, before.shape), kind="float", cut=cut)
 
 
 def _operation(module: Module, name: str, call: Call) -> Operation:

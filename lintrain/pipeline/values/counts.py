@@ -22,6 +22,11 @@ class Count(Value):
     made_at: int = 0
 
 
+@dataclass(eq=False, slots=True)
+class Whole(Unknown):
+    """A whole number that is not known."""
+
+
 NUMBERS = Constant | Count | Unknown | Either
 
 
