@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lintrain.core.evidence import Evidence as Evidence
     from lintrain.core.finding import Finding as Finding
     from lintrain.core.finding import Reason as Reason
+    from lintrain.core.finding import one_at_each_place as one_at_each_place
     from lintrain.core.fix import AddArgument as AddArgument
     from lintrain.core.fix import AddImport as AddImport
     from lintrain.core.fix import Fix as Fix
@@ -79,11 +80,13 @@ if TYPE_CHECKING:
     from lintrain.pipeline.given import is_read_as_text as is_read_as_text
     from lintrain.pipeline.given import is_text as is_text
     from lintrain.pipeline.given import is_visible as is_visible
+    from lintrain.pipeline.given import last_map as last_map
     from lintrain.pipeline.given import origin_of as origin_of
     from lintrain.pipeline.given import text_columns as text_columns
     from lintrain.pipeline.given import tokenized_copies as tokenized_copies
     from lintrain.pipeline.given import tokenizer_name as tokenizer_name
     from lintrain.pipeline.iterations import always_in_order as always_in_order
+    from lintrain.pipeline.iterations import clippings as clippings
     from lintrain.pipeline.iterations import contradict as contradict
     from lintrain.pipeline.iterations import divisor_of as divisor_of
     from lintrain.pipeline.iterations import going_back as going_back
@@ -300,7 +303,7 @@ __version__ = "0.1.0"
 
 _WORDS_OF = {
     "lintrain.core.evidence": "Evidence",
-    "lintrain.core.finding": "Finding Reason",
+    "lintrain.core.finding": "Finding Reason one_at_each_place",
     "lintrain.core.fix": (
         "AddArgument AddImport Fix InsertAfter InsertAtTop InsertBefore RemoveArgument RemoveImport RenameArgument "
         "Replace WrapInWith"
@@ -324,11 +327,12 @@ _WORDS_OF = {
     "lintrain.pipeline.events": "Act Condition Event Loop",
     "lintrain.pipeline.given": (
         "Given LABEL_COLUMNS MODEL_INPUTS OWN_LOADING PLAIN_TRAINERS collates_plainly given_datasets has_own_model "
-        "has_tokenized_copy is_default_collator is_read_as_text is_text is_visible origin_of text_columns "
+        "has_tokenized_copy is_default_collator is_read_as_text is_text is_visible last_map origin_of text_columns "
         "tokenized_copies tokenizer_name"
     ),
     "lintrain.pipeline.iterations": (
-        "always_in_order contradict divisor_of going_back hides_gradients is_of is_switched_off launchers_of swap_of"
+        "always_in_order clippings contradict divisor_of going_back hides_gradients is_of is_switched_off "
+        "launchers_of swap_of"
     ),
     "lintrain.pipeline.keras": "KerasLoss activation_of backbones keras_name loss_of units_of",
     "lintrain.pipeline.keywords": (

@@ -19,6 +19,34 @@ import torch.nn.functional as F
 from torch import nn, optim
 """
 
+MADE = """
+net = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.1), nn.Linear(16, 3))
+optimizer = optim.Adam(net.parameters())
+"""
+"""A model with layers that differ between the modes, and its optimizer."""
+
+TRAINS = "        optimizer.zero_grad()\n        F.cross_entropy(net(x), y).backward()\n        optimizer.step()\n"
+"""The body of a loop over batches that trains it."""
+
+OWN_MODULE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.1), nn.Linear(16, 3))
+
+    def forward(self, x):
+        return self.layers(x)
+
+net = Net()
+optimizer = optim.Adam(net.parameters())
+for epoch in range(3):
+    for x, y in loader:
+        net.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+"""
+"""A model of the script's own class, trained for some epochs."""
+
 
 def pipeline_of(code: str) -> Pipeline:
     return read_pipeline(Source("train.py", dedent(code)), TargetVersions())

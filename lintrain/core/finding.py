@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lintrain.core.level import Level
@@ -46,3 +46,12 @@ class Finding:
     def related(self, role: str) -> tuple[Reason, ...]:
         """The explaining places of one role."""
         return tuple(reason for reason in self.because if reason.role == role)
+
+
+def one_at_each_place(findings: Iterable[Finding | None]) -> Iterator[Finding]:
+    """The first finding at each place: code that is read several times shows one mistake."""
+    found: dict[Place, Finding] = {}
+    for finding in findings:
+        if finding is not None:
+            found.setdefault(finding.place, finding)
+    yield from found.values()

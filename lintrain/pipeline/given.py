@@ -175,6 +175,12 @@ def is_visible(pipeline: Pipeline, bound: Place, place: Place) -> bool:
     return all(each.holds(place) for each in around if each.holds(bound))
 
 
+def last_map(dataset: Dataset, note: str = "the rows are made here") -> tuple[Reason, ...]:
+    """The place of the last `map` behind a data set."""
+    maps = [step for step in dataset.steps if step.operation == "map"]
+    return tuple(Reason(step.place, note, "rows", step.text) for step in maps[-1:])
+
+
 def origin_of(dataset: Dataset, note: str = "made here") -> tuple[Reason, ...]:
     """The place where a data set was first made."""
     return tuple(Reason(step.place, note, "origin", step.text) for step in dataset.steps[:1])

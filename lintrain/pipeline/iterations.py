@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.modules import modules_in, overlap
-from lintrain.pipeline.phases import TrainingLoop, may_hide
+from lintrain.pipeline.phases import TrainingLoop, may_hide, training_loops, trains_by_hand
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
@@ -23,6 +23,14 @@ def hides_gradients(pipeline: Pipeline, training: TrainingLoop) -> bool:
     return training.has(Act.GRADIENT) or any(
         may_hide(pipeline, event, optimizer) for event in training.inside for optimizer in followed
     )
+
+
+def clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:
+    """Each clipping of gradients in a training loop of the script's own that is understood."""
+    for training in training_loops(pipeline) if trains_by_hand(pipeline) else ():
+        clips = [event for event in training.inside if event.act is Act.CLIP]
+        for clip in clips if clips and not hides_gradients(pipeline, training) else ():
+            yield training, clip
 
 
 def always_in_order(training: TrainingLoop) -> tuple[Event, ...]:

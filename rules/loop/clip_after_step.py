@@ -67,19 +67,17 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Place,
     Reason,
     Replace,
     Rule,
     TrainingLoop,
     always_with,
-    hides_gradients,
+    clippings,
     is_certain_step,
     is_of,
+    one_at_each_place,
     swap_of,
     text_of_event,
-    training_loops,
-    trains_by_hand,
 )
 
 
@@ -87,15 +85,8 @@ class ClipAfterStep(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
-            return
-        found: dict[Place, Finding] = {}
-        for training in training_loops(pipeline):
-            for clip in (event for event in training.inside if event.act is Act.CLIP):
-                step = _used_before(training, clip)
-                if step is not None and not hides_gradients(pipeline, training):
-                    found.setdefault(clip.place, self._report(pipeline, clip, step))
-        yield from found.values()
+        steps = ((clip, _used_before(training, clip)) for training, clip in clippings(pipeline))
+        yield from one_at_each_place(self._report(pipeline, clip, step) for clip, step in steps if step)
 
     def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding:
         optimizer = text_of_event(step)

@@ -48,19 +48,17 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Place,
     Reason,
     Replace,
     Rule,
     TrainingLoop,
     always_in_order,
-    hides_gradients,
+    clippings,
     is_certain_step,
     is_of,
+    one_at_each_place,
     swap_of,
     text_of_event,
-    training_loops,
-    trains_by_hand,
 )
 
 
@@ -68,14 +66,11 @@ class ClipBeforeBackward(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
-            return
-        found: dict[Place, Finding] = {}
-        for training in training_loops(pipeline):
-            for clip in (event for event in training.inside if event.act is Act.CLIP):
-                if _comes_too_early(training, clip) and not hides_gradients(pipeline, training):
-                    found.setdefault(clip.place, self._report(pipeline, clip, training))
-        yield from found.values()
+        yield from one_at_each_place(
+            self._report(pipeline, clip, training)
+            for training, clip in clippings(pipeline)
+            if _comes_too_early(training, clip)
+        )
 
     def _report(self, pipeline: Pipeline, clip: Event, training: TrainingLoop) -> Finding:
         swapped = swap_of(pipeline, clip, training.backward)

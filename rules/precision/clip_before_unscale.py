@@ -80,18 +80,16 @@ from lintrain import (
     InsertBefore,
     Level,
     Pipeline,
-    Place,
     Reason,
     Rule,
     Scaler,
     TrainingLoop,
+    clippings,
     contradict,
-    hides_gradients,
     is_of,
     is_switched_off,
+    one_at_each_place,
     text_of_event,
-    training_loops,
-    trains_by_hand,
 )
 
 
@@ -99,17 +97,11 @@ class ClipBeforeUnscale(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or pipeline.acts(Act.UNSCALE):
+        if pipeline.acts(Act.UNSCALE):
             return
-        found: dict[Place, Finding] = {}
-        for training in training_loops(pipeline):
-            for clip in (
-                event for event in training.inside if event.act is Act.CLIP and "launcher" not in event.details
-            ):
-                step = _scaled_step_after(pipeline, training, clip)
-                if step is not None and not hides_gradients(pipeline, training):
-                    found.setdefault(clip.place, self._report(clip, step))
-        yield from found.values()
+        plain = [(training, clip) for training, clip in clippings(pipeline) if "launcher" not in clip.details]
+        steps = ((clip, _scaled_step_after(pipeline, training, clip)) for training, clip in plain)
+        yield from one_at_each_place(self._report(clip, step) for clip, step in steps if step)
 
     def _report(self, clip: Event, step: Event) -> Finding:
         scaler, optimizer = text_of_event(step, "scaler_text"), text_of_event(step)

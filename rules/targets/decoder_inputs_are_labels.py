@@ -102,7 +102,6 @@ from lintrain import (
     Level,
     ModelCall,
     Pipeline,
-    Place,
     Reason,
     RemoveArgument,
     Rule,
@@ -113,6 +112,8 @@ from lintrain import (
     given_datasets,
     is_missing,
     keeps_labels,
+    last_map,
+    one_at_each_place,
     refuted,
     unsettled,
 )
@@ -124,12 +125,7 @@ class DecoderInputsAreLabels(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
-        for call in pipeline.model_calls:
-            finding = self._of_call(call)
-            if finding is not None:
-                found.setdefault(finding.place, finding)
-        yield from found.values()
+        yield from one_at_each_place(self._of_call(call) for call in pipeline.model_calls)
         for given in given_datasets(pipeline):
             if _gives_the_answer(given):
                 yield self._of_rows(given)
@@ -151,11 +147,10 @@ class DecoderInputsAreLabels(Rule):
         )
 
     def _of_rows(self, given: Given) -> Finding:
-        maps = [step for step in given.datasets[0].steps if step.operation == "map"]
         return self.finding(
             given.argument.place,
             f"in {given.text} the `decoder_input_ids` are the labels",
-            because=[Reason(step.place, "the rows are made here", "rows", step.text) for step in maps[-1:]],
+            because=last_map(given.datasets[0]),
             help="leave `decoder_input_ids` out: the model makes them of the labels",
             subject=given.parameter,
         )

@@ -96,7 +96,6 @@ from lintrain import (
     ModelOutput,
     OwnBatch,
     Pipeline,
-    Place,
     Reason,
     Replace,
     Rule,
@@ -106,6 +105,8 @@ from lintrain import (
     confirmed,
     given_datasets,
     keeps_labels,
+    last_map,
+    one_at_each_place,
     own_batches,
     refuted,
     shifts_labels,
@@ -120,12 +121,7 @@ class DoubleShift(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
-        for call in pipeline.model_calls:
-            finding = self._of_call(call)
-            if finding is not None:
-                found.setdefault(finding.place, finding)
-        yield from found.values()
+        yield from one_at_each_place(self._of_call(call) for call in pipeline.model_calls)
         for given in given_datasets(pipeline):
             if _is_moved(given):
                 yield self._of_rows(given)
@@ -148,11 +144,10 @@ class DoubleShift(Rule):
         )
 
     def _of_rows(self, given: Given) -> Finding:
-        maps = [step for step in given.datasets[0].steps if step.operation == "map"]
         return self.finding(
             given.argument.place,
             f"{given.text} has labels that are moved by one token, and the model moves them",
-            because=[Reason(step.place, "the rows get their labels here", "rows", step.text) for step in maps[-1:]],
+            because=last_map(given.datasets[0], "the rows get their labels here"),
             help="let `labels` be the same tokens as `input_ids`",
             subject=given.parameter,
         )

@@ -128,6 +128,7 @@ from lintrain import (
     confirmed,
     given_datasets,
     keeps_labels,
+    last_map,
     own_batches,
     refuted,
     unsettled,
@@ -169,11 +170,10 @@ class PadInLoss(Rule):
         )
 
     def _of_rows(self, given: Given) -> Finding:
-        maps = [step for step in given.datasets[0].steps if step.operation == "map"]
         return self.finding(
             given.argument.place,
             f"padding is scored: {given.text} has padded labels, none of them -100",
-            because=[Reason(step.place, "labels are padded tokens here", "padded", step.text) for step in maps[-1:]],
+            because=last_map(given.datasets[0], "labels are padded tokens here"),
             help="pad in the collator (DataCollatorForLanguageModeling, DataCollatorForSeq2Seq), which masks padding",
             subject=given.parameter,
         )
@@ -225,6 +225,5 @@ def _has_padded_labels(dataset: Dataset) -> bool:
     labels = (dataset.columns or {}).get("labels")
     if labels is None or not _is_unmasked(labels):
         return False
-    maps = [step for step in dataset.steps if step.operation == "map"]
-    is_batched = bool(maps) and "batched=True" in maps[-1].text
+    is_batched = any("batched=True" in made.text for made in last_map(dataset))
     return labels.padding is Padding.FIXED or (labels.padding is Padding.LONGEST and is_batched)

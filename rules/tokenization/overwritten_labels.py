@@ -95,6 +95,7 @@ from lintrain import (
     Rule,
     Verdict,
     confirmed,
+    last_map,
     masks_words,
     refuted,
     token_feeds,
@@ -119,8 +120,7 @@ class OverwrittenLabels(Rule):
             if _masks_padding(pipeline):
                 return
             reported.add(feed.place)
-            steps = [step for step in feed.dataset.steps if step.operation == "map"] if feed.dataset else []
-            because = [Reason(steps[-1].place, "some labels are set to -100 here", "labels")] if steps else []
+            because = last_map(feed.dataset, "some labels are set to -100 here") if feed.dataset else ()
             made = [Reason(collator.origin, "makes labels of the inputs", "collator")] if collator.origin else []
             yield self.finding(
                 feed.place,

@@ -1,0 +1,117 @@
+"""What each step of a data set leaves of its columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.columns import columns
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = films", {"text": "text", "stars": "integer", "score": "float"}),
+        ("x = Dataset.from_list([{'text': 'a', 'n': 1}])", {"text": "text", "n": "integer"}),
+        ("x = Dataset.from_dict({'text': ['a', 'b'] * 8, 'n': [1] * 999})", {"text": "text", "n": "integer"}),
+        ("x = load_dataset('text', data_files='a.txt', split='train')", {"text": "text"}),
+        ("x = load_dataset('csv', data_files='a.csv')['train']", {"...": ""}),
+        ("x = films.shuffle(seed=1).select(range(2))", {"text": "text", "stars": "integer", "score": "float"}),
+        ("x = films.remove_columns(['score', 'stars'])", {"text": "text"}),
+        ("x = films.remove_columns('score')", {"text": "text", "stars": "integer"}),
+        ("x = films.remove_columns(names())", {"text": "text", "stars": "integer", "score": "float", "...": ""}),
+        ("x = films.rename_column('stars', 'labels')", {"text": "text", "labels": "integer", "score": "float"}),
+        ("x = films.rename_columns({'text': 'a', 'stars': 'b'})", {"a": "text", "b": "integer", "score": "float"}),
+        ("x = films.select_columns(['text'])", {"text": "text"}),
+        ("x = films.select_columns(['text']).add_column('n', [1, 2])", {"text": "text", "n": "integer"}),
+        ("x = films.select_columns('stars').cast_column('stars', ClassLabel(names=['a']))", {"stars": "class label"}),
+        ("x = films.select_columns('stars').cast(Features({'stars': Value('string')}))", {"stars": "text"}),
+        ("x = films.select_columns('text').class_encode_column('text')", {"text": "class label"}),
+        ("x = films.train_test_split(0.1)['test'].select_columns('text')", {"text": "text"}),
+        ("x = concatenate_datasets([films, films]).remove_columns(['text', 'score'])", {"stars": "integer"}),
+        ("x = concatenate_datasets([films, other()])", {"...": ""}),
+        ("x = DatasetDict({'train': films}).remove_columns(['text', 'score'])['train']", {"stars": "integer"}),
+        ("x = films.with_format('torch', columns=['stars'])", {"stars": "integer"}),
+        ("x = films.select_columns('text'); x.set_format('torch')", {"text": "text"}),
+        ("x = films.select_columns(['text', 'stars']); x.set_format('torch', ['text'])", {"text": "text"}),
+        (
+            "x = films.select_columns(['text', 'stars']); x.set_format('torch', ['text']); x.reset_format()",
+            {"text": "text", "stars": "integer"},
+        ),
+    ],
+)
+def test_each_step_leaves_the_columns_it_should(code: str, expected: dict[str, str]) -> None:
+    assert columns(code) == expected
+
+
+TEXT = "x = films.select_columns(['text', 'stars'])\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = x.map(lambda row: {'n': 1})", {"text": "text", "stars": "integer", "n": "integer"}),
+        ("x = x.map(lambda row: {'stars': 0.5})", {"text": "text", "stars": "float"}),
+        (
+            "x = x.map(lambda rows: {'n': [1, 2]}, batched=True, remove_columns=['text'])",
+            {"stars": "integer", "n": "integer"},
+        ),
+        ("x = x.map(lambda row: {'n': [1, 2]}, remove_columns=x.column_names)", {"n": "list"}),
+        ("x = x.map(lambda row: {'text': row['text'].lower()}, remove_columns=x.column_names)", {"text": "text"}),
+        (
+            "x = x.map(lambda t: {'n': t}, input_columns=['text'], remove_columns=['stars'])",
+            {"text": "text", "n": "text"},
+        ),
+        (
+            "x = x.map(lambda row, index: {'n': 1}, with_indices=True)",
+            {"text": "text", "stars": "integer", "n": "integer"},
+        ),
+        (
+            "x = x.map(lambda row, key: {key: 1}, fn_kwargs={'key': 'n'})",
+            {"text": "text", "stars": "integer", "n": "integer"},
+        ),
+        (
+            "x = x.map(functools.partial(lambda key, row: {key: 1}, 'n'))",
+            {"text": "text", "stars": "integer", "n": "integer"},
+        ),
+        ("x = x.map(unknown)", {"text": "unknown", "stars": "unknown", "...": ""}),
+        ("x = x.map(lambda row: {**row, 'n': 1})", {"text": "text", "stars": "integer", "n": "integer"}),
+        ("x = x.map(lambda row: dict(row, n=1))", {"text": "text", "stars": "integer", "n": "integer"}),
+        ("x = x.map(lambda row: None)", {"text": "text", "stars": "integer"}),
+        ("x = x.filter(lambda row: row['stars'] > 1)", {"text": "text", "stars": "integer"}),
+    ],
+)
+def test_a_mapped_function_sets_the_columns_that_it_returns(code: str, expected: dict[str, str]) -> None:
+    assert columns(TEXT + code) == expected
+
+
+def test_a_mapped_function_may_change_the_row_that_it_is_given() -> None:
+    code = """
+    def change(row):
+        row["labels"] = row.pop("stars")
+        return row
+    x = films.select_columns(["text", "stars"]).map(change)
+    """
+    assert columns(code) == {"text": "text", "labels": "integer"}
+
+
+def test_what_only_some_branches_return_is_not_certain() -> None:
+    code = """
+    def change(row):
+        if row["stars"] > 3:
+            return {"n": 1}
+        return {"m": 1}
+    x = films.select_columns(["stars"]).map(change)
+    """
+    assert columns(code)["..."] == ""
+
+
+def test_a_column_set_under_a_condition_is_there_with_unknown_content() -> None:
+    code = """
+    def change(row):
+        made = {"n": 1}
+        if row["stars"] > 3:
+            row["n"] = "many"
+        return row
+    x = films.select_columns(["stars"]).map(change)
+    """
+    assert columns(code) == {"stars": "integer", "n": "unknown"}
