@@ -171,9 +171,14 @@ def _inherited(items: Sequence[str], keyword: str, targets: Targets) -> Known | 
     return keyword_state(items[0][1:], keyword, targets) if items and items[0].startswith("<") else None
 
 
+@cache
+def _written_versions(package: str) -> tuple[str, ...]:
+    return tuple(written(version) for version in tables.covered_versions(package))
+
+
 def _judged(package: str, having: Sequence[int], wanted: Sequence[int]) -> Known:
     """What it means for the wanted versions that just those other versions have it."""
-    versions = [written(version) for version in tables.covered_versions(package)]
+    versions = _written_versions(package)
     ends = (versions[having[-1]], versions[having[0]]) if having else (None, None)
     if not having:
         return Known("never", package)

@@ -12,6 +12,7 @@ from lintrain.pipeline import expressions, operations, statements
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.scope import Scope, joined
 from lintrain.pipeline.values.python import UNKNOWN, Value
+from lintrain.source.nodes import walk
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -51,7 +52,7 @@ def _period(reader: Reader, test: ast.expr, scope: Scope) -> tuple[Value, str]:
 
 
 def _divisor(test: ast.expr) -> ast.Name | ast.Attribute | ast.Constant | None:
-    for node in ast.walk(test):
+    for node in walk(test):
         match node:
             case ast.BinOp(op=ast.Mod(), right=ast.Name() | ast.Attribute() | ast.Constant() as divisor):
                 return divisor

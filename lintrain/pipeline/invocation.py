@@ -251,7 +251,7 @@ def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
     frame = reader.frame
     if isinstance(function.node, ast.AsyncFunctionDef):
         return UNKNOWN
-    if reader.once(functions.is_generator, function.node):
+    if reader.source.says("yield") and reader.once(functions.is_generator, function.node):
         items = frame.yields if frame.yields_once else [join(frame.yields)]
         return Sequence(items, "generator", frame.yields_once, origin=function.origin)
     ends = [] if flow is Flow.LEAVE_FUNCTION else [Constant(None)]

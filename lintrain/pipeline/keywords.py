@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -43,8 +42,8 @@ def given_keywords(pipeline: Pipeline) -> Iterator[GivenKeyword]:
 def demands_version(pipeline: Pipeline, place: Place, path: str) -> bool:
     """Whether the file of a place says itself which versions of the library it runs with (`require_version`)."""
     package = path.partition(".")[0]
-    text = pipeline.source_of(place).text
-    return "require_version" in text and re.search(rf"require_version\w*\(\s*f?[\"']{package}\b", text) is not None
+    source = pipeline.source_of(place)
+    return source.says("require_version") and source.says(rf"require_version\w*\(\s*f?[\"']{package}\b")
 
 
 def config_of(path: str) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from lintrain.core.place import Place
 from lintrain.pipeline import invocation, operations, statements
@@ -119,7 +119,11 @@ class Reader:
         """Count one step; raises BudgetSpentError when there are no more."""
         self.steps += 1
         if self.steps > self.limit:
-            raise BudgetSpentError if self.steps > STEP_BUDGET else ModuleBudgetSpentError
+            self.stop()
+
+    def stop(self) -> NoReturn:
+        """End the reading, or that of the script's modules, where the steps are spent."""
+        raise BudgetSpentError if self.steps > STEP_BUDGET else ModuleBudgetSpentError
 
     def act(self, act: Act, place: Place, subject: Value, **details: Value) -> None:
         """Record an effect on a value."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lintrain.pipeline import expressions
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.python import Constant, Instance, Value
+from lintrain.source.nodes import children
 
 if TYPE_CHECKING:
     from lintrain.core.place import Place
@@ -124,4 +125,4 @@ def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
                 continue
             case _:
                 pass
-        pending.extend(ast.iter_child_nodes(node))
+        pending.extend(children(node))

@@ -11,6 +11,7 @@ from lintrain.pipeline.pipeline import Pipeline
 from lintrain.source.nodes import walk
 
 VIEWS = frozenset({"view", "reshape"})
+SAYS_VIEW = "|".join(sorted(VIEWS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class _Sizes:
 
 def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
     """Each such view; sizes and tensor must be taken and used in one block, with neither bound anew in between."""
+    if not pipeline.source.says(SAYS_VIEW):
+        return
     views = {call.lineno for call in pipeline.source.nodes_of(ast.Call) if _is_view(call)}
     blocks = [pipeline.source.tree, *pipeline.source.nodes_of(ast.FunctionDef, ast.For, ast.While, ast.With)]
     for node in blocks if views else ():

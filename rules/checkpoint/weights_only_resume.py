@@ -86,6 +86,8 @@ class WeightsOnlyResume(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         tree, source = pipeline.source.tree, pipeline.source
+        if not source.says(r"torch\s*\.\s*save"):
+            return
         saved = _saved_state(source.nodes_of(ast.Call))
         if saved is None or _may_restore(tree) or any(entries_read(tree, _key_of(saved))):
             return

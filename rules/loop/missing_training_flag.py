@@ -116,7 +116,7 @@ class MissingTrainingFlag(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not _imports_keras(pipeline):
+        if "train_step" not in pipeline.source.text or not _imports_keras(pipeline):
             return
         for cls in pipeline.source.nodes_of(ast.ClassDef):
             if _is_model(cls) and _has_modal_layer(cls):

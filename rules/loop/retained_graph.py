@@ -115,8 +115,9 @@ class RetainedGraph(Rule):
         if not trains_by_hand(pipeline):
             return
         found: dict[Place, Finding] = {}
+        stepping = {id(step.loops[-1]) for step in pipeline.acts(Act.STEP) if step.loops}
         for kept in pipeline.acts(Act.RETAIN):
-            backward = _backward_through(pipeline, kept)
+            backward = _backward_through(pipeline, kept) if id(kept.loops[-1]) in stepping else None
             if backward is not None:
                 found.setdefault(kept.place, self._report(pipeline, kept, backward))
         yield from found.values()
@@ -144,7 +145,7 @@ def _detached(code: str) -> str:
 def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
     """The backward call that frees the kept value's graph in the same iteration, where the weights are changed too."""
     loop = kept.loops[-1]
-    if kept.without_grad or not any(event.act is Act.STEP and event.loops[-1:] == (loop,) for event in pipeline.events):
+    if kept.without_grad:
         return None
     holds = {id(part) for part in pipeline.computed_from(kept.subject)}
     for backward in pipeline.acts(Act.BACKWARD):

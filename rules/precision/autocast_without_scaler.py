@@ -104,11 +104,12 @@ class AutocastWithoutScaler(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or pipeline.launchers or _speaks_of_scale(pipeline):
+        casts = [call for call in pipeline.calls if call.path in AUTOCASTS]
+        if not casts or not trains_by_hand(pipeline) or pipeline.launchers or _speaks_of_scale(pipeline):
             return
         found: dict[Place, Finding] = {}
         for training in training_loops(pipeline):
-            cast = next((call for call in pipeline.calls if _casts_forward(pipeline, training, call)), None)
+            cast = next((call for call in casts if _casts_forward(pipeline, training, call)), None)
             if cast is not None and not hides_gradients(pipeline, training):
                 found.setdefault(training.backward.place, self._report(training.backward, cast))
         yield from found.values()
@@ -131,7 +132,7 @@ def _speaks_of_scale(pipeline: Pipeline) -> bool:
 
 def _casts_forward(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
     """Whether a call turns on float16 on a GPU for a pass that the loop's backward goes through."""
-    if call.path not in AUTOCASTS or not training.loop.place.holds(call.place) or not _is_float16(call):
+    if not training.loop.place.holds(call.place) or not _is_float16(call):
         return False
     passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
     following = [event for event in passes if call.place < event.place < training.backward.place]
