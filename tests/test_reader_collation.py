@@ -100,3 +100,69 @@ def test_what_happens_in_a_collate_function_is_no_part_of_the_loop() -> None:
     assert len(lines_of("missing-zero-grad", HEAD + COPIES + loader + without)) == 1
     assert not lines_of("missing-zero-grad", HEAD + COPIES + loader + LOOP)
     assert lines_of("missing-zero-grad", HEAD + collate + loader + without)
+
+
+TENSORS = """
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+class Rows(Dataset):
+    def __init__(self):
+        self.x = torch.randn(9, 6)
+        self.y = torch.randn(9)
+    def __getitem__(self, index):
+        return self.x[index], self.y[index]
+net = nn.Linear(6, 1)
+"""
+UNZIPPED = """
+def collate(rows):
+    x, y = zip(*rows)
+    return torch.stack(x), torch.stack(y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("collate", "loader"),
+    [
+        ("", "DataLoader(Rows(), batch_size=3)"),
+        ("", "DataLoader(TensorDataset(torch.randn(9, 6), torch.randn(9)), batch_size=3)"),
+        (UNZIPPED, "DataLoader(Rows(), batch_size=3, collate_fn=collate)"),
+        (UNZIPPED, "DataLoader(TensorDataset(torch.randn(9, 6), torch.randn(9)), 3, collate_fn=collate)"),
+        (
+            "def collate(rows):\n"
+            "    return torch.stack([x for x, _ in rows]), torch.tensor([float(y) for _, y in rows])\n",
+            "DataLoader(Rows(), batch_size=3, collate_fn=collate)",
+        ),
+        (
+            "def collate(rows):\n"
+            '    return {"x": torch.stack([row[0] for row in rows]), "y": torch.stack([row[1] for row in rows])}\n',
+            "map(lambda batch: (batch['x'], batch['y']), DataLoader(Rows(), batch_size=3, collate_fn=collate))",
+        ),
+    ],
+)
+def test_rows_of_tensors_become_batches_of_known_shape(collate: str, loader: str) -> None:
+    code = f"{TENSORS}{collate}\nfor x, y in {loader}:\n    F.mse_loss(net(x), y).backward()\n"
+    assert len(lines_of("broadcast-loss", code)) == 1
+    assert lines_of("broadcast-loss", code.replace("net(x)", "net(x).squeeze(1)")) == []
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "DataLoader(Rows(), batch_size=None)",
+        "DataLoader(Rows(), batch_size=3, collate_fn=default)",
+        "DataLoader(Rows(), batch_size=3, collate_fn=lambda rows: torch.stack(join(rows)))",
+    ],
+)
+def test_rows_that_become_no_plain_batch_are_left_alone(loader: str) -> None:
+    code = f"{TENSORS}\nfor x, y in {loader}:\n    F.mse_loss(net(x), y).backward()\n"
+    assert lines_of("broadcast-loss", code) == []
+
+
+def test_rows_that_are_padded_have_one_axis_more() -> None:
+    code = """
+from torch.nn.utils.rnn import pad_sequence
+ids = pad_sequence([torch.tensor([1, 2]), torch.tensor([3, 4])], batch_first=True)
+logits = nn.Linear(8, 5)(nn.Embedding(9, 8)(ids))
+F.cross_entropy(logits, ids)
+"""
+    assert lines_of("class-axis-layout", code) == [4]

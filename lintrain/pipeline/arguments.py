@@ -24,7 +24,7 @@ def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> N
             if isinstance(value, Sequence) and value.is_complete:
                 call.positional.extend(Argument(item, place, "") for item in value.items)
             else:
-                call.is_open = True
+                call.is_open, call.spread = True, value
         else:
             call.positional.append(Argument(value, place, reader.code(place)))
     for keyword in node.keywords:

@@ -42,6 +42,8 @@ class Call:
     positional: list[Argument] = field(default_factory=list[Argument])
     keywords: dict[str, Argument] = field(default_factory=dict[str, Argument])
     is_open: bool = False
+    spread: Value = ABSENT
+    """What was written out with a star, where its items are not all known."""
 
     @property
     def receiver_text(self) -> str:

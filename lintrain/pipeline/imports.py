@@ -8,6 +8,7 @@ import ast
 import os
 import re
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lintrain.pipeline import project_modules
@@ -182,6 +183,9 @@ def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> F
         if own is not None:
             _import_own(reader, own, alias, scope)
             continue
+        if alias.name == "*":
+            _import_all(scope.module(), "" if node.level else module)
+            continue
         bound = alias.asname or alias.name
         path = f"{module}.{alias.name}"
         submodule = None if node.level else _own_module(reader, path)
@@ -189,11 +193,40 @@ def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> F
             scope.bind(bound, project_modules.made_module(reader, submodule))
             continue
         scope.bind(bound, Unknown(name=path) if node.level else library(path))
-        if not node.level and alias.name != "*":
+        if not node.level:
             place = reader.source.place(alias)
             used = LibraryName(module, alias.name, place, reader.guards > 0, True, bound)
             reader.record.names.append(used)
     return Flow.ON
+
+
+IN_TABLES = re.compile(r"^lightning\b(?!\.fabric)")
+"""The package that the tables have under `lightning.pytorch`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryStar:
+    """What `from library import *` brings in: the names that the tables of the library's versions have."""
+
+    module: str
+
+    def __call__(self, name: str) -> Value | None:
+        """What a name stands for, None where the library has none such."""
+        from lintrain.knowledge import tables
+
+        module = IN_TABLES.sub("lightning.pytorch", self.module)
+        package = module.partition(".")[0]
+        has = package in tables.COVERED_PACKAGES and name in tables.lives_of(package, module)
+        return library(f"{self.module}.{name}") if has and not name.startswith("_") else None
+
+
+def _import_all(module: Scope, path: str) -> None:
+    """`from a import *`: one of a module that is not known may put another thing under any name from before."""
+    path = canonical(path)
+    if path.partition(".")[0] in LIBRARIES:
+        module.stars.append(LibraryStar(path))
+    else:
+        module.stars = [star for star in module.stars if not isinstance(star, LibraryStar)]
 
 
 def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope) -> None:

@@ -10,6 +10,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.shapes import ANY, RESHAPES, broadcast, integer, multiplied
 from lintrain.pipeline.shapes import subscripted as shape_of_subscript
+from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of
 from lintrain.pipeline.values.tensors import Operation
@@ -184,6 +185,8 @@ def _key_kind(key: Value) -> str:
         return "slice"
     if isinstance(key, Library) and key.path == "numpy.newaxis":
         return "new"
+    if isinstance(key, Whole):
+        return "axis"
     if isinstance(key, Constant):
         return "new" if key.value is None else "axis"
     return "other"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lintrain.pipeline import objects, operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
-from lintrain.pipeline.values.counts import Count
+from lintrain.pipeline.values.counts import Count, Real, Whole
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -95,6 +95,10 @@ def _enumerate(call: Call) -> Value:
 
 @function("builtins.zip")
 def _zip(call: Call) -> Value:
+    row = operations.element(call.reader, call.spread) if len(call.positional) == 0 and call.is_open else UNKNOWN
+    if isinstance(row, Sequence) and row.is_complete:
+        # `zip(*rows)`: as many columns as a row has items
+        return Sequence([Sequence([item], "tuple", False) for item in row.items])
     parts = [operations.known_items(argument.value, MOST_NUMBERS) for argument in call.positional]
     if parts and not call.is_open and all(part is not None for part in parts):
         rows = zip(*(part for part in parts if part is not None), strict=False)
@@ -130,11 +134,17 @@ def _dict(call: Call) -> Value:
     return Mapping(entries, is_complete and "**" not in call.keywords, origin=call.place)
 
 
+MADE: dict[str, type[Unknown]] = {"builtins.int": Whole, "builtins.float": Real}
+"""What a conversion makes of something that is not known."""
+
+
 @function("builtins.int", "builtins.float", "builtins.str", "builtins.bool")
 def _convert(call: Call) -> Value:
     value = call.value("object", 0)
     if not isinstance(value, Constant):
-        return value if isinstance(value, Count) and call.path in {"builtins.int", "builtins.float"} else UNKNOWN
+        kept = isinstance(value, Count) and call.path in {"builtins.int", "builtins.float"}
+        made = MADE.get(call.path)
+        return value if kept else made() if made else UNKNOWN
     try:
         return Constant(CONVERSIONS[call.path](value.value), value.is_default)
     except (TypeError, ValueError, OverflowError):

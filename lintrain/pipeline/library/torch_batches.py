@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
+from lintrain.pipeline.library.torch_collation import row_of, takes_one_row
 from lintrain.pipeline.registry import subscript_of, unpacked
-from lintrain.pipeline.shapes import integer
-from lintrain.pipeline.values.loading import Batch, TorchDataset
+from lintrain.pipeline.shapes import ANY, integer
+from lintrain.pipeline.values.loading import Batch
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Slice, Value, is_missing
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, is_missing
 from lintrain.pipeline.values.tensors import Shape
 
 if TYPE_CHECKING:
@@ -21,39 +22,39 @@ if TYPE_CHECKING:
 @unpacked(Batch)
 def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
     """`for x, y in loader`."""
-    if not isinstance(value, Batch):
+    parts = _parts(reader, value)
+    if len(parts) != count:
         return None
-    parts = _tensors(value)
-    return [_batched(part) for part in parts] if len(parts) == count else None
+    return [operations.child(reader, value, f"[{index}]") if part is None else part for index, part in enumerate(parts)]
 
 
 @subscript_of(Batch)
 def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
     """`batch[0]`; another key gives the same unknown thing each time."""
-    parts = _tensors(value) if isinstance(value, Batch) else ()
+    parts = _parts(reader, value)
     position = integer(key)
-    if position is not None and 0 <= position < len(parts):
-        return _batched(parts[position])
+    part = parts[position] if position is not None and 0 <= position < len(parts) else None
+    if part is not None:
+        return part
     if isinstance(key, Constant):
         return operations.child(reader, value, f"[{key.value!r}]")
     return UNKNOWN if not isinstance(key, Slice) else operations.child(reader, value, "[:]")
 
 
-def _tensors(batch: Batch) -> tuple[Tensor, ...]:
-    """The tensors that a loader's data set is made of; none where it may be made of anything else."""
-    loader = batch.loader
-    if loader is None or not is_missing(loader.collate):
-        return ()
-    dataset = loader.dataset
-    while isinstance(dataset, TorchDataset) and dataset.name != "TensorDataset" and len(dataset.parts) == 1:
-        dataset = dataset.parts[0]
-    parts = dataset.parts if isinstance(dataset, TorchDataset) and dataset.name == "TensorDataset" else ()
-    tensors = tuple(part for part in parts if isinstance(part, Tensor))
-    return tensors if len(tensors) == len(parts) else ()
+def _parts(reader: Reader, batch: Value) -> list[Tensor | None]:
+    """The tensors of a batch that torch puts together itself, None for what is not known; empty where nothing is."""
+    loader = batch.loader if isinstance(batch, Batch) else None
+    if loader is None or loader.origin is None or not is_missing(loader.collate) or takes_one_row(loader):
+        return []
+    with reader.aside():
+        row = row_of(reader, loader.dataset, loader.origin)
+    if not isinstance(row, Sequence) or row.kind != "tuple" or not row.is_complete:
+        return []
+    return [_batched(part) for part in row.items]
 
 
-def _batched(tensor: Tensor) -> Tensor:
-    """The same axes, the first of them as long as a batch."""
-    if not tensor.shape.sizes or tensor.shape.is_open:
-        return replace(tensor)
-    return replace(tensor, shape=Shape((None, *tensor.shape.sizes[1:]), False))
+def _batched(part: Value) -> Tensor | None:
+    """The same axes behind one for the rows of the batch."""
+    if not isinstance(part, Tensor):
+        return None
+    return replace(part, shape=ANY if part.shape.is_open else Shape((None, *part.shape.sizes), False))

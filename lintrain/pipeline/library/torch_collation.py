@@ -16,6 +16,7 @@ from lintrain.pipeline.registry import (
     subscript_of,
     unpacked,
 )
+from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.data import Dataset, Encoding, Rows
 from lintrain.pipeline.values.loading import Collated, Loader, TorchDataset
 from lintrain.pipeline.values.model import Tensor
@@ -43,9 +44,8 @@ MOST_COLLATIONS = 16
 
 def collated(reader: Reader, loader: Loader) -> Value | None:
     """One batch of a loader, by its own collate function; None where that is not understood, or the libraries' own."""
-    is_single = "batch_size" in loader.arguments and is_missing(loader.arguments["batch_size"])
     place = loader.origin
-    if place is None or is_single or not _is_own(loader.collate) or loader.collations >= MOST_COLLATIONS:
+    if place is None or takes_one_row(loader) or not _is_own(loader.collate) or loader.collations >= MOST_COLLATIONS:
         return None
     loader.collations += 1
     with reader.aside():
@@ -53,6 +53,11 @@ def collated(reader: Reader, loader: Loader) -> Value | None:
         content = read_collate(reader, loader.collate, row, place, is_of_many=is_many(size, 1))
     is_whole = isinstance(content, Sequence) and content.is_complete and bool(content.items)
     return content if is_whole or isinstance(content, Mapping | Encoding | Rows | Tensor) else None
+
+
+def takes_one_row(loader: Loader) -> bool:
+    """Whether a loader puts no batches together: `batch_size=None`."""
+    return "batch_size" in loader.arguments and is_missing(loader.arguments["batch_size"])
 
 
 def read_collate(reader: Reader, collate: Value, row: Value, place: Place, *, is_of_many: bool) -> Value:
@@ -93,10 +98,10 @@ def row_of(reader: Reader, dataset: Value, place: Place) -> Value:
         case Dataset() | Sequence():
             row = operations.element(reader, dataset)
         case Instance():
-            row = objects.special(reader, dataset, "__getitem__", [Unknown(name="index")], place)
+            row = objects.special(reader, dataset, "__getitem__", [Whole(name="index")], place)
         case TorchDataset(name="TensorDataset", parts=parts) if parts:
             row = Sequence([_one(part) for part in parts], "tuple")
-        case TorchDataset(name="Subset", parts=(whole,)):
+        case TorchDataset(parts=(whole,)):
             row = row_of(reader, whole, place)
         case _:
             pass

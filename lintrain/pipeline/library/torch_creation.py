@@ -8,7 +8,7 @@ from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.shapes import ANY, integer, viewed
 from lintrain.pipeline.tracing import DATA, kind_given
-from lintrain.pipeline.values.counts import Whole
+from lintrain.pipeline.values.counts import Real, Whole
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Rows
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Sequence, Value, is_true, literal
@@ -64,7 +64,7 @@ def _kind_of_number(value: Value) -> str:
             return "bool"
         case Constant(value=int()) | Whole():
             return "int"
-        case Constant(value=float()):
+        case Constant(value=float()) | Real():
             return "float"
         case ColumnValues(column=Column(kind=Kind.CLASS | Kind.INTEGER | Kind.FLOAT as kind), dataset=Rows() as rows):
             return "" if rows.is_batch else "float" if kind is Kind.FLOAT else "int"
@@ -75,14 +75,14 @@ def _kind_of_number(value: Value) -> str:
 def from_literal(call: Call) -> Value | None:
     """`torch.tensor([[1.0, 2.0]])`: shape and kind of nested lists of numbers; None for anything else."""
     given = call.positional[0].value if call.positional else Absent()
-    if not isinstance(given, Sequence):
+    if not isinstance(given, Sequence | Whole | Real):
         return None
     sizes: list[int | None] = []
     while isinstance(given, Sequence) and given.items:
         sizes.append(len(given.items) if given.is_complete else None)
         given = given.items[0]
     kind = _kind_of_number(given)
-    if not kind or not sizes:
+    if not kind:
         return None
     kind = {"torch.Tensor": "float", "torch.FloatTensor": "float", "torch.LongTensor": "int"}.get(call.path, kind)
     return data(call, Shape(tuple(sizes), False), kind)

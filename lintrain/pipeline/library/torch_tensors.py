@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.invocation import escape
 from lintrain.pipeline.registry import CALLED, function, method, stored_item_of, subscript_of
 from lintrain.pipeline.shapes import ANY
-from lintrain.pipeline.tracing import ACTIVATIONS, normalised, traced
+from lintrain.pipeline.tracing import ACTIVATIONS, DATA, normalised, traced
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Slice, Unknown, Value
-from lintrain.pipeline.values.tensors import Derived
+from lintrain.pipeline.values.tensors import Derived, Shape
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -69,7 +72,38 @@ def _stack(call: Call) -> Value:
     """Stretches of the same data put together: as one of them, for what is followed."""
     given = call.value("tensors", 0)
     first = given.items[0] if isinstance(given, Sequence) and given.items else UNKNOWN
+    if isinstance(given, Sequence) and _are_data(given) and len(call.positional) + len(call.keywords) == 1:
+        rows = len(given.items) if given.is_complete else None
+        return _put_together(call, given, lambda shape: Shape((rows, *shape.sizes), False))
     return _derived(first, "stack", call) if isinstance(first, Derived) else UNKNOWN
+
+
+@function("torch.nn.utils.rnn.pad_sequence")
+def _pad(call: Call) -> Value:
+    """Rows of unequal length, padded to the longest: the axis of the rows and that of the length come first."""
+    given = call.value("sequences", 0)
+    if not isinstance(given, Sequence) or not _are_data(given):
+        escape(call)
+        return UNKNOWN
+    return _put_together(
+        call, given, lambda shape: Shape((None, None, *shape.sizes[1:]), False) if shape.sizes else ANY
+    )
+
+
+def _are_data(given: Sequence) -> bool:
+    """Whether all items are tensors of data with the same axes."""
+    tensors = [item for item in given.items if isinstance(item, Tensor) and item.made and item.made.name == DATA]
+    shapes = {(tensor.shape, tensor.kind) for tensor in tensors}
+    return len(tensors) == len(given.items) and len(shapes) == 1 and not tensors[0].shape.is_open
+
+
+def _put_together(call: Call, given: Sequence, shaped: Callable[[Shape], Shape]) -> Value:
+    first = given.items[0]
+    return (
+        replace(first, shape=shaped(first.shape), text=call.text, origin=call.place)
+        if isinstance(first, Tensor)
+        else UNKNOWN
+    )
 
 
 @stored_item_of(Derived)

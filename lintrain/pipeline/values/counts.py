@@ -27,6 +27,11 @@ class Whole(Unknown):
     """A whole number that is not known."""
 
 
+@dataclass(eq=False, slots=True)
+class Real(Unknown):
+    """A number with a point that is not known."""
+
+
 NUMBERS = Constant | Count | Unknown | Either
 
 
