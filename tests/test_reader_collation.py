@@ -166,3 +166,7 @@ logits = nn.Linear(8, 5)(nn.Embedding(9, 8)(ids))
 F.cross_entropy(logits, ids)
 """
     assert lines_of("class-axis-layout", code) == [4]
+    assert lines_of("class-axis-layout", code.replace("8, 5", "8, count")) == [4]
+    assert lines_of("class-axis-layout", code.replace("8, 5", "8, count").replace("(logits", "(logits.mT")) == []
+    turned = code.replace("8, 5", "8, count").replace("(logits", "(logits.transpose(1, 2)")
+    assert lines_of("class-axis-layout", turned) == []

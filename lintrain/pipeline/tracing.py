@@ -68,10 +68,11 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     kind = kind_given(call) or ("" if _asks_for_unknown_kind(call, name) else KINDS.get(name, kind))
     if name == "item":
         kind = "number"
-    fields = (shape, kind, cut, made)
-    if after is before and fields == (before.shape, before.kind, before.cut, before.made):
+    moved = before.is_reshaped or name in RESHAPES
+    fields = (shape, kind, cut, made, moved)
+    if after is before and fields == (before.shape, before.kind, before.cut, before.made, before.is_reshaped):
         return before
-    return replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced)
+    return replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced, is_reshaped=moved)
 
 
 def detached(tensor: Tensor, name: str, place: Place) -> Tensor:

@@ -147,6 +147,8 @@ def _has_classes_last(logits: Tensor, targets: tuple[Tensor, ...]) -> bool:
     if logits.shape.last == CLASSES:
         return True
     is_linear = logits.made is not None and logits.made.name == "linear" and logits.shape.last != 1
+    if logits.is_reshaped and logits.shape.last is None:  # the classes may have been put second
+        return False
     return is_linear and bool(targets) and all(each.shape.rank == 2 and each.kind == "int" for each in targets)
 
 

@@ -99,7 +99,7 @@ def _after(module: Module, before: Tensor, call: Call) -> Tensor:
     if name == "Softmax" and integer(module.arguments.get("dim", module.arguments.get("0", UNKNOWN))) == 0:
         made = replace(made, name="softmax over rows")
     cut = None if LEARNS.fullmatch(name) else before.cut
-    return replace(before, made=made, shape=_shape(module, before.shape), kind="float", cut=cut)
+    return replace(before, made=made, shape=_shape(module, before.shape), kind="float", cut=cut, is_reshaped=False)
 
 
 def _operation(module: Module, name: str, call: Call) -> Operation:

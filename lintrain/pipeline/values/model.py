@@ -221,6 +221,8 @@ class Tensor(Value):
     kind: str = ""
     cut: Operation | None = None
     is_sliced: bool = False
+    is_reshaped: bool = False
+    """Whether its axes were put into another order since its numbers were made."""
     is_cleaned: bool = False
     hits_of: Tensor | None = None
 
