@@ -60,7 +60,7 @@ def test_a_file_with_a_literal_path_tells_its_columns(folder: Path, code: str) -
         "x = load_dataset('csv', data_files={'train': 'r.csv', 'test': 's.csv'})['train']",
         "x = load_dataset('json', data_files='r.json', field='rows', split='train')",
         "open('r.csv', 'w').write(name())\nx = load_dataset('csv', data_files='r.csv', split='train')",
-        "df = pd.read_csv('r.csv'); df['label'] = f(); x = Dataset.from_pandas(df)",
+        "df = pd.read_csv('r.csv'); clean(df); x = Dataset.from_pandas(df)",
         "x = Dataset.from_pandas(pd.read_csv('r.csv', names=['a', 'b']))",
     ],
 )

@@ -133,6 +133,8 @@ def _column(name: str, peek: Peek) -> ColumnFacts:
         return ColumnFacts(name, "text")  # one cell of text makes all of them text
     if not peek.is_whole and not kinds <= {"text", "list"}:
         return ColumnFacts(name)  # another kind may come later
+    if kinds == {"text"} and all(map(_is_number, _cells(name, peek))):
+        return ColumnFacts(name)  # pandas makes numbers of them, others leave them as they are
     if kinds == {"integer"}:
         has_gaps = any(row.get(name) is None for row in peek.rows)
         return ColumnFacts(name, "float" if has_gaps else "integer", num_classes=_classes(name, peek))
@@ -160,6 +162,14 @@ def _kind(value: object) -> str:
             return "text"
         case _:
             return "unknown"
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
 
 
 def _classes(name: str, peek: Peek) -> int | None:

@@ -12,6 +12,7 @@ from lintrain.pipeline import comprehensions, functions, invocation, operations
 from lintrain.pipeline.pipeline import Arithmetic, Discard
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Dataset, DatasetDict
+from lintrain.pipeline.values.frames import Series
 from lintrain.pipeline.values.model import Parameters
 from lintrain.pipeline.values.python import (
     ABSENT,
@@ -176,7 +177,7 @@ def _unary(reader: Reader, node: ast.UnaryOp, scope: Scope) -> Value:
         negative = isinstance(node.op, ast.USub)
         sign = -1 if negative else 1
         return Constant(sign * operand.value, operand.is_default) if not isinstance(node.op, ast.Invert) else UNKNOWN
-    return operand if isinstance(node.op, ast.USub) else UNKNOWN
+    return operand if isinstance(node.op, ast.USub) or isinstance(operand, Series) else UNKNOWN
 
 
 def _boolean(reader: Reader, node: ast.BoolOp, scope: Scope) -> Value:

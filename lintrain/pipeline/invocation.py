@@ -20,13 +20,12 @@ from lintrain.pipeline import (
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
+from lintrain.pipeline.handing import escape
 from lintrain.pipeline.pipeline import LibraryCall
 from lintrain.pipeline.registry import CALLED, INSTANCES_CALLED, function_at, lineage_of, method_of, of_type
 from lintrain.pipeline.scope import Scope
-from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.files import Settings
-from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer, Scaler
+from lintrain.pipeline.values.model import Model, Module, Optimizer
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Bound,
@@ -37,7 +36,6 @@ from lintrain.pipeline.values.python import (
     Instance,
     Library,
     LibraryObject,
-    Mapping,
     Partial,
     Sequence,
     Super,
@@ -48,9 +46,6 @@ from lintrain.pipeline.values.python import (
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Frame, Reader
-
-FOLLOWED = Model | ModelPart | Module | Optimizer | Scaler | Tokenizer | Loader | Instance
-"""Values whose fate matters: handing one to code that is not understood is an event."""
 
 
 def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
@@ -178,26 +173,6 @@ def _invoke_other(call: Call, callee: Value) -> Value:
         return transfer(call)
     escape(call)
     return UNKNOWN
-
-
-def escape(call: Call) -> None:
-    """Note that values whose fate matters were handed to code that is not understood."""
-    for argument in [*call.positional, *call.keywords.values()]:
-        for value in _members(argument.value):
-            if isinstance(value, FOLLOWED) or (isinstance(value, Unknown) and value.name):
-                call.reader.act(Act.ESCAPE, call.place, value)
-
-
-def _members(value: Value) -> list[Value]:
-    match value:
-        case Either():
-            return list(value.options)
-        case Sequence():
-            return value.items[:16]
-        case Mapping():
-            return list(value.entries.values())[:16]
-        case _:
-            return [value]
 
 
 def invoke(

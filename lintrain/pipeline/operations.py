@@ -21,6 +21,7 @@ from lintrain.pipeline.registry import (
     of_type,
 )
 from lintrain.pipeline.values.files import OpenFile
+from lintrain.pipeline.values.frames import DataFrame
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -253,6 +254,8 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place
         handler = of_type(STORED_ATTRIBUTES, option)
         replacing.note_part(reader, option, value, place)
         replacing.note_kept(reader, option, name, value, place)
+        if isinstance(value, DataFrame) and (reader.uncalled or reader.conditions):
+            value.forget()  # methods that change it may run in any order
         if handler:
             handler(reader, option, name, value, place)
         elif isinstance(option, Class):

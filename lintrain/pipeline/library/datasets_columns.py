@@ -6,6 +6,7 @@ from collections.abc import Sequence as SequenceType
 from dataclasses import replace
 
 from lintrain.pipeline.values.data import Column, ColumnValues, Feature, Kind, Padding
+from lintrain.pipeline.values.frames import Series
 from lintrain.pipeline.values.python import Constant, Either, Library, Sequence, Value, join
 from lintrain.pipeline.values.tokens import Templated, Text
 
@@ -58,7 +59,7 @@ def _described(value: Value) -> Column:
     match value:
         case ColumnValues(column=column):
             return replace(column, copied_from=column.copied_from or column.name)
-        case Feature(column=column):
+        case Feature(column=column) | Series(column=column):
             return column
         case Text() | Templated():
             return Column("", Kind.TEXT, written=value)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-
-from lintrain.pipeline.call import Argument, Call
+from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_columns import column_of
 from lintrain.pipeline.library.datasets_deriving import derived, recolumned, started
 from lintrain.pipeline.library.datasets_files import Content, content_of
 from lintrain.pipeline.library.datasets_loading import TEXT_ONLY
-from lintrain.pipeline.library.pandas_frames import may_have_changed
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features
-from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Mapping, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.frames import DataFrame
+from lintrain.pipeline.values.python import Mapping, Sequence, Value, is_missing, literal
 
 
 @function("datasets.Dataset.from_dict", "datasets.IterableDataset.from_dict")
@@ -68,16 +66,15 @@ def _values_of(rows: list[Mapping], name: str) -> Sequence:
 
 @function("datasets.Dataset.from_pandas")
 def _from_pandas(call: Call) -> Value:
-    """A frame shows its columns that is made of a dictionary of lists, or read from a file in the call itself."""
+    """A frame's columns; an index that does not count the rows from 0 becomes one more."""
     frame = call.value("df", 0)
-    content = _content_of_frame(call, frame)
-    if content is not None and is_missing(call.value("features", 1)):
-        return _with_content(started(call, "from_pandas", content.columns, is_complete=False), content)
-    is_known = isinstance(frame, LibraryObject) and not may_have_changed(call.reader, frame)
-    if isinstance(frame, LibraryObject) and is_known and frame.path == "pandas.DataFrame":
-        made = _columns_of(call, frame.arguments.get("data", frame.arguments.get("0", UNKNOWN)))
-        return _with_features(call, made, 1)
-    return _with_features(call, started(call, "from_pandas", None, is_complete=False), 1)
+    if not isinstance(frame, DataFrame):
+        return _with_features(call, started(call, "from_pandas", None, is_complete=False), 1)
+    is_complete = frame.is_complete and (frame.is_numbered or literal(call.value("preserve_index")) is False)
+    columns = dict(frame.columns) if frame.columns or is_complete else None
+    made = started(call, "from_pandas", columns, is_complete=is_complete)
+    made.rows, made.sorted_by = frame.rows, frame.sorted_by
+    return _with_features(call, made, 1)
 
 
 @function(
@@ -99,17 +96,6 @@ def _from_files(call: Call) -> Value:
     file = call.value("path_or_paths", 0)
     content = content_of(call, made.operations[0].removeprefix("from_"), file) if not made.is_streaming else None
     return _with_content(made, content) if content else made
-
-
-def _content_of_frame(call: Call, frame: Value) -> Content | None:
-    """What `pd.read_csv(...)` inside of the call reads; a frame with a name of its own may be changed before."""
-    is_inside = call.node is not None and bool(call.node.args) and isinstance(call.node.args[0], ast.Call)
-    if not is_inside or not isinstance(frame, LibraryObject) or frame.path != "pandas.read_csv":
-        return None
-    given = {("path_or_buf" if name == "0" else name): value for name, value in frame.arguments.items()}
-    keywords = {name: Argument(value, call.place, "") for name, value in given.items()}
-    reading = Call(call.reader, None, call.place, "", frame.path, keywords=keywords)
-    return content_of(reading, "csv", given.get("path_or_buf", UNKNOWN))
 
 
 def _with_content(made: Dataset, content: Content) -> Dataset:

@@ -1,56 +1,199 @@
-"""Frames of pandas: whether code changes one after it was made."""
+"""Frames of pandas: made of literals and files, looked into, and changed where they are."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lintrain.pipeline.values.python import Value
+from lintrain.core.place import Place
+from lintrain.pipeline.call import Argument, Call
+from lintrain.pipeline.library.datasets_columns import column_of
+from lintrain.pipeline.library.datasets_files import content_of
+from lintrain.pipeline.registry import (
+    attribute_of,
+    function,
+    method_of,
+    stored_attribute_of,
+    stored_item_of,
+    subscript_of,
+)
+from lintrain.pipeline.values.columns import Column, Kind
+from lintrain.pipeline.values.frames import DataFrame, Indexer, Series, in_part
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Slice,
+    Value,
+    literal,
+)
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-IN_PLACE = frozenset({"insert", "pop", "update"})
-READING = frozenset({"from_pandas", "print", "display", "len", "set", "list"})
+FORMS = {"pandas.read_csv": "csv", "pandas.read_json": "json", "pandas.read_parquet": "parquet"}
+FILE = frozenset({"filepath_or_buffer", "path_or_buf", "path"})
+"""What the functions that read a file call it."""
+
+DATES = re.compile(r"date$|modified$|timestamp|.*(_at|_time)$")
+"""Names of the columns that `pandas.read_json` takes for dates."""
 
 
-def may_have_changed(reader: Reader, frame: Value) -> bool:
-    """Whether code stores into a frame, changes it in place, or hands it to functions that may."""
-    names = {binding.name for binding in reader.record.bindings if binding.value is frame}
-    return any(_keeps(reader, node, frame) or _changes(node, names) for node in reader.source.nodes)
+def depth_of(reader: Reader) -> int:
+    """How far from certain the code under evaluation is: the conditions and loops around it."""
+    return len(reader.conditions) + len(reader.loops) + reader.uncalled
 
 
-def _keeps(reader: Reader, node: ast.AST, frame: Value) -> bool:
-    """Whether a statement makes the frame for an attribute or item, which may be changed under another name."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            is_there = frame.origin is not None and reader.source.place(value).holds(frame.origin)
-            return is_there and not all(isinstance(target, ast.Name) for target in targets)
+@function("pandas.DataFrame")
+def _make(call: Call) -> Value:
+    """`pd.DataFrame({"text": [...], "label": [...]})`."""
+    given = call.value("data", 0)
+    if not isinstance(given, Mapping) or call.is_open or len(call.positional) + len(call.keywords) != 1:
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    columns = {str(key): _column(str(key), value) for key, value in given.entries.items()}
+    first = next(iter(given.entries.values()), None)
+    rows = len(first.items) if isinstance(first, Sequence) and first.is_complete else None
+    return DataFrame(columns, given.is_complete, rows, depth=depth_of(call.reader), origin=call.place)
+
+
+@function(*FORMS)
+def _read(call: Call) -> Value:
+    """What a file with a literal path holds."""
+    path = next((given.value for name, given in call.keywords.items() if name in FILE), call.value("", 0))
+    form, keywords = FORMS[call.path], {name: given for name, given in call.keywords.items() if name not in FILE}
+    if form == "json" and literal(call.value("orient")) in {None, "records"}:
+        keywords = {name: given for name, given in keywords.items() if name not in {"lines", "orient"}}
+    reading = replace(call, positional=[Argument(path, call.place, "")], keywords=keywords)
+    content = content_of(reading, form, path) if len(call.positional) < 2 else None
+    if content is None:
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    columns = {name: _as_read(column, form) for name, column in content.columns.items()}
+    rows, depth = content.rows.get("train"), depth_of(call.reader)
+    return DataFrame(columns, content.is_complete, rows, content.sorted_by, depth=depth, origin=call.place)
+
+
+def _as_read(column: Column, form: str) -> Column:
+    """A column as pandas has it, which knows no class labels, and makes dates of what is called so."""
+    if form == "json" and DATES.match(column.name):
+        return Column(column.name)
+    return replace(column, kind=Kind.INTEGER) if column.kind is Kind.CLASS else column
+
+
+def _column(name: str, value: Value) -> Column:
+    """The column that a value becomes: one for all rows, or a list with one for each."""
+    return column_of(name, value, is_batch=True)
+
+
+@subscript_of(DataFrame)
+def _look_up(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`frame["label"]`, `frame[["text", "label"]]`, `frame[frame["label"] > 0]`, `frame[:100]`."""
+    if not isinstance(value, DataFrame):
+        return UNKNOWN
+    match key:
+        case Constant(value=str(name), is_default=False):
+            return Series(value.columns[name], value) if name in value.columns else UNKNOWN
+        case Sequence(items=items, is_complete=True):
+            return _chosen(reader, value, [literal(item) for item in items], place)
+        case Slice() | Series():
+            return some_rows(reader, value, place)
         case _:
-            return False
+            return UNKNOWN
 
 
-def _changes(node: ast.AST, names: set[str]) -> bool:
-    match node:
-        case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
-            return _root(node) in names
-        case ast.Call(func=func, args=args, keywords=keywords):
-            called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            if _root(func) in names:
-                return called in IN_PLACE or any(each.arg == "inplace" for each in keywords)
-            return called not in READING and bool(names & set(_given(args, keywords)))
+def _chosen(reader: Reader, frame: DataFrame, names: list[object], place: Place) -> Value:
+    """The columns of these names, all of which must be text."""
+    texts = [name for name in names if isinstance(name, str)]
+    if len(texts) < len(names) or (frame.is_complete and not set(texts) <= frame.columns.keys()):
+        return UNKNOWN
+    made = same_rows(reader, frame, place)
+    made.columns = {name: frame.columns.get(name, Column(name)) for name in texts}
+    made.is_complete = True
+    return made
+
+
+def same_rows(reader: Reader, frame: DataFrame, place: Place) -> DataFrame:
+    """A frame of its own with the same rows."""
+    return replace(frame, columns=dict(frame.columns), depth=depth_of(reader), origin=place)
+
+
+def some_rows(reader: Reader, frame: DataFrame, place: Place) -> DataFrame:
+    """A frame with some of the rows, in an order of its own."""
+    columns = {name: in_part(column) for name, column in frame.columns.items()}
+    return DataFrame(columns, frame.is_complete, None, None, False, depth_of(reader), origin=place)
+
+
+@attribute_of(DataFrame)
+def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, DataFrame):
+        return None
+    if name in {"loc", "iloc", "at", "iat"}:
+        return Indexer(value, origin=place)
+    if name == "columns":
+        return Sequence([Constant(column) for column in value.columns]) if value.is_complete else UNKNOWN
+    if method_of(value, name) is None and name in value.columns:
+        return Series(value.columns[name], value)
+    return None
+
+
+@subscript_of(Indexer)
+def _locate(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`frame.iloc[:100]`, `frame.loc[frame["label"] > 0]`."""
+    if isinstance(value, Indexer) and isinstance(key, Slice | Series):
+        return some_rows(reader, value.frame, place)
+    return UNKNOWN
+
+
+@stored_item_of(DataFrame)
+def _store(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`frame["label"] = ...`; a store that may be skipped leaves open what the column holds."""
+    if not isinstance(owner, DataFrame):
+        return
+    match key:
+        case Constant(value=str(name), is_default=False):
+            _put(reader, owner, name, _column(name, value))
+        case Sequence(items=items, is_complete=True) if all(isinstance(literal(item), str) for item in items):
+            for item in items:
+                _put(reader, owner, str(literal(item)), Column(""))
         case _:
-            return False
+            owner.forget()
 
 
-def _root(node: ast.AST) -> str:
-    """The name that a chain of attributes, subscripts and calls starts with."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
+def _put(reader: Reader, frame: DataFrame, name: str, column: Column) -> None:
+    is_certain = depth_of(reader) <= frame.depth
+    if not is_certain and name not in frame.columns:
+        frame.is_complete = False
+        return
+    frame.put(name, column if is_certain else Column(name))
 
 
-def _given(args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[str]:
-    values = [*args, *(each.value for each in keywords)]
-    yield from (value.id for value in values if isinstance(value, ast.Name))
+@stored_item_of(Indexer)
+def _store_some(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`frame.loc[rows, "label"] = ...`: some values of the column are others now."""
+    if not isinstance(owner, Indexer):
+        return
+    match key:
+        case Sequence(items=[_, Constant(value=str(name))]) if name in owner.frame.columns:
+            owner.frame.put(name, Column(name))
+        case _:
+            owner.frame.forget()
+
+
+@stored_attribute_of(DataFrame)
+def _store_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """`frame.label = ...`, `frame.columns = [...]`."""
+    if not isinstance(owner, DataFrame):
+        return
+    if name in owner.columns:
+        _put(reader, owner, name, _column(name, value))
+        return
+    names = [literal(item) for item in value.items] if isinstance(value, Sequence) and value.is_complete else []
+    is_certain = depth_of(reader) <= owner.depth and owner.is_complete and len(names) == len(owner.columns)
+    if name != "columns" or not is_certain or not all(isinstance(each, str) for each in names):
+        owner.forget()
+        return
+    given = zip(map(str, names), owner.columns.values(), strict=True)
+    owner.columns = {new: column.named(new) for new, column in given}
+    owner.sorted_by = None

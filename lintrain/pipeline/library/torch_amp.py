@@ -6,7 +6,7 @@ import re
 
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.handing import escape
 from lintrain.pipeline.modules import runs_inside_a_forward
 from lintrain.pipeline.registry import function, method
 from lintrain.pipeline.values.model import Scaler

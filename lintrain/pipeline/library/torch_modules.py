@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.handing import escape
 from lintrain.pipeline.library.copies import copied
 from lintrain.pipeline.library.torch_freezing import note_module_attribute
 from lintrain.pipeline.library.torch_layers import through

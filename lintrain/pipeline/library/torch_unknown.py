@@ -6,7 +6,7 @@ import re
 
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.handing import escape
 from lintrain.pipeline.library.torch_amp import is_scaler, scaled_step
 from lintrain.pipeline.library.torch_gradients import MODEL_NAME
 from lintrain.pipeline.modules import runs_inside_a_forward

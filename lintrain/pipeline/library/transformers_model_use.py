@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.handing import escape
 from lintrain.pipeline.library.peft_notes import note_adapter
 from lintrain.pipeline.library.torch_casting import cast
 from lintrain.pipeline.library.torch_freezing import freeze, note_module_attribute
