@@ -139,3 +139,9 @@ def test_rows_in_another_order_are_not_sorted_any_more(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("text,label\n" + "a,0\n" * 50 + "b,1\n" * 50)
     value = made(tmp_path, "df = pd.read_csv('r.csv').sample(frac=1)\nx = Dataset.from_pandas(df)")
     assert (value.sorted_by, value.label and value.label.num_classes) == (None, 2)
+
+
+def test_many_different_texts_are_text(tmp_path: Path) -> None:
+    lists = "'a': ['a', 'b', 'c', 'd', 'e', 'f'], 'b': [1, 2, 3, 4, 5, -100], 'c': [1, 'b', 3, 4, 5, 6]"
+    code = f"df = pd.DataFrame({{{lists}}})"
+    assert kinds(made(tmp_path, f"{code}\n{MADE}")) == {"a": "text", "b": "unknown", "c": "unknown"}

@@ -39,13 +39,20 @@ def kind_of_type(name: str) -> Kind:
 
 def column_of(name: str, value: Value, *, is_batch: bool) -> Column:
     """The column that this value becomes; of a batch, each item of it is a row."""
-    row = join(value.items) if is_batch and isinstance(value, Sequence) and value.items else value
+    row = _any_of(value.items) if is_batch and isinstance(value, Sequence) and value.items else value
     if is_batch and isinstance(value, Sequence) and not value.items:
         row = value
     found = _described(row)
     if found.kind is Kind.UNKNOWN:
         found = replace(found, kind=kind_by_name(name))
     return found.named(name)
+
+
+def _any_of(items: list[Value]) -> Value:
+    """What stands for any of the items: the first of plain texts or plain numbers, however many there are."""
+    plain = {type(item.value) for item in items if isinstance(item, Constant) and not item.is_default}
+    is_plain = len(plain) == 1 and all(isinstance(item, Constant) and not item.is_default for item in items)
+    return items[0] if is_plain and not any(masks_some(item) for item in items) else join(items)
 
 
 def kind_by_name(name: str) -> Kind:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.handing import escape
 from lintrain.pipeline.registry import function, instance_method, lineage_of, method
 from lintrain.pipeline.values.lightning import LightningFit, LightningTrainer, LoggedNames
 from lintrain.pipeline.values.loading import Loader

@@ -176,16 +176,8 @@ def _kinds(frame: DataFrame) -> dict[str, Kind]:
     return {name: column.kind for name, column in frame.columns.items()}
 
 
-@function("sklearn.model_selection.train_test_split")
-def _split(call: Call) -> Value:
-    """Two parts of each of the arrays, frames and columns that are given."""
-    given = [argument.value for argument in call.positional]
-    if call.is_open or not any(isinstance(each, DataFrame | Series | ColumnValues) for each in given):
-        return LibraryObject(call.path, call.values(), origin=call.place)
-    return Sequence([_part(call, each) for each in given for _ in range(2)], origin=call.place)
-
-
-def _part(call: Call, value: Value) -> Value:
+def part_of(call: Call, value: Value) -> Value | None:
+    """Some rows of a frame, of a column or of its values, drawn at random; None of anything else."""
     match value:
         case DataFrame():
             return some_rows(call.reader, value, call.place)
@@ -194,4 +186,4 @@ def _part(call: Call, value: Value) -> Value:
         case ColumnValues(column=column, dataset=Unknown()):
             return ColumnValues(in_part(column), UNKNOWN, origin=call.place)
         case _:
-            return UNKNOWN
+            return None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.handing import escape
+from lintrain.pipeline.library.pandas_methods import part_of
 from lintrain.pipeline.library.torch_creation import data
 from lintrain.pipeline.registry import function, method
+from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.frames import DataFrame, Series
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Sequence, Value
 from lintrain.pipeline.values.tensors import Shape
@@ -29,14 +32,14 @@ def _split(call: Call) -> Value:
     """Two parts of each array, its rows drawn at random."""
     escape(call)
     arrays = [argument.value for argument in call.positional]
-    if call.is_open or not any(isinstance(array, Tensor) for array in arrays):
+    if call.is_open or not any(isinstance(array, Tensor | DataFrame | Series | ColumnValues) for array in arrays):
         return LibraryObject(call.path, call.values(), origin=call.place)
-    return Sequence([_some_rows(array) for array in arrays for _ in range(2)], origin=call.place)
+    return Sequence([_some_rows(call, array) for array in arrays for _ in range(2)], origin=call.place)
 
 
-def _some_rows(array: Value) -> Value:
+def _some_rows(call: Call, array: Value) -> Value:
     if not isinstance(array, Tensor):
-        return UNKNOWN
+        return part_of(call, array) or UNKNOWN
     if array.shape.is_open or not array.shape.sizes:
         return replace(array)
     return replace(array, shape=Shape((None, *array.shape.sizes[1:]), False))
