@@ -174,8 +174,7 @@ def _unary(reader: Reader, node: ast.UnaryOp, scope: Scope) -> Value:
         truth = operations.truth(operand)
         return UNKNOWN if truth is None else Constant(not truth)
     if isinstance(operand, Constant) and isinstance(operand.value, int | float):
-        negative = isinstance(node.op, ast.USub)
-        sign = -1 if negative else 1
+        sign = -1 if isinstance(node.op, ast.USub) else 1
         return Constant(sign * operand.value, operand.is_default) if not isinstance(node.op, ast.Invert) else UNKNOWN
     return operand if isinstance(node.op, ast.USub) or isinstance(operand, Series) else UNKNOWN
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.accuracy.code import HERE, Code, Edit
 from benchmarks.accuracy.finding import arguments, names_in, plain_trainers, trainers
 from benchmarks.accuracy.mutants import injects
-from benchmarks.accuracy.operators.trainers import drop
+from benchmarks.accuracy.operators.trainers import at_trainer, drop
 
 ENCODERS = ("bert-base", "distilbert-base", "roberta-base")
 SENTENCES = ('"glue"', '"ag_news"')
@@ -198,4 +198,5 @@ def leave_labels_as_words(code: Code) -> Iterator[list[Edit]]:
     """Words as labels."""
     for made in code.nodes(ast.Assign):
         if code.code(made).startswith('df["label"] = df["label"].map('):
-            yield [code.delete(made), *(code.here(code.statement(call)) for call in plain_trainers(code))]
+            marks = (mark for call in plain_trainers(code) for mark in at_trainer(code, call, "train_dataset"))
+            yield [code.delete(made), *marks]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
-from lintrain.pipeline.invocation import escape
+from lintrain.pipeline.handing import escape
 from lintrain.pipeline.registry import CALLED, function, method, stored_item_of, subscript_of
 from lintrain.pipeline.shapes import ANY
 from lintrain.pipeline.tracing import ACTIVATIONS, DATA, normalised, traced
