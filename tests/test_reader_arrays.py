@@ -71,9 +71,23 @@ def test_what_may_be_anything_is_no_array(code: str) -> None:
     assert described(code) == ("", "")
 
 
-@pytest.mark.parametrize("code", ["rng.normal(size=size)", "x @ weights", "x @ rng.normal(size=shape)"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "np.array([x, x])",
+        "torch.tensor([x[0], x[1]])",
+        "rng.normal(size=size)",
+        "x @ weights",
+        "x @ rng.normal(size=shape)",
+    ],
+)
 def test_a_size_that_is_not_known_leaves_the_shape_open(code: str) -> None:
     assert described(code)[0] in {"", "(…,)", "(…)"}
+
+
+@pytest.mark.parametrize("change", ["x.resize((540, 1))", "x.shape = (540, 1)", "x.shape = shape"])
+def test_an_array_that_is_reshaped_where_it_is_has_no_known_shape(change: str) -> None:
+    assert described(f"0\n{change}\nit = x[:-1]")[0] == "(…,)"
 
 
 def test_a_table_of_prices_meets_a_column_of_predictions() -> None:

@@ -19,7 +19,7 @@ ACTIVATIONS = frozenset(
     {
         "softmax", "log_softmax", "sigmoid", "logsigmoid", "relu", "leaky_relu", "elu", "gelu", "silu", "tanh", "selu",
         "softplus", "exp", "log", "relu6", "mish", "hardtanh", "hardsigmoid", "softmin", "clamp", "clip", "log1p",
-        "sqrt", "abs", "nan_to_num", "sin", "cos", "square", "pow", "power",
+        "sqrt", "abs", "nan_to_num", "sin", "cos", "square",
     }
 )  # fmt: skip
 """Operations on each number, or along one axis, that keep the shape."""

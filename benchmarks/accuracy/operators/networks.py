@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from benchmarks.accuracy.code import HERE, Code, Edit
-from benchmarks.accuracy.finding import function_around, names_in
+from benchmarks.accuracy.finding import function_around, names_in, trainers
 from benchmarks.accuracy.mutants import injects
 
 
@@ -105,12 +105,31 @@ def shift_by_hand(code: Code) -> Iterator[list[Edit]]:
             yield [code.here(code.statement(call)), code.replace(call, shifted)]
 
 
+@injects("double-shift", shows="inputs losses")
+def shift_in_the_collator(code: Code) -> Iterator[list[Edit]]:
+    """A collator of one's own that moves the labels."""
+    for call in code.calls("masked_fill"):
+        mask, marks = code.statement(call), at_collator(code)
+        if "-100" in code.code(call) and isinstance(mask, ast.Assign) and marks:
+            target = code.code(mask.targets[0])
+            batch = target.partition("[")[0]
+            shifted = f'{target} = {target}[:, 1:]\n{batch}["input_ids"] = {batch}["input_ids"][:, :-1]'
+            rest = f'\n{batch}["attention_mask"] = {batch}["attention_mask"][:, :-1]'
+            yield [code.after(mask, HERE + shifted + rest), *marks]
+
+
+def at_collator(code: Code) -> list[Edit]:
+    """The lines where Trainers are given their collators."""
+    return [code.here(given) for call in trainers(code) if (given := code.argument(call, "data_collator"))]
+
+
 @injects("pad-in-loss", shows="inputs losses")
 def score_the_padding(code: Code) -> Iterator[list[Edit]]:
     """Labels that keep the padding."""
     for call in code.calls("masked_fill"):
         if "-100" in code.code(call) and isinstance(call.func, ast.Attribute):
             marks = [code.here(code.statement(used)) for used in code.calls("model") if code.loops(used)]
+            marks.extend(at_collator(code))
             yield [code.here(code.statement(call)), code.replace(call, f"{code.code(call.func.value)}.clone()"), *marks]
 
 

@@ -10,6 +10,7 @@ from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.library.torch_creation import from_literal
 from lintrain.pipeline.pipeline import Misuse
 from lintrain.pipeline.registry import element_of, function, method, operated, stored_item_of, subscript_of
+from lintrain.pipeline.shapes import ANY
 from lintrain.pipeline.tracing import combined, normalised, subscripted, traced
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Model, Role, Tensor
@@ -46,7 +47,7 @@ def array_of(value: Value) -> Value:
         same = {(item.role, id(item.model)) for item in items}
         if len(items) != len(value.items) or len(same) != 1:
             return UNKNOWN
-        return items[0] if value.is_complete else replace(items[0], is_cleaned=True)
+        return replace(items[0], shape=ANY, is_cleaned=items[0].is_cleaned or not value.is_complete)
     return value
 
 
@@ -169,7 +170,7 @@ def _normalise(call: Call) -> Value:
 @function("numpy.concatenate", "numpy.vstack", "numpy.nan_to_num", "numpy.transpose")
 @function("torch.from_numpy", "torch.as_tensor", "torch.Tensor", "torch.squeeze", "torch.flatten")
 @function("torch.cat", "torch.concat", "torch.vstack", "torch.FloatTensor", "torch.LongTensor")
-@function("numpy.sin", "numpy.cos", "numpy.square", "numpy.sqrt", "numpy.abs", "numpy.power", "numpy.tanh")
+@function("numpy.sin", "numpy.cos", "numpy.square", "numpy.sqrt", "numpy.abs", "numpy.tanh")
 def _keep(call: Call) -> Value:
     """The same numbers in another shape or place."""
     made = from_literal(call) if call.path in LITERALS else None

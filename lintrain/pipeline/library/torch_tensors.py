@@ -10,7 +10,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.handing import escape
-from lintrain.pipeline.registry import CALLED, function, method, stored_item_of, subscript_of
+from lintrain.pipeline.registry import CALLED, function, method, stored_attribute_of, stored_item_of, subscript_of
 from lintrain.pipeline.shapes import ANY
 from lintrain.pipeline.tracing import ACTIVATIONS, DATA, normalised, traced
 from lintrain.pipeline.values.model import Tensor
@@ -37,12 +37,21 @@ def _activate(call: Call) -> Value:
     return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.place))
 
 
-@method(Tensor, "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "resize_", "resize_as_")
+@method(
+    Tensor, "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "resize"
+)
 def _reshape_in_place(call: Call) -> Value:
     """The tensor itself, in a shape that is not followed."""
     if isinstance(call.receiver, Tensor):
         call.receiver.shape = ANY
     return call.receiver
+
+
+@stored_attribute_of(Tensor)
+def _set_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """`array.shape = (-1, 1)`, `tensor.data = other`: another shape, perhaps."""
+    if isinstance(owner, Tensor) and name in {"shape", "data"}:
+        owner.shape = ANY
 
 
 @method(Unknown, "softmax", "log_softmax", "sigmoid")
