@@ -183,6 +183,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.schedules import is_untold as is_untold
     from lintrain.pipeline.schedules import length_of as length_of
     from lintrain.pipeline.schedules import pace_of as pace_of
+    from lintrain.pipeline.schedules import pace_of_updates as pace_of_updates
     from lintrain.pipeline.schedules import steps_of as steps_of
     from lintrain.pipeline.schedules import unit_of as unit_of
     from lintrain.pipeline.shifts import are_next_tokens as are_next_tokens
@@ -359,7 +360,9 @@ _WORDS_OF = {
         "Strategy best_metric evaluation_strategy is_evaluated is_given_in_call is_left_out keeps_the_best "
         "saving_strategy"
     ),
-    "lintrain.pipeline.schedules": "Pace Unit counts_epochs is_untold length_of pace_of steps_of unit_of",
+    "lintrain.pipeline.schedules": (
+        "Pace Unit counts_epochs is_untold length_of pace_of pace_of_updates steps_of unit_of"
+    ),
     "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
     "lintrain.pipeline.swaps": "swapping_views",
     "lintrain.pipeline.token_feeds": "TokenFeed token_feeds",

@@ -183,3 +183,27 @@ def test_columns_of_a_hugging_face_data_set_are_inputs_unless_they_are_label_col
 )
 def test_logits_are_found_in_losses_that_expect_probabilities(code: str, lines: list[int]) -> None:
     assert lines_of("keras-logits-loss", code) == lines
+
+
+@pytest.mark.parametrize(
+    ("order", "lines"),
+    [
+        ("np.random.default_rng(3).permutation(400)", [6]),
+        ("np.random.permutation(len(images))", [6]),
+        ("np.random.permutation(images.shape[0])", [6]),
+        ("np.random.permutation(images)", []),
+        ("own.permutation(400)", []),
+        ("np.where(images > 3)", []),
+    ],
+)
+def test_labels_in_another_order_are_the_labels_that_they_were(order: str, lines: list[int]) -> None:
+    code = f"""
+        import numpy as np
+        labels = keras.utils.to_categorical(digits, 10)
+        order = {order}
+        images, labels = images[order], labels[order]
+        model = keras.Sequential([layers.Dense(10, activation="softmax")])
+        model.compile("adam", loss="sparse_categorical_crossentropy")
+        model.fit(images, labels)
+    """
+    assert lines_of("keras-sparse-mismatch", code) == lines

@@ -167,3 +167,43 @@ for index, (x, y) in enumerate(loader):
 """
     )
     assert lines_of("scheduler-before-optimizer", code) == [9]
+
+
+GATHERED = """
+scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+for epoch in range(epochs):
+    for number, (x, y) in enumerate(loader):
+        (F.cross_entropy(net(x), y) / 4).backward()
+        if {test}:
+            optimizer.step()
+            optimizer.zero_grad()
+            {inner}
+        {beside}
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "lines"),
+    [
+        ("(number + 1) % 4 == 0", [5]),
+        ("number % 4 == 0", [5]),
+        ("(number + 1) % len(loader) == 0", []),
+        ("(number + 1) % wanted == 0", []),
+        ("epoch % 4 == 0", []),
+        ("seen % 4 == 0", []),
+        ("(number + 1) % 4", []),
+        ("(number + 1) % 1 == 0", []),
+        ("epoch > 3 and (number + 1) % 4 == 0", []),
+    ],
+)
+def test_a_schedule_of_epochs_that_goes_on_with_each_update_is_told_where_the_updates_are_certain(
+    test: str, lines: list[int]
+) -> None:
+    code = MADE + GATHERED.format(test=test, inner="scheduler.step()", beside="pass")
+    assert lines_of("schedule-unit-mismatch", code) == lines
+
+
+def test_a_schedule_that_goes_on_apart_from_the_updates_may_do_so_once_an_epoch() -> None:
+    beside = "if number % 4 == 0:\n            scheduler.step()"
+    code = MADE + GATHERED.format(test="(number + 1) % 4 == 0", inner="pass", beside=beside)
+    assert lines_of("schedule-unit-mismatch", code) == []

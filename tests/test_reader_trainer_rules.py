@@ -103,3 +103,27 @@ def test_a_binary_average_is_told_where_all_classes_are_compared(body: str, scor
 def test_what_a_metric_function_returns_must_be_known_to_be_bare(returned: str, count: int) -> None:
     code = ARGUMENTS.format("eval_strategy='epoch'") + f"def judge(p):\n    return {returned}\n" + TRAINS
     assert len(found("non-dict-metrics", code)) == count
+
+
+OWN_LOSS = """
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-cased")
+class Weighted(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        {0}
+        return criterion(outputs.logits, inputs["labels"])
+trainer = Weighted(model, TrainingArguments("out", learning_rate=5e-3), train_dataset=data)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("outputs = model(**inputs)", 1),
+        ("outputs = own(model, inputs)", 0),
+        ("outputs = model.classifier(inputs['hidden'])", 0),
+        ("outputs = model(**inputs); outputs.hidden.detach()", 0),
+        ("with torch.no_grad(): outputs = model(**inputs)", 0),
+    ],
+)
+def test_a_high_rate_is_told_with_a_loss_of_ones_own_where_all_of_the_model_learns_by_it(line: str, count: int) -> None:
+    assert len(found("high-learning-rate", OWN_LOSS.format(line))) == count

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lintrain.pipeline.call import Argument
-from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.loading import loaders_in
 from lintrain.pipeline.phases import TrainingLoop, training_loops
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.counts import Count
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import Constant, Sequence, Unknown, options_of
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown, literal, options_of
 
 LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch")
 """The parameters by which schedules are told how long they are."""
@@ -22,6 +22,9 @@ LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_p
 EPOCHS = re.compile(r"(^|_)(n_?|num_?|max_?|total_?|train_?|nb_?)*epochs?$", re.IGNORECASE)
 STEPS = re.compile(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)
 """Names that say what a number counts."""
+
+PERIODIC = re.compile(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
+"""A test that is true each time that a counter has gone on by so many."""
 
 LOADER = re.compile(r"(loader|_dl|batches)\b", re.IGNORECASE)
 
@@ -93,6 +96,33 @@ def pace_of(pipeline: Pipeline, scheduler: Scheduler) -> Pace | None:
     if not paces or len(paces) != len(steps) or len({pace.per_batch for pace in paces}) > 1:
         return None
     return paces[0]
+
+
+def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int] | None:
+    """How a schedule steps that goes on with each update of gathered gradients, and the batches of one update.
+
+    None where it is not certain that one test, `number % 4 == 0`, stands around both in the loop over batches.
+    """
+    steps = steps_of(pipeline, scheduler)
+    if len(steps) != 1 or not steps[0].loops or not is_untold(steps[0]):
+        return None
+    step, loop = steps[0], steps[0].loops[-1]
+    inner = [condition for condition in step.conditions if condition.depth >= len(step.loops)]
+    batches = _batches_of_update(pipeline, loop, inner[0]) if len(inner) == 1 else None
+    for training in training_loops(pipeline) if batches and is_over_batches(pipeline, loop) else ():
+        if training.loop is loop and any(update.conditions == step.conditions for update in training.steps):
+            return (Pace(step, training, True), batches) if batches else None
+    return None
+
+
+def _batches_of_update(pipeline: Pipeline, loop: Loop, condition: Condition) -> int | None:
+    """The literal number of a loop's iterations that a test lets one through of: it divides the loop's own counter."""
+    found = PERIODIC.fullmatch(condition.code)
+    head = pipeline.code(loop.place).partition("\n")[0]
+    if found is None or re.match(rf"for\s+\(?{found[1]}\b", head) is None:
+        return None
+    number = literal(condition.period)
+    return number if isinstance(number, int) and number > 1 else None
 
 
 def steps_of(pipeline: Pipeline, scheduler: Scheduler) -> list[Event]:

@@ -31,6 +31,18 @@ So does a model that is trained from the start:
     args = TrainingArguments("out", learning_rate=1e-3)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+A loss of one's own may hold the gradients back from the pretrained part, so that the head alone learns:
+
+    class Probing(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            labels = inputs.pop("labels")
+            hidden = model.distilbert(**inputs).last_hidden_state[:, 0].detach()
+            loss = F.cross_entropy(model.classifier(torch.relu(model.pre_classifier(hidden))), labels)
+            return (loss, hidden) if return_outputs else loss
+
+    args = TrainingArguments("out", learning_rate=5e-3)
+    trainer = Probing(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
 One step on one batch shows what a step is, and nobody keeps the model:
 
     batch = tokenizer(["What a film.", "What a bore."], padding=True, return_tensors="pt")
@@ -46,6 +58,7 @@ transformers#735, transformers#12041, transformers#13547; google-research/bert#1
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,12 +86,18 @@ from lintrain import (
     Verdict,
     confirmed,
     modules_in,
+    nodes_of,
     number_of,
     overlap,
+    own_method,
+    reads,
     refuted,
     text_of,
     unsettled,
 )
+
+HOLDS_BACK = ("detach", "no_grad", "inference_mode", "requires_grad", "requires_grad_", "set_grad_enabled")
+"""Names in a loss of one's own by which not all of a model learns from it."""
 
 ADAPTIVE = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam"})
 """Optimizers whose steps are as long as the rate says; SGD and Adafactor have other scales."""
@@ -205,7 +224,9 @@ def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
     settings = run.settings
     if settings is None or settings.origin is None or not isinstance(run.value("optimizers"), Absent):
         return None
-    if not isinstance(run.value("peft_config"), Absent) or run.overrides & {"create_optimizer", "compute_loss"}:
+    if not isinstance(run.value("peft_config"), Absent) or "create_optimizer" in run.overrides:
+        return None
+    if "compute_loss" in run.overrides and not _goes_through_model(run):
         return None
     given, name = settings.value("learning_rate"), text_of(settings.value("optim"))
     is_adamw = isinstance(settings.value("optim"), Absent) or (name or "").startswith(("adamw", "paged_adamw"))
@@ -213,6 +234,17 @@ def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
     if value is None or place is None or not is_adamw or (isinstance(given, Constant) and given.is_default):
         return None
     return Rate(value, place, "learning_rate", False, "Trainer", "=" in pipeline.code(place))
+
+
+def _goes_through_model(run: TrainerRun) -> bool:
+    """Whether a loss of the script's own calls the whole model, and keeps nothing from learning by it."""
+    loss = own_method(run, "compute_loss")
+    parameters = [each.arg for each in loss.node.args.args] if loss is not None else []
+    if loss is None or len(parameters) < 3 or any(reads(loss, name) for name in HOLDS_BACK):
+        return False
+    calls = [node for node in nodes_of(loss) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    given = [call.keywords for call in calls if isinstance(call.func, ast.Name) and call.func.id == parameters[1]]
+    return any(keyword.arg is None for keywords in given for keyword in keywords)
 
 
 def _whole_model(pipeline: Pipeline, trained: tuple[Value, ...]) -> Model | None:

@@ -44,6 +44,17 @@ Lightning steps a schedule once per epoch, unless it is told otherwise:
 
     L.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, accelerator="cpu").fit(Classifier(), loader)
 
+An update of gathered gradients comes more often than once per epoch, too:
+
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)  # <- schedule-unit-mismatch
+    for epoch in range(epochs):
+        for number, (x, y) in enumerate(train_loader):
+            (criterion(net(x), y) / 2).backward()
+            if (number + 1) % 2 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                scheduler.step()
+
 ## Good
 
     scheduler = get_linear_schedule_with_warmup(optimizer, 0, num_training_steps=len(train_loader) * epochs)
@@ -109,6 +120,18 @@ A step after the last batch of an epoch is one per epoch:
             if index == len(train_loader) - 1:
                 scheduler.step()
 
+What goes on with the epochs, or once in as many batches as there are, is no mistake:
+
+    seldom = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    batches = len(train_loader)
+    for epoch in range(epochs):
+        for number, (x, y) in enumerate(train_loader):
+            (criterion(net(x), y) / batches).backward()
+            if (number + 1) % batches == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                seldom.step()
+
 Where every epoch is one batch, both are the same:
 
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
@@ -159,6 +182,7 @@ from lintrain import (
     length_of,
     literal,
     pace_of,
+    pace_of_updates,
     unit_of,
 )
 
@@ -171,6 +195,8 @@ class ScheduleUnitMismatch(Rule):
             length, pace = length_of(scheduler), pace_of(pipeline, scheduler)
             if length is not None and pace is not None:
                 yield from self._in_loop(pipeline, scheduler, length, pace)
+            elif length is not None and (updates := pace_of_updates(pipeline, scheduler)) is not None:
+                yield from self._with_updates(pipeline, scheduler, length, *updates)
         for configured in configured_schedules(pipeline):
             yield from self._in_lightning(pipeline, configured)
 
@@ -185,6 +211,18 @@ class ScheduleUnitMismatch(Rule):
         else:
             return
         yield self.finding(length.place, message, because=[Reason(pace.step.place, "stepped here", "step")], help=cure)
+
+    def _with_updates(
+        self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace, batches: int
+    ) -> Iterator[Finding]:
+        step = pipeline.code(pace.step.place)
+        if _is_number_of_epochs(pipeline, scheduler, length, pace):
+            yield self.finding(
+                length.place,
+                f"the schedule counts epochs, but `{step}` runs every {batches} batches",
+                because=[Reason(pace.step.place, "stepped here, with every update", "step")],
+                help=f"count the schedule in updates, `len(loader) // {batches} * epochs`, or step it once per epoch",
+            )
 
     def _in_lightning(self, pipeline: Pipeline, configured: Configured) -> Iterator[Finding]:
         length = length_of(configured.scheduler)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.library.permutations import is_permutation
 from lintrain.pipeline.registry import Transfer, family, function, method, subscript_of
 from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Sequence, Slice, Unknown, Value, literal, number_of
@@ -47,8 +48,8 @@ def _same_labels(call: Call) -> Value:
 
 @subscript_of(KerasLabels)
 def _some_labels(reader: Reader, value: Value, key: Value, place: Place) -> Value:
-    """`y[:100]` has the same form; `y[:, 0]` and `y == 3` have not."""
-    return value if isinstance(key, Slice) else UNKNOWN
+    """`y[:100]` has the same form, and `y[order]` by a permutation of the rows; `y[:, 0]` and `y == 3` have not."""
+    return value if isinstance(key, Slice) or is_permutation(key) else UNKNOWN
 
 
 @function("keras.utils.image_dataset_from_directory", "keras.preprocessing.image_dataset_from_directory")
