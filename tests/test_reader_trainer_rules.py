@@ -127,3 +127,24 @@ trainer = Weighted(model, TrainingArguments("out", learning_rate=5e-3), train_da
 )
 def test_a_high_rate_is_told_with_a_loss_of_ones_own_where_all_of_the_model_learns_by_it(line: str, count: int) -> None:
     assert len(found("high-learning-rate", OWN_LOSS.format(line))) == count
+
+
+WORDS = """
+from datasets import Dataset
+model = AutoModelForTokenClassification.from_pretrained("bert-base-cased", num_labels=2)
+rows = Dataset.from_dict({0})
+trainer = Trainer(model, TrainingArguments("out"), DataCollatorForTokenClassification(tokenizer), rows)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"),
+    [
+        ("{'words': [['no', 'food']], 'tags': [[0, 1]]}", 1),
+        ("{'words': words, 'tags': [[0, 1]]}", 0),
+        ("{'places': [[3, 4]], 'tags': [[0, 1]]}", 0),
+        ("{'words': [['no', 'food']], 'input_ids': [[0, 1]]}", 0),
+    ],
+)
+def test_lists_of_words_are_text_that_is_never_tokenized(rows: str, count: int) -> None:
+    assert len(found("raw-dataset", WORDS.replace("{0}", rows))) == count

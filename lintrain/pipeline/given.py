@@ -94,12 +94,22 @@ def has_own_model(run: TrainerRun) -> bool:
 
 
 def is_text(dataset: Dataset) -> bool:
-    """Whether all its columns are known, some of them are text, and none is what a model starts from."""
+    """Whether all its columns are known, some are text or lists of words, and none is what a model starts from."""
     columns = dataset.columns or {}
     if not dataset.is_complete or dataset.is_default or set(columns) & MODEL_INPUTS:
         return False
     kinds = {column.kind for column in columns.values()}
-    return Kind.TEXT in kinds and not kinds & {Kind.TOKENS, Kind.IMAGE, Kind.AUDIO}
+    return bool(_written(dataset)) and not kinds & {Kind.TOKENS, Kind.IMAGE, Kind.AUDIO}
+
+
+def _written(dataset: Dataset) -> tuple[str, ...]:
+    """The columns that are certainly text, or lists of words."""
+    columns = (dataset.columns or {}).items()
+    return tuple(
+        name
+        for name, column in columns
+        if column.kind is Kind.TEXT or (column.kind is Kind.LIST and column.item is Kind.TEXT)
+    )
 
 
 def is_read_as_text(dataset: Dataset) -> bool:
@@ -110,7 +120,7 @@ def is_read_as_text(dataset: Dataset) -> bool:
 
 def text_columns(dataset: Dataset) -> tuple[str, ...]:
     """The columns that are known or shown to hold text, in the order of the columns."""
-    return dataset.text_columns or tuple(dataset.read_as_text)
+    return _written(dataset) or tuple(dataset.read_as_text)
 
 
 def has_tokenized_copy(pipeline: Pipeline, dataset: Dataset) -> bool:
