@@ -81,6 +81,29 @@ A network of one's own may take the state off its graph before it hands it on:
         criterion(logits, y).backward()
         optimizer.step()
 
+A function makes its own state each time it is called:
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gru = nn.GRU(8, 3, batch_first=True)
+
+        def forward(self, rows, state):
+            outputs, state = self.gru(rows.unsqueeze(1), state)
+            return outputs[:, 0], state
+
+    def step(reader, x, y):
+        state = torch.zeros(1, len(x), 3)
+        optimizer.zero_grad()
+        logits, state = reader(x, state)
+        criterion(logits, y).backward()
+        optimizer.step()
+
+    reader = Reader()
+    optimizer = torch.optim.SGD(reader.parameters(), lr=0.1)
+    for x, y in loader:
+        step(reader, x, y)
+
 An inner loop over time goes backward once, behind its end:
 
     cell = nn.GRUCell(1, 3)
@@ -158,6 +181,8 @@ def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tupl
     assignments = pipeline.source.nodes_of(ast.Assign)
     for forward in training.inside:
         if forward.act is not Act.FORWARD or forward.without_grad or forward.loops[-1] is not training.loop:
+            continue
+        if not training.loop.place.holds(forward.place):  # a function's own name is made anew by each call
             continue
         if not _is_recurrent(forward.subject) and not _hands_a_state_on(forward.subject):
             continue
