@@ -30,6 +30,7 @@ tensors = TensorDataset(torch.zeros(8), torch.zeros(8))
 imdb = load_dataset("imdb")
 films = load_dataset("rotten_tomatoes")
 corpus = load_dataset(some_name)
+pairs = [(1, 2), (3, 4)]
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
@@ -150,6 +151,9 @@ def test_the_rows_that_a_cut_keeps(code: str, expected: tuple[int | None, ...]) 
         ),
         ("torchvision.datasets.MNIST('d', train=True)", "torchvision.datasets.MNIST('d', train=True)", "same"),
         ("torchvision.datasets.MNIST('d', train=True)", "torchvision.datasets.MNIST('d', train=False)", None),
+        ("pairs", "pairs", "same"),
+        ("pairs", "[(1, 2)]", None),
+        ("pairs[:1]", "pairs[1:]", None),
     ],
 )
 def test_rows_that_two_data_sets_share(one: str, other: str, how: str | None) -> None:

@@ -72,7 +72,7 @@ def rows_of(dataset: Dataset) -> int | None:
     """How many rows a data set has; a `map` is taken to keep their number, unless it is one that may make others."""
     for made in dataset.lineage:
         step = made.steps[-1]
-        if made.rows is not None or step.operation not in IN_ORDER or MAKES_ROWS.search(step.text):
+        if made.rows is not None or step.operation not in IN_ORDER | REORDERING or MAKES_ROWS.search(step.text):
             return made.rows
     return None
 
@@ -133,7 +133,7 @@ def sharing(train: Value, evaluation: Value) -> Sharing | None:
     """What two data sets certainly share of their rows, or None where that is nothing or not known."""
     if isinstance(train, Dataset) and isinstance(evaluation, Dataset):
         return _of_datasets(train, evaluation)
-    if train is evaluation and isinstance(train, TorchDataset | Instance):
+    if train is evaluation and isinstance(train, TorchDataset | Instance | Sequence):
         return Sharing("same")
     if isinstance(train, TorchDataset) and isinstance(evaluation, TorchDataset):
         return Sharing("same") if _are_made_alike(train, evaluation) else None

@@ -10,12 +10,28 @@ only one: an epoch has no step. Trainer says that the loader has no length; a lo
     args = TrainingArguments("out", per_device_train_batch_size=32, dataloader_drop_last=True)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- empty-last-batch
 
+A loop of one's own runs and does nothing:
+
+    few = TensorDataset(torch.randn(24, 8), torch.randint(3, (24,)))
+    loader = DataLoader(few, batch_size=32, shuffle=True, drop_last=True)  # <- empty-last-batch
+    for x, y in loader:
+        raise AssertionError("there is no batch")
+
 ## Good
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film", "fine"], "label": [1, 0, 1]})
     rows = rows.map(lambda row: tokenizer(row["text"]))
     args = TrainingArguments("out", per_device_train_batch_size=2, dataloader_drop_last=True)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+and
+
+    few = TensorDataset(torch.randn(24, 8), torch.randint(3, (24,)))
+    loader = DataLoader(few, batch_size=8, shuffle=True, drop_last=True)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -48,6 +64,7 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    TorchDataset,
     Value,
     Verdict,
     confirmed,
@@ -65,6 +82,7 @@ NO_BATCH = "the training loader gives no batch"
 
 class EmptyLastBatch(Rule):
     level = Level.ERROR
+    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -78,14 +96,14 @@ class EmptyLastBatch(Rule):
 
     def _judge(self, dataset: Value, size: Value, place: Place) -> Iterator[Finding]:
         number = literal(size)
-        rows = rows_of(dataset) if isinstance(dataset, Dataset) and not dataset.is_default else None
-        if rows is None or not isinstance(number, int) or rows >= number or not isinstance(dataset, Dataset):
+        rows = _count(dataset)
+        if rows is None or not isinstance(number, int) or rows >= number:
             return
-        made = dataset.steps[0]
+        made = dataset.steps[0].place if isinstance(dataset, Dataset) else dataset.origin
         yield self.finding(
             place,
             f"{rows} rows fill no batch of {number}, and batches that are not full are dropped",
-            because=[Reason(made.place, "the rows come from here", "origin", made.text)],
+            because=[Reason(made, "the rows come from here")] if made else [],
             help="take a smaller batch, or keep the last one",
         )
 
@@ -98,3 +116,14 @@ class EmptyLastBatch(Rule):
         if batch is not None:
             return refuted(f"an epoch has a batch, of {batch.rows} rows")
         return unsettled(evidence.not_reached("batch"))
+
+
+def _count(dataset: Value) -> int | None:
+    """How many rows a data set certainly has."""
+    match dataset:
+        case Dataset(is_default=False):
+            return rows_of(dataset)
+        case TorchDataset(rows=rows):
+            return rows
+        case _:
+            return None

@@ -19,8 +19,8 @@ its target something else trains, but its evaluation gives no loss and never cal
     trainer = Trainer(  # <- unset-label-names
         Net(),
         TrainingArguments("out", eval_strategy="epoch"),
-        train_dataset=rows,
-        eval_dataset=rows,
+        train_dataset=rows[:24],
+        eval_dataset=rows[24:],
         compute_metrics=compute_metrics,
     )
     trainer.train()
@@ -41,8 +41,8 @@ its target something else trains, but its evaluation gives no loss and never cal
     trainer = Trainer(
         Net(),
         TrainingArguments("out", eval_strategy="epoch", label_names=["target"]),
-        train_dataset=rows,
-        eval_dataset=rows,
+        train_dataset=rows[:24],
+        eval_dataset=rows[24:],
         compute_metrics=compute_metrics,
     )
     trainer.train()
@@ -65,8 +65,8 @@ A parameter that is called after labels is found, and one that takes any keyword
     trainer = Trainer(
         Net(),
         TrainingArguments("out", eval_strategy="epoch"),
-        train_dataset=rows,
-        eval_dataset=rows,
+        train_dataset=rows[:24],
+        eval_dataset=rows[24:],
         compute_metrics=compute_metrics,
     )
     trainer.train()

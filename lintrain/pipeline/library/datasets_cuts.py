@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.rows import rows_of
@@ -32,6 +34,29 @@ def _of_range(indices: Range, dataset: Dataset) -> Cut:
     if not is_missing(indices.step) and number_of(indices.step) != 1:
         return Cut()
     return _between(Constant(0) if is_missing(indices.start) else indices.start, indices.stop, dataset)
+
+
+def parts_of(call: Call, rows: int | None) -> tuple[int | None, int | None]:
+    """How many rows `train_test_split` gives for training and for testing, as datasets 5.2 counts them.
+
+    A share of the test rows is rounded up, one of the training rows down; what is not asked for is what is left.
+    """
+    train, test = call.value("train_size", 1), call.value("test_size", 0)
+    if rows is None or call.is_open or _is_default(train) or _is_default(test):
+        return None, None
+    if is_missing(train):
+        held_out = _share(Constant(0.25) if is_missing(test) else test, rows, math.ceil)
+        return None if held_out is None else rows - held_out, held_out
+    kept = _share(train, rows, math.floor)
+    if is_missing(test):
+        return kept, None if kept is None else rows - kept
+    return kept, _share(test, rows, math.ceil)
+
+
+def _share(asked: Value, rows: int, rounded: Callable[[float], int]) -> int | None:
+    number = number_of(asked)
+    count = number if isinstance(number, int) or number is None else rounded(number * rows)
+    return count if count is not None and 0 < count < rows else None
 
 
 def _between(start: Value, stop: Value, dataset: Dataset) -> Cut:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_columns import column_of, types_of
-from lintrain.pipeline.library.datasets_cuts import cut_of
+from lintrain.pipeline.library.datasets_cuts import cut_of, parts_of
 from lintrain.pipeline.library.datasets_deriving import derived, dictionary, names_in, recolumned
 from lintrain.pipeline.registry import method
+from lintrain.pipeline.rows import rows_of
 from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -188,8 +189,8 @@ def _train_test_split(call: Call) -> Value:
     if not isinstance(dataset, Dataset):
         return UNKNOWN
     splits = {name: derived(call, dataset, "train_test_split") for name in ("train", "test")}
-    for name, made in splits.items():
-        made.split = name
+    for (name, made), rows in zip(splits.items(), parts_of(call, rows_of(dataset)), strict=True):
+        made.split, made.rows = name, rows
     return dictionary(call, splits)
 
 
