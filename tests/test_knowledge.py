@@ -56,6 +56,13 @@ def test_a_data_set_that_is_sorted_says_so() -> None:
     assert (facts.sorted_by, facts.unlabelled) == ("label", ("unsupervised",))
 
 
+def test_the_shipped_table_knows_what_public_scripts_load_most() -> None:
+    facts = dataset_facts("sentence-transformers/all-nli", "pair-class")
+    assert facts is not None
+    assert facts.columns["label"].class_names == ("entailment", "neutral", "contradiction")
+    assert dataset_facts("sentence-transformers/all-nli") is None  # one of its configurations has to be named
+
+
 def test_what_nobody_knows_is_none() -> None:
     assert dataset_facts("nobody/has-this") is None
     assert checkpoint_facts("nobody/has-this") is None
@@ -212,3 +219,14 @@ def test_the_default_learning_rate_of_keras_comes_from_its_table() -> None:
     assert optimizers.default_learning_rate("keras.optimizers.Adam", exactly(keras="3.15.1")) == 1e-3
     assert optimizers.default_learning_rate("keras.optimizers.Adam", exactly()) is None
     assert optimizers.default_learning_rate("keras.optimizers.Nonsense", exactly(keras="3.15.1")) is None
+
+
+@pytest.mark.parametrize(
+    ("model_type", "positions"), [("mpnet", 512), ("m2m_100", None), ("xlnet", None), ("bert", 514)]
+)
+def test_not_all_positions_of_a_config_are_for_tokens(tmp_path: Path, model_type: str, positions: int | None) -> None:
+    config = {"model_type": model_type, "max_position_embeddings": 514, "pad_token_id": 1}
+    write(tmp_path / "saved" / "config.json", config)
+    facts = checkpoint_facts("saved", tmp_path)
+    assert facts is not None
+    assert facts.max_positions == positions

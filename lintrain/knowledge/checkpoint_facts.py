@@ -14,9 +14,13 @@ from lintrain.knowledge.files import Json, as_int, as_object, as_text, as_texts,
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_source_positions")
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
 # These count positions from behind the padding token, so two of the embeddings are never used.
-_OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "longformer", "roberta-prelayernorm", "xmod"})
-# Distances between tokens instead of places: no length is too long for them.
-_RELATIVE_POSITIONS = frozenset({"t5", "mt5", "umt5", "longt5", "switch_transformers", "bloom", "mpt"})
+_OFFSET_POSITIONS = frozenset(
+    {"roberta", "xlm-roberta", "camembert", "longformer", "roberta-prelayernorm", "xmod", "mpnet"}
+)
+# Distances between tokens instead of places, or places that are computed as far as a text goes: no length is too long.
+_RELATIVE_POSITIONS = frozenset(
+    {"t5", "mt5", "umt5", "longt5", "switch_transformers", "bloom", "mpt", "xlnet", "m2m_100", "nllb-moe", "xglm"}
+)
 
 
 def checkpoint_facts(name: str, folder: Path | None = None) -> CheckpointFacts | None:
