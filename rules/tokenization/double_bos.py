@@ -91,6 +91,7 @@ from lintrain import (
     mentions,
     opening_of,
     refuted,
+    text_of,
     unsettled,
     written_texts,
 )
@@ -104,9 +105,12 @@ TEMPLATE_HAS_BOS = re.compile(r"^(meta-llama/.*(chat|Instruct)|mistralai/.*Instr
 WRITTEN: dict[str, tuple[str, ...]] = {
     "gemma": ("<bos>",),
     "gemma2": ("<bos>",),
-    "llama": ("<s>", "<|begin_of_text|>"),
+    "llama": ("<s>",),
     "mistral": ("<s>",),
 }
+LLAMA_3 = re.compile(r"llama-?3", re.IGNORECASE)
+"""Names of checkpoints whose token is another one than that of the first two generations."""
+
 TAKES_FIRST_OFF = r"\[(:, ?)?1:\]"
 FEW = 0.05
 
@@ -168,6 +172,8 @@ def _opening(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> Va
     """What writes the token at the beginning of the text that is tokenized; None where nothing certainly does."""
     facts = certain_facts(pipeline, tokenizer)
     written = WRITTEN.get((facts.model_type or "") if facts else "", ())
+    if facts is not None and facts.model_type == "llama" and LLAMA_3.search(text_of(tokenizer.checkpoint) or ""):
+        written = ("<|begin_of_text|>",)
     for text in written_texts(encoding):
         match opening_of(text):
             case SpecialToken(name="bos_token", owner=owner) as token if owner is tokenizer:

@@ -170,7 +170,8 @@ class MissingTruncation(Rule):
 
 def _positions(pipeline: Pipeline, feed: TokenFeed) -> tuple[int | None, str]:
     """The learned positions of the model that reads the rows, and the name of its checkpoint."""
-    if feed.model is not None and (feed.model.config is not None or not feed.model.is_complete):
+    model = feed.model
+    if model is not None and (model.config is not None or "config" in model.arguments or not model.is_complete):
         return None, ""
     owner = feed.model or feed.tokenizer
     facts = certain_facts(pipeline, owner) if owner else None
