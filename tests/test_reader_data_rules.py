@@ -171,6 +171,36 @@ def test_a_result_that_nobody_keeps_is_found(statement: str) -> None:
     assert rules_of(statement) == ["discarded-map"]
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("raw.map(tokenize)\nraw['train']", "assign it: `raw = raw.map(…)`"),
+        # another name is used below, this one only above, or there is none
+        ("raw.map(tokenize)\ntokenized['train']", "assign what it gives to a name"),
+        ("raw['train']\nraw.map(tokenize)", "assign what it gives to a name"),
+        ("raw['train'].map(tokenize)\nraw['train']", "assign what it gives to a name"),
+    ],
+)
+def test_a_new_data_set_is_assigned_to_the_name_that_is_used_below(code: str, told: str) -> None:
+    (finding,) = findings(code)
+    assert finding.help == told
+    (rule,) = (each.rule for each in load_rules() if each.name == "discarded-map")
+    assert (rule.fix(finding) is not None) is told.startswith("assign it")
+
+
+@pytest.mark.parametrize(
+    ("statement", "adds"),
+    [
+        ("raw['train'].map(lambda row: {'long': 1})", "long"),
+        ("raw['train'].shuffle(seed=1)", None),
+        ("load_dataset('me/mine', split='train').map(lambda row: {'long': 1})", "long"),
+    ],
+)
+def test_the_columns_that_a_lost_step_adds_are_known(statement: str, adds: str | None) -> None:
+    (finding,) = findings(statement)
+    assert finding.facts["adds"] == adds
+
+
 KEPT = {
     "in place": "raw.set_format('torch')",
     "printing": "raw['train'].map(lambda row: print(row))",
