@@ -74,8 +74,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    ABSENT,
+    ColumnValues,
+    Encoding,
     Evidence,
     Finding,
+    Function,
     Level,
     Model,
     Pipeline,
@@ -86,6 +90,7 @@ from lintrain import (
     Verdict,
     certain_facts,
     confirmed,
+    is_missing,
     mentions,
     refuted,
     text_of,
@@ -99,7 +104,10 @@ SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5",
 LIKE_GPT2 = frozenset({"codegen", "gpt2", "gpt_neo", "phi"})
 """Model types that share the words of GPT-2, some with more after them."""
 
-NEW_WORDS = r"resize_token_embeddings|set_input_embeddings|from_encoder_decoder_pretrained"
+NEW_WORDS = (
+    r"resize_token_embeddings|set_input_embeddings|from_encoder_decoder_pretrained"
+    r"|(word_embeddings|embed_tokens|wte)\s*=[^=]"
+)
 """Code that gives a model the embedding of other words, or a vocabulary for each side."""
 
 SAME, OTHER = 0.999, 0.9
@@ -112,19 +120,18 @@ class TokenizerModelMismatch(Rule):
         if mentions(pipeline, NEW_WORDS):
             return
         reported: set[Place] = set()
-        for feed in token_feeds(pipeline):
-            tokenizer, model = feed.tokenizer, feed.model
-            if tokenizer is None or model is None or feed.place in reported or not _differ(pipeline, tokenizer, model):
+        for place, tokenizer, model in [*_fed(pipeline), *_called(pipeline)]:
+            if place in reported or not _differ(pipeline, tokenizer, model):
                 continue
-            reported.add(feed.place)
+            reported.add(place)
             names = f"`{text_of(tokenizer.checkpoint)}`", f"`{text_of(model.checkpoint)}`"
             yield self.finding(
-                feed.place,
+                place,
                 f"ids are those of {names[0]}, the model is {names[1]}",
                 because=[
-                    Reason(place, note)
-                    for place, note in ((tokenizer.origin, "the tokenizer"), (model.origin, "the model"))
-                    if place is not None
+                    Reason(made, note)
+                    for made, note in ((tokenizer.origin, "the tokenizer"), (model.origin, "the model"))
+                    if made is not None
                 ],
                 help="load both from one checkpoint",
             )
@@ -141,12 +148,41 @@ class TokenizerModelMismatch(Rule):
         return unsettled(text, shared=tokenizer.shared)
 
 
+def _fed(pipeline: Pipeline) -> Iterator[tuple[Place, Tokenizer, Model]]:
+    """The tokenizers and models of rows that a Trainer or a loader reads."""
+    for feed in token_feeds(pipeline):
+        if feed.tokenizer is not None and feed.model is not None:
+            yield feed.place, feed.tokenizer, feed.model
+
+
+def _called(pipeline: Pipeline) -> Iterator[tuple[Place, Tokenizer, Model]]:
+    """The tokenizers and models where ids come to a call, perhaps in a module of the script."""
+    for call in pipeline.model_calls:
+        given = call.arguments.get("input_ids")
+        column = given.value.column if given is not None and isinstance(given.value, ColumnValues) else None
+        made = column.made_by if column is not None and column.name == "input_ids" else None
+        if isinstance(made, Encoding) and isinstance(made.tokenizer, Tokenizer):
+            yield _loader_of(pipeline, made) or call.place, made.tokenizer, call.model
+
+
+def _loader_of(pipeline: Pipeline, made: Encoding) -> Place | None:
+    """The loader whose collate function calls the tokenizer, if there is one."""
+    for loader in pipeline.loaders:
+        collates = loader.collate.origin if isinstance(loader.collate, Function) else None
+        if collates is not None and made.origin is not None and collates.holds(made.origin):
+            return loader.origin
+    return None
+
+
 def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     """Whether two well-known checkpoints certainly have different vocabularies: of different sizes."""
     own, other = certain_facts(pipeline, tokenizer), certain_facts(pipeline, model)
     if own is None or other is None or own.vocab_size is None or other.vocab_size is None:
         return False
-    is_trained_before = model.how == "from_pretrained" and model.config is None
+    config = model.config
+    is_own_config = config is None or (config.origin is None and "vocab_size" not in config.attributes)
+    is_own_config = is_own_config and is_missing(model.arguments.get("config", ABSENT))
+    is_trained_before = model.how == "from_pretrained" and is_own_config
     types = {own.model_type, other.model_type}
     may_share = types <= LIKE_GPT2 or (len(types) == 1 and types <= SPARE_ROWS)
     return is_trained_before and not may_share and own.vocab_size != other.vocab_size and not tokenizer.additions
