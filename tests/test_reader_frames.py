@@ -77,6 +77,9 @@ def test_the_columns_stay_what_they_are(tmp_path: Path, change: str) -> None:
         ("df = df.fillna(0)", dict.fromkeys(WHOLE, "unknown")),
         ("if f():\n    df['label'] = 0", {**WHOLE, "label": "unknown"}),
         ("for i in range(3):\n    df['label'] = 0", {**WHOLE, "label": "unknown"}),
+        ("for each in (df, df.copy()):\n    each['label'] = 0", {**WHOLE, "label": "unknown"}),
+        ("for name, each in {'a': df, 'b': df.copy()}.items():\n    each['label'] = 0", {**WHOLE, "label": "unknown"}),
+        ("(df if f() else df.copy())['label'] = 0", {**WHOLE, "label": "unknown"}),
         ("def number(frame):\n    frame['label'] = 0\nnumber(df)", {**WHOLE, "label": "integer"}),
     ],
 )
@@ -97,6 +100,7 @@ def test_columns_follow_what_code_does_to_them(tmp_path: Path, change: str, expe
         "df = df.drop(columns=names())",
         "df = pd.concat([df, other()])",
         "df.insert(0, 'a', 1)",
+        "for each in [df, df.copy(), df.copy(), df.copy(), df.copy()]:\n    each['label'] = 0",
         "things = [df]\nclean(things)",
         "df = pd.DataFrame(df, columns=names())",
         "if f():\n    df.drop(columns='label', inplace=True)",

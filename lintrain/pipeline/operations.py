@@ -21,7 +21,7 @@ from lintrain.pipeline.registry import (
     of_type,
 )
 from lintrain.pipeline.values.files import OpenFile
-from lintrain.pipeline.values.frames import DataFrame
+from lintrain.pipeline.values.frames import DataFrame, Indexer, Series, forget_frames
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -113,7 +113,10 @@ def element(reader: Reader, value: Value) -> Value:
         return handler(reader, value)
     match value:
         case Sequence() if value.items:
-            return join(value.items) if value.is_complete or len(value.items) == 1 else UNKNOWN
+            each = join(value.items) if value.is_complete or len(value.items) == 1 else UNKNOWN
+            if isinstance(each, Unknown):
+                forget_frames(value)
+            return each
         case Mapping() if value.entries and value.is_complete:
             return join([Constant(key) for key in value.entries])
         case Unknown() if value is not UNKNOWN:
@@ -272,8 +275,13 @@ def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
 
 def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
     """`owner[key] = value`."""
-    handler = of_type(STORED_ITEMS, owner)
     replacing.note_part(reader, owner, value, place)
+    if isinstance(owner, Either):
+        for option in owner.options:
+            if isinstance(option, DataFrame | Series | Indexer):
+                store_item(reader, option, key, UNKNOWN, place)
+        return
+    handler = of_type(STORED_ITEMS, owner)
     if handler:
         handler(reader, owner, key, value, place)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lintrain.pipeline.values.columns import Column, Kind
-from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.python import Sequence, Value
 
 
 @dataclass(eq=False, slots=True)
@@ -61,6 +61,18 @@ class TextMethods(Value):
     """`series.str`."""
 
     series: Series
+
+
+def forget_frames(value: Value) -> None:
+    """Note that anything may have happened to the frames in a list, whose items nobody can tell apart."""
+    match value:
+        case DataFrame():
+            value.forget()
+        case Sequence(items=items):
+            for item in items:
+                forget_frames(item)
+        case _:
+            pass
 
 
 def computed(kind: Kind = Kind.UNKNOWN) -> Series:
