@@ -240,6 +240,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.data import Encoding as Encoding
     from lintrain.pipeline.values.data import Kind as Kind
     from lintrain.pipeline.values.data import Padding as Padding
+    from lintrain.pipeline.values.data import Rows as Rows
     from lintrain.pipeline.values.data import Slices as Slices
     from lintrain.pipeline.values.data import Step as Step
     from lintrain.pipeline.values.data import Tokenizer as Tokenizer
@@ -381,7 +382,7 @@ _WORDS_OF = {
     "lintrain.pipeline.values.counts": "Count",
     "lintrain.pipeline.values.cuts": "Cut",
     "lintrain.pipeline.values.data": (
-        "Collator Column ColumnValues Dataset DatasetDict Encoding Kind Padding Slices Step Tokenizer"
+        "Collator Column ColumnValues Dataset DatasetDict Encoding Kind Padding Rows Slices Step Tokenizer"
     ),
     "lintrain.pipeline.values.keras": "KerasLabels LabelledBatches",
     "lintrain.pipeline.values.loading": "Batch Loader TorchDataset",

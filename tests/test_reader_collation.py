@@ -170,3 +170,56 @@ F.cross_entropy(logits, ids)
     assert lines_of("class-axis-layout", code.replace("8, 5", "8, count").replace("(logits", "(logits.mT")) == []
     turned = code.replace("8, 5", "8, count").replace("(logits", "(logits.transpose(1, 2)")
     assert lines_of("class-axis-layout", turned) == []
+
+
+RAGGED = """
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+rows = load_dataset("glue", "sst2", split="train").map(lambda row: tokenizer(row["sentence"]))
+def collate(batch):
+{body}
+for batch in DataLoader(rows, batch_size={size}, collate_fn=collate{more}):
+    pass
+"""
+STACKED = '    return torch.tensor([row["input_ids"] for row in batch])'
+
+
+def stacked(body: str = STACKED, size: str = "4", more: str = "") -> int:
+    return len(lines_of("unpadded-batch", RAGGED.format(body=body, size=size, more=more)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        STACKED,
+        '    return torch.LongTensor([row["input_ids"] for row in batch])',
+        '    return torch.stack([torch.tensor(row["input_ids"]) for row in batch])',
+        '    ids = [row["input_ids"] for row in batch]\n    return {"input_ids": torch.tensor(ids)}',
+    ],
+)
+def test_rows_that_differ_in_length_do_not_stack(body: str) -> None:
+    assert stacked(body) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '    return torch.tensor([row["input_ids"][:8] for row in batch])',
+        '    return torch.tensor([pad(row["input_ids"]) for row in batch])',
+        '    return torch.tensor([row["input_ids"] + [0] * 9 for row in batch])',
+        '    return [torch.tensor(row["input_ids"]) for row in batch]',
+        '    return torch.tensor([len(row["input_ids"]) for row in batch])',
+        f"    if same(batch):\n    {STACKED}",
+        f"    try:\n    {STACKED}\n    except ValueError:\n        return pad(batch)",
+    ],
+)
+def test_rows_that_may_be_equally_long_are_left_alone(body: str) -> None:
+    assert stacked(body) == 0
+
+
+def test_batches_of_one_row_or_of_a_sampler_are_left_alone() -> None:
+    assert stacked(size="1") == 0
+    assert stacked(size="size") == 0
+    assert stacked(more=", sampler=by_length") == 0

@@ -9,6 +9,18 @@ rows. The run ends at the first batch whose rows differ in length.
     trainer = Trainer(model, args, train_dataset=tokenized["train"])  # <- unpadded-batch
     # raises ValueError: expected sequence of length
 
+A collator of one's own stacks them, too:
+
+    def collate(rows):
+        ids = torch.tensor([row["input_ids"] for row in rows])  # <- unpadded-batch
+        return {"input_ids": ids, "labels": torch.tensor([row["label"] for row in rows])}
+
+    tokenized = raw.map(tokenize, batched=True)
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collate)
+    trainer.train()
+    # raises ValueError: expected sequence of length
+
 ## Good
 
     tokenized = raw.map(tokenize, batched=True)
@@ -27,6 +39,17 @@ Rows may all be made equally long:
 
     tokenized = raw.map(tokenize_to_length, batched=True)
     trainer = Trainer(model, args, train_dataset=tokenized["train"])
+
+A collator of one's own may pad them itself:
+
+    def collate(rows):
+        longest = max(len(row["input_ids"]) for row in rows)
+        ids = [row["input_ids"] + [0] * (longest - len(row["input_ids"])) for row in rows]
+        return {"input_ids": torch.tensor(ids), "labels": torch.tensor([row["label"] for row in rows])}
+
+    tokenized = raw.map(tokenize, batched=True)
+    args = TrainingArguments("out", remove_unused_columns=False)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collate)
 
 A batch of one row has nothing to be padded to:
 
@@ -48,6 +71,7 @@ from lintrain import (
     AddArgument,
     AddImport,
     Collator,
+    ColumnValues,
     Dataset,
     Evidence,
     Finding,
@@ -57,12 +81,14 @@ from lintrain import (
     Pipeline,
     Place,
     Reason,
+    Rows,
     Rule,
     Task,
     TrainerRun,
     Value,
     Verdict,
     confirmed,
+    expects_error,
     is_default_collator,
     is_missing,
     literal,
@@ -99,6 +125,21 @@ class UnpaddedBatch(Rule):
             reasons = ragged_at(pipeline, loader.dataset)
             if loader.origin and reasons and _stacks_rows(loader):
                 yield self._report_loader(pipeline, loader, reasons, loader.origin)
+        found: dict[Place, Finding] = {}
+        for misuse in pipeline.misuses:
+            rows = misuse.value.dataset if misuse.use == "collate" and isinstance(misuse.value, ColumnValues) else None
+            reasons = ragged_at(pipeline, rows.dataset) if isinstance(rows, Rows) else ()
+            if reasons and not expects_error(pipeline, misuse.place):
+                found.setdefault(misuse.place, self._report_collate(misuse.place, reasons))
+        yield from found.values()
+
+    def _report_collate(self, place: Place, reasons: tuple[Reason, ...]) -> Finding:
+        return self.finding(
+            place,
+            "rows that differ in length are put into one tensor, and nothing pads them",
+            because=reasons,
+            help='pad them first: `tokenizer.pad(rows, return_tensors="pt")`',
+        )
 
     def _check_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
         for parameter in ("train_dataset", "eval_dataset"):

@@ -49,8 +49,9 @@ def collated(reader: Reader, loader: Loader) -> Value | None:
         return None
     loader.collations += 1
     with reader.aside():
-        row, size = row_of(reader, loader.dataset, place), loader.arguments.get("batch_size")
-        content = read_collate(reader, loader.collate, row, place, is_of_many=is_many(size, 1))
+        row = row_of(reader, loader.dataset, place)
+        many = is_many(loader.arguments.get("batch_size"), 1) and "sampler" not in loader.arguments
+        content = read_collate(reader, loader.collate, row, place, is_of_many=many)
     is_whole = isinstance(content, Sequence) and content.is_complete and bool(content.items)
     return content if is_whole or isinstance(content, Mapping | Encoding | Rows | Tensor) else None
 
@@ -62,11 +63,14 @@ def takes_one_row(loader: Loader) -> bool:
 
 def read_collate(reader: Reader, collate: Value, row: Value, place: Place, *, is_of_many: bool) -> Value:
     """What a collate function gives for a list of such rows; `is_of_many` where these are certainly several."""
-    since = len(reader.record.encodings)
+    since, before = len(reader.record.encodings), len(reader.record.misuses)
     content = reader.call(collate, [Sequence([row], "list", False, origin=place)], place=place)
     for encoding in reader.record.encodings[since:]:
         texts = encoding.inputs
         encoding.has_several = is_of_many and isinstance(texts, Sequence) and not texts.is_complete
+    for index, misuse in enumerate(reader.record.misuses[before:], before):
+        if is_of_many and misuse.use == "stacked":
+            reader.record.misuses[index] = replace(misuse, use="collate")
     return content
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence as SequenceType
 
 from lintrain.pipeline.call import Call
+from lintrain.pipeline.pipeline import Misuse
 from lintrain.pipeline.registry import function
 from lintrain.pipeline.shapes import ANY, integer, viewed
 from lintrain.pipeline.tracing import DATA, kind_given
 from lintrain.pipeline.values.counts import Real, Whole
-from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Rows
+from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Sequence, Value, is_true, literal
 from lintrain.pipeline.values.tensors import Operation, Shape
@@ -72,9 +73,22 @@ def _kind_of_number(value: Value) -> str:
             return ""
 
 
+def note_stacked_rows(call: Call, given: Value) -> None:
+    """Record token rows of unequal length that are put into one tensor: `torch.tensor([row["input_ids"] for …])`."""
+    match given:
+        case Sequence(items=[ColumnValues(column=column, dataset=Rows(is_batch=False) as rows, stretch="") as row]):
+            is_ragged = column.kind is Kind.TOKENS and column.padding is Padding.NONE and not given.is_complete
+            is_certain = not call.reader.guards and len(call.reader.conditions) <= rows.depth
+            if is_ragged and is_certain and call.path.startswith("torch."):
+                call.reader.record.misuses.append(Misuse(call.place, row, "stacked", call.text))
+        case _:
+            pass
+
+
 def from_literal(call: Call) -> Value | None:
     """`torch.tensor([[1.0, 2.0]])`: shape and kind of nested lists of numbers; None for anything else."""
     given = call.positional[0].value if call.positional else Absent()
+    note_stacked_rows(call, given)
     if not isinstance(given, Sequence | Whole | Real):
         return None
     sizes: list[int | None] = []

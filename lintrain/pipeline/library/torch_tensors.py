@@ -10,6 +10,7 @@ from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.handing import escape
+from lintrain.pipeline.library.torch_creation import note_stacked_rows
 from lintrain.pipeline.registry import CALLED, function, method, stored_attribute_of, stored_item_of, subscript_of
 from lintrain.pipeline.shapes import ANY
 from lintrain.pipeline.tracing import ACTIVATIONS, DATA, normalised, traced
@@ -80,6 +81,7 @@ def _move(call: Call) -> Value:
 def _stack(call: Call) -> Value:
     """Stretches of the same data put together: as one of them, for what is followed."""
     given = call.value("tensors", 0)
+    note_stacked_rows(call, given)
     first = given.items[0] if isinstance(given, Sequence) and given.items else UNKNOWN
     if isinstance(given, Sequence) and _are_data(given) and len(call.positional) + len(call.keywords) == 1:
         rows = len(given.items) if given.is_complete else None
