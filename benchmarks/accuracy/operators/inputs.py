@@ -47,7 +47,7 @@ def write_the_first_token_too(code: Code) -> Iterator[list[Edit]]:
             yield [*mark(code, call), code.replace(call.args[0], text)]
 
 
-@injects("quantized-without-adapter", shows="error")
+@injects("quantized-without-adapter", shows="error", not_run="weights in 4 bits need bitsandbytes")
 def load_in_four_bits(code: Code) -> Iterator[list[Edit]]:
     """Weights in 4 bits, trained by a Trainer without adapters."""
     for call in code.nodes(ast.Call):
