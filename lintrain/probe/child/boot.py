@@ -8,10 +8,11 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from lintrain.probe.child import own_loop, quick_datasets, quiet, transformers_trainer
+from lintrain.probe.child import own_loop, quick_datasets, quiet
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.session import Session
+from lintrain.probe.child.trainer import interceptor
 
 
 def start(request: dict[str, Any]) -> None:
@@ -20,7 +21,7 @@ def start(request: dict[str, Any]) -> None:
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     quiet.install(session, hooks)
     quick_datasets.install(session, hooks)
-    transformers_trainer.install(session, hooks)
+    interceptor.install(session, hooks)
     own_loop.install(session, hooks)
     hooks.install()
     if session.is_root:

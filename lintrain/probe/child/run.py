@@ -1,9 +1,10 @@
-"""One training call under measurement: its trainer, its stages, and the evidence sent as it comes."""
+"""One training run under measurement: what is trained, its stages, and the evidence sent as it comes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from lintrain.core.evidence import BatchEvidence, Stage
@@ -14,34 +15,55 @@ from lintrain.probe.child.session import Session
 Result = TypeVar("Result")
 
 
-class Run:
-    """The trainer and everything that one stage leaves for the next.
+class Run(ABC):
+    """What every framework's run has, and everything that one stage leaves for the next.
 
-    `entry` names the call that was reached (`train`, `evaluate`, `predict`); `model` is the model as the trainer wraps
-    it; `texts` are a few texts of its datasets; `batches` come from the run's own loader; `losses` are their raw
-    losses; `waiting` holds the first batch's loss until its backward pass; `peaks` and `first_learning_rates` are those
-    of the optimizer's groups; `about` says of which part of a stage an error is, `fallback` where it is shown when no
-    line of the user is on its way.
+    `call` is where the script trains; `texts` are a few texts of its datasets; `batches` come from the run's own
+    loader; `losses` are their raw losses; `about` says of which part of a stage an error is, `fallback` where it is
+    shown when no line of the user is on its way.
     """
 
-    def __init__(self, session: Session, trainer: Any, entry: str, call: Place | None) -> None:
+    def __init__(self, session: Session, call: Place | None) -> None:
         self.session = session
-        self.trainer = trainer
-        self.entry = entry
         self.call = call
-        self.model: Any = trainer.model
         self.texts: list[str] = []
         self.batches: list[Any] = []
         self.batch_evidence: list[BatchEvidence] = []
         self.losses: list[float] = []
-        self.waiting: list[tuple[Any, dict[str, Any]]] = []
         self.output_keys: tuple[str, ...] = ()
         self.logits_shape: tuple[int, ...] = ()
-        self.peaks: list[float] = []
-        self.first_learning_rates: list[float] = []
         self.about = ""
         self.fallback = call
         self.statuses: dict[str, str] = {}
+
+    @property
+    @abstractmethod
+    def model(self) -> Any:
+        """The module whose parameters are trained, as the script made it."""
+
+    @property
+    @abstractmethod
+    def collator(self) -> Any:
+        """What puts rows together to a batch."""
+
+    @property
+    def optimizers(self) -> tuple[Any, ...]:
+        """The optimizers of torch that step this model; empty before they are made."""
+        return ()
+
+    @property
+    def label_inputs(self) -> tuple[str, ...]:
+        """The arguments of the model's forward that are labels, as far as the framework knows any."""
+        return ()
+
+    @property
+    def clipped_at(self) -> float | None:
+        """The largest norm that gradients may have; None where nobody clips them."""
+        return None
+
+    def tokenizer_holders(self) -> Iterable[tuple[Any, str]]:
+        """Objects, and which attribute of theirs may be the tokenizer."""
+        return ((self.collator, "tokenizer"), (self.collator, "processing_class"))
 
     def measured(self, **values: Any) -> None:
         """Send evidence: fields of `Evidence` by name."""

@@ -1,50 +1,18 @@
-"""The batch stage: the run's own loader and collator, and what they put together."""
+"""What a loader and its collator put together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
-from itertools import islice
 from typing import Any
 
 from lintrain.core.evidence import BatchEvidence, TensorEvidence
 from lintrain.probe.child.experiments.scored_tokens import count_scored
-from lintrain.probe.child.experiments.subset import number_of_rows, subset
 from lintrain.probe.child.experiments.supervision import count_edges, count_labels
 from lintrain.probe.child.experiments.tokenizer import find_tokenizer
 from lintrain.probe.child.experiments.tokens import TokenCounts, count_tokens, lost_pieces
 from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
-from lintrain.probe.child.replace import replaced
 from lintrain.probe.child.run import Run
-
-MOST_LENGTHS = 4_096
-
-
-def collate_batches(run: Run) -> None:
-    """Take the first batches of the training loader and describe the first; all of them count for the tokens."""
-    with ExitStack() as stack:
-        if _reads_every_length(run):
-            rows = subset(run.trainer.train_dataset, MOST_LENGTHS)
-            stack.enter_context(replaced(run.trainer, train_dataset=rows))
-            run.session.shorten(f"batches by length were put together from {MOST_LENGTHS} rows")
-        loader = run.trainer.get_train_dataloader()
-        for batch in islice(iter(loader), run.session.batches):
-            run.batches.append(batch)
-            run.progress("batch", len(run.batches), run.session.batches)
-    if not run.batches:
-        raise ValueError("the training loader gives no batch")
-    run.batch_evidence.append(describe(run, "train_dataset", run.batches))
-    run.measured(batches=run.batch_evidence)
-
-
-def _reads_every_length(run: Run) -> bool:
-    """Whether the sampler would read the whole dataset to group its rows by length."""
-    arguments = run.trainer.args
-    groups = getattr(arguments, "group_by_length", False)
-    strategy = str(getattr(arguments, "train_sampling_strategy", "random"))
-    rows = number_of_rows(run.trainer.train_dataset) or 0
-    return rows > MOST_LENGTHS and (groups or "length" in strategy or "rebalance" in strategy)
 
 
 def collator_name(collator: Any) -> str:
@@ -61,7 +29,7 @@ def describe(run: Run, argument: str, batches: list[Any]) -> BatchEvidence:
     tokens = count_tokens(tokenizer, [entries(batch) for batch in batches]) or TokenCounts()
     return BatchEvidence(
         argument=argument,
-        collator=collator_name(run.trainer.data_collator),
+        collator=collator_name(run.collator),
         tensors=tuple(tensors),
         rows=tensors[0].shape[0] if tensors and tensors[0].shape else 0,
         attended_tokens=tokens.attended,

@@ -7,9 +7,9 @@ from lintrain.probe.child.experiments.arrow import arrow_columns
 from lintrain.probe.child.experiments.rows import row_columns, sample_rows
 from lintrain.probe.child.experiments.samples import decoded_samples
 from lintrain.probe.child.experiments.subset import is_arrow, number_of_rows
+from lintrain.probe.child.given import Given
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.run import Run
-from lintrain.probe.child.trainer_setup import Given
 
 LABEL_NAMES = ("labels", "label", "label_ids")
 
@@ -29,7 +29,7 @@ def measure_split(run: Run, given: Given) -> SplitEvidence:
     rows = sample_rows(dataset)
     run.texts += [value for row in rows if is_mapping(row) for value in row.values() if isinstance(value, str)]
     columns = arrow_columns(dataset) if is_arrow(dataset) else row_columns(dataset, rows)
-    label = label_column(columns, tuple(run.trainer.label_names or ()))
+    label = label_column(columns, run.label_inputs)
     return SplitEvidence(
         argument=given.argument,
         rows=number_of_rows(dataset),

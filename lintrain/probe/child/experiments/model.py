@@ -27,14 +27,14 @@ def base_model(model: Any) -> Any:
 
 def measure_model(run: Run) -> ModelEvidence:
     """The facts that other stages and rules judge by."""
-    model = base_model(run.trainer.model)
+    model = base_model(run.model)
     config = getattr(model, "config", None)
-    parameters = list(run.trainer.model.parameters())
+    parameters = list(run.model.parameters())
     fresh = getattr(model, "lintrain_fresh", None)
     return ModelEvidence(
         name=type(model).__name__,
         inputs=tuple(inspect.signature(model.forward).parameters),
-        label_inputs=tuple(run.trainer.label_names or ()),
+        label_inputs=run.label_inputs,
         task=task_of(model),
         num_labels=getattr(config, "num_labels", None),
         label_names=_label_names(config),
@@ -47,9 +47,9 @@ def measure_model(run: Run) -> ModelEvidence:
         has_dropout_or_batch_norm=_has_dropout_or_batch_norm(model),
         device=str(parameters[0].device) if parameters else "cpu",
         fresh=fresh or (),
-        frozen_fresh=_frozen(fresh or (), run.trainer.model),
+        frozen_fresh=_frozen(fresh or (), run.model),
         formats=_formats(parameters),
-        trained=_trained(run.trainer.model),
+        trained=_trained(run.model),
         embedding_rows=_embedding_rows(model),
         embedding_trains=_embedding_trains(model),
         pad_id=_whole(getattr(config, "pad_token_id", None)),

@@ -6,9 +6,9 @@ from typing import Any
 
 from lintrain.core.evidence import SharedRows
 from lintrain.probe.child.experiments.subset import is_arrow
+from lintrain.probe.child.given import Given
 from lintrain.probe.child.label_rows import spread
 from lintrain.probe.child.quick_datasets import is_repeated
-from lintrain.probe.child.trainer_setup import Given
 
 LOOKED_AT = 500
 """Evaluation rows that are looked for among the training rows."""

@@ -44,7 +44,7 @@ def _text(row: Mapping[str, Any], tokenizer: Any) -> str | None:
 
 def _in_words(run: Run, labels: Any, tokenizer: Any) -> str:
     """The labels of a language model as text, those that are left out aside; other lists as they are."""
-    if tokenizer is None or base_model(run.trainer.model).__class__.__name__.endswith(CLASSES_OF_TOKENS):
+    if tokenizer is None or base_model(run.model).__class__.__name__.endswith(CLASSES_OF_TOKENS):
         return str(labels)
     return f"→ {tokenizer.decode([token for token in labels if isinstance(token, int) and token >= 0])}"
 
@@ -58,6 +58,6 @@ def _name(run: Run, label: ColumnEvidence | None, value: Any) -> str | None:
         return None
     if 0 <= value < len(label.names):
         return label.names[value]
-    names: dict[int, str] = getattr(getattr(run.trainer.model, "config", None), "id2label", None) or {}
+    names: dict[int, str] = getattr(getattr(run.model, "config", None), "id2label", None) or {}
     name = names.get(value)
     return str(name) if name is not None and name != f"LABEL_{value}" else None

@@ -17,13 +17,7 @@ def find_tokenizer(run: Run) -> Any | None:
     module = loaded("transformers.tokenization_utils_base")
     if module is None:
         return None
-    trainer = run.trainer
-    for owner, name in (
-        (trainer, "processing_class"),
-        (trainer, "tokenizer"),
-        (trainer.data_collator, "tokenizer"),
-        (trainer.data_collator, "processing_class"),
-    ):
+    for owner, name in run.tokenizer_holders():
         found: Any = getattr(owner, "__dict__", {}).get(name)
         found = getattr(found, "tokenizer", found)
         if isinstance(found, module.PreTrainedTokenizerBase):
@@ -65,7 +59,7 @@ def measure_tokenizer(run: Run) -> TokenizerEvidence | None:
 
 def _shared(run: Run, tokenizer: Any) -> float | None:
     """The share of the tokens of the model's own tokenizer that have the same id in the run's."""
-    name = str(getattr(getattr(base_model(run.trainer.model), "config", None), "_name_or_path", "") or "")
+    name = str(getattr(getattr(base_model(run.model), "config", None), "_name_or_path", "") or "")
     if not name or name == tokenizer.name_or_path:
         return 1.0 if name else None
     try:

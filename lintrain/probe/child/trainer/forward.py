@@ -8,14 +8,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.core.evidence import CLASSIFICATION_TASKS, ForwardEvidence
-from lintrain.probe.child.experiments.model import base_model, is_fresh, task_of
-from lintrain.probe.child.experiments.non_finite import first_non_finite
-from lintrain.probe.child.kinds import is_mapping, is_row
+from lintrain.core.evidence import ForwardEvidence
+from lintrain.probe.child.experiments.model import base_model, is_fresh
+from lintrain.probe.child.experiments.outputs import chance_of, number, shape_of
+from lintrain.probe.child.kinds import is_row
 from lintrain.probe.child.library import library
 from lintrain.probe.child.replace import replaced
-from lintrain.probe.child.run import Run
-from lintrain.probe.child.trainer_setup import overridden
+from lintrain.probe.child.trainer.non_finite import first_non_finite
+from lintrain.probe.child.trainer.run import TrainerRun
+from lintrain.probe.child.trainer.setup import overridden
 
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 
@@ -31,7 +32,7 @@ class Recorder:
 
 
 @contextmanager
-def recording(run: Run) -> Generator[Recorder]:
+def recording(run: TrainerRun) -> Generator[Recorder]:
     """Watch the trainer's loss, model and backward; with `holds` the backward pass waits."""
     trainer, recorder = run.trainer, Recorder()
     compute, backward = trainer.compute_loss, trainer.accelerator.backward
@@ -58,14 +59,14 @@ def recording(run: Run) -> Generator[Recorder]:
             hook.remove()
 
 
-def training_step(run: Run, batch: Any) -> Any:
+def training_step(run: TrainerRun, batch: Any) -> Any:
     """One step as the trainer's own loop calls it; gives the loss that the loop would log."""
     trainer = run.trainer
     items = _items(trainer, batch)
     parameters = inspect.signature(library("transformers.trainer").Trainer.training_step).parameters
     if "num_items_in_batch" in parameters:
-        return trainer.training_step(run.model, batch, items)
-    return trainer.training_step(run.model, batch)
+        return trainer.training_step(run.wrapped, batch, items)
+    return trainer.training_step(run.wrapped, batch)
 
 
 def _items(trainer: Any, batch: Any) -> Any:
@@ -79,16 +80,16 @@ def _items(trainer: Any, batch: Any) -> Any:
     return take(*arguments)[1]
 
 
-def measure_forward(run: Run) -> None:
+def measure_forward(run: TrainerRun) -> None:
     """The first batch through model and loss; its backward pass waits for the next stage."""
-    run.model = wrapped_model(run.trainer)
+    run.wrapped = wrapped_model(run.trainer)
     with recording(run) as recorder:
         recorder.holds = True
         returned = training_step(run, run.batches[0])
     loss = recorder.losses[-1] if recorder.losses else returned
     run.waiting = recorder.waiting
     run.losses = [number(loss)]
-    run.output_keys, run.logits_shape = _shape(recorder.output)
+    run.output_keys, run.logits_shape = shape_of(recorder.output)
     run.measured(forward=forward_evidence(run))
 
 
@@ -98,48 +99,25 @@ def wrapped_model(trainer: Any) -> Any:
     return trainer.accelerator.prepare_model(model) if model is trainer.model else model
 
 
-def number(loss: Any) -> float:
-    """A loss as a float; of several entries their mean."""
-    return float(loss.detach().float().mean()) if hasattr(loss, "detach") else float(loss)
-
-
-def forward_evidence(run: Run) -> ForwardEvidence:
+def forward_evidence(run: TrainerRun) -> ForwardEvidence:
     """What the forward passes until now say."""
     finite = all(math.isfinite(loss) for loss in run.losses)
     module, input_was = (None, None) if finite else first_non_finite(run, run.batches[len(run.losses) - 1])
-    model = base_model(run.trainer.model)
+    model = base_model(run.model)
     return ForwardEvidence(
         losses=tuple(run.losses),
-        chance=_chance(model),
+        chance=chance_of(model),
         finite=finite,
         logits_shape=run.logits_shape,
         returned_keys=run.output_keys,
-        fresh_head=is_fresh(run.trainer.model),
+        fresh_head=is_fresh(run.model),
         standard_loss=_has_standard_loss(run, model),
         first_non_finite=module,
         first_non_finite_input=input_was,
     )
 
 
-def _shape(output: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    if is_mapping(output):
-        return tuple(output), tuple(getattr(output.get("logits"), "shape", ()))
-    parts = output if is_row(output) else ()
-    return (), next((tuple(part.shape) for part in parts if getattr(part, "ndim", 0) > 1), ())
-
-
-def _chance(model: Any) -> float | None:
-    """ln(classes) for a classification head under cross-entropy; ln 2 for several labels at once; else None."""
-    config = getattr(model, "config", None)
-    classes = getattr(config, "num_labels", None)
-    if task_of(model) not in CLASSIFICATION_TASKS or not isinstance(classes, int) or classes < 2:
-        return None
-    if getattr(config, "problem_type", None) == "multi_label_classification":
-        return math.log(2)
-    return math.log(classes) if getattr(config, "problem_type", None) != "regression" else None
-
-
-def _has_standard_loss(run: Run, model: Any) -> bool:
+def _has_standard_loss(run: TrainerRun, model: Any) -> bool:
     changed = LOSS_OVERRIDES & set(overridden(run.trainer))
     is_librarys = type(model).__module__.startswith("transformers.")
     return not changed and is_librarys and not run.trainer.args.label_smoothing_factor

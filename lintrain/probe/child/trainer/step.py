@@ -6,16 +6,23 @@ import math
 from typing import Any
 
 from lintrain.core.evidence import OptimizerGroup, StepEvidence
-from lintrain.probe.child.experiments.forward import training_step
-from lintrain.probe.child.library import library
-from lintrain.probe.child.run import Run
+from lintrain.probe.child.experiments.weights import (
+    changed,
+    changed_share,
+    outside_optimizer,
+    pulls,
+    restore,
+    snapshot,
+    trainable,
+)
+from lintrain.probe.child.trainer.forward import training_step
+from lintrain.probe.child.trainer.run import TrainerRun
 
 STEPS = 2
-SMALLEST_PULL = 1e-6
 FLOAT32_ROUNDING = 2.0**-23
 
 
-def take_two_steps(run: Run) -> None:
+def take_two_steps(run: TrainerRun) -> None:
     """Build the trainer's own optimizer and schedule, step twice, and give the weights back."""
     trainer = run.trainer
     make_optimizer(run)
@@ -27,23 +34,23 @@ def take_two_steps(run: Run) -> None:
         run.progress("step", number, STEPS)
         had_gradient |= one_step(run, run.batches[number % len(run.batches)])
         skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))
-    changed, share = _changed(run, before), _changed_share(run, before)
+    moved, share = changed(run, before), changed_share(run, before)
     restore(run, before)
     run.measured(
         step=StepEvidence(
-            optimizer=type(plain(trainer.optimizer)).__name__,
+            optimizer=type(run.optimizers[0]).__name__,
             groups=groups,
             trainable_tensors=len(before),
-            changed_tensors=len(changed),
-            unchanged=tuple(sorted(had_gradient - changed)),
-            outside_optimizer=_outside(run),
+            changed_tensors=len(moved),
+            unchanged=tuple(sorted(had_gradient - moved)),
+            outside_optimizer=outside_optimizer(run),
             skipped=skipped == STEPS,
             changed_share=share,
         )
     )
 
 
-def make_optimizer(run: Run) -> None:
+def make_optimizer(run: TrainerRun) -> None:
     """The optimizer and schedule as the library makes them; the peak learning rate is in force afterwards."""
     trainer = run.trainer
     steps = training_steps(run)
@@ -59,7 +66,7 @@ def make_optimizer(run: Run) -> None:
     set_learning_rate(run, 1.0)
 
 
-def training_steps(run: Run) -> int:
+def training_steps(run: TrainerRun) -> int:
     """Optimizer steps of the whole run as it is configured."""
     arguments = run.trainer.args
     if arguments.max_steps > 0:
@@ -68,7 +75,7 @@ def training_steps(run: Run) -> int:
     return max(1, math.ceil(math.ceil(_batches(run) / each) * float(arguments.num_train_epochs)))
 
 
-def _batches(run: Run) -> int:
+def _batches(run: TrainerRun) -> int:
     """Batches of one epoch: of the training set, else of the loader that the script's own trainer makes."""
     if run.trainer.train_dataset is None:
         return len(run.trainer.get_train_dataloader())
@@ -80,48 +87,25 @@ def peak(group: Any) -> float:
     return float(group.get("initial_lr", group["lr"]))
 
 
-def set_learning_rate(run: Run, factor: float) -> None:
+def set_learning_rate(run: TrainerRun, factor: float) -> None:
     """Put every group at its peak, times a factor."""
     for group in run.trainer.optimizer.param_groups:
         group["lr"] = peak(group) * factor
 
 
-def _groups(run: Run) -> tuple[OptimizerGroup, ...]:
+def _groups(run: TrainerRun) -> tuple[OptimizerGroup, ...]:
     return tuple(
         OptimizerGroup(peak(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
         for group, first in zip(run.trainer.optimizer.param_groups, run.first_learning_rates, strict=True)
     )
 
 
-def plain(optimizer: Any) -> Any:
-    """The torch optimizer under accelerate's wrapper."""
-    return getattr(optimizer, "optimizer", optimizer)
-
-
-def trainable(run: Run) -> dict[str, Any]:
-    """The parameters that training may change."""
-    return {name: weight for name, weight in run.trainer.model.named_parameters() if weight.requires_grad}
-
-
-def snapshot(run: Run) -> dict[str, Any]:
-    """Copies of the trainable weights."""
-    return {name: weight.detach().clone() for name, weight in trainable(run).items()}
-
-
-def restore(run: Run, before: dict[str, Any]) -> None:
-    """Give the weights of a snapshot back and forget all gradients."""
-    with library("torch").no_grad():
-        for name, weight in trainable(run).items():
-            weight.copy_(before[name])
-            weight.grad = None
-
-
-def one_step(run: Run, batch: Any) -> set[str]:
+def one_step(run: TrainerRun, batch: Any) -> set[str]:
     """One step with the trainer's clipping; gives the names of the parameters whose gradients should move them."""
     trainer = run.trainer
-    plain(trainer.optimizer).zero_grad()
+    run.optimizers[0].zero_grad()
     training_step(run, batch)
-    had_gradient = {name for name, weight in trainable(run).items() if _pulls(weight)}
+    had_gradient = {name for name, weight in trainable(run).items() if pulls(weight)}
     if trainer.args.max_grad_norm:
         trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
     felt = {name for name, weight in trainable(run).items() if name in had_gradient and _is_felt(run, weight)}
@@ -129,36 +113,9 @@ def one_step(run: Run, batch: Any) -> set[str]:
     return felt
 
 
-def _is_felt(run: Run, weight: Any) -> bool:
+def _is_felt(run: TrainerRun, weight: Any) -> bool:
     """Whether a step is larger than float32 rounds off; plain SGD alone makes steps as small as its gradients."""
-    if type(plain(run.trainer.optimizer)).__name__ != "SGD":
+    if type(run.optimizers[0]).__name__ != "SGD":
         return True
     rate = max(float(group["lr"]) for group in run.trainer.optimizer.param_groups)
     return bool((rate * weight.grad.float().abs() > FLOAT32_ROUNDING * weight.detach().float().abs()).any())
-
-
-def _pulls(weight: Any) -> bool:
-    """Whether a gradient is more than rounding noise beside its weight (the bias of attention keys has no other)."""
-    if weight.grad is None:
-        return False
-    return bool(weight.grad.float().norm() > SMALLEST_PULL * weight.detach().float().norm().clamp(min=1e-6))
-
-
-def _changed(run: Run, before: dict[str, Any]) -> set[str]:
-    return {name for name, weight in trainable(run).items() if not weight.detach().equal(before[name])}
-
-
-def _changed_share(run: Run, before: dict[str, Any]) -> float | None:
-    """Of the single weights that had a gradient in the last step: the share that is not what it was."""
-    felt = moved = 0
-    for name, weight in trainable(run).items():
-        if weight.grad is not None:
-            had_gradient = weight.grad != 0
-            felt += int(had_gradient.sum())
-            moved += int((had_gradient & (weight.detach() != before[name])).sum())
-    return moved / felt if felt else None
-
-
-def _outside(run: Run) -> tuple[str, ...]:
-    inside = {id(weight) for group in run.trainer.optimizer.param_groups for weight in group["params"]}
-    return tuple(name for name, weight in trainable(run).items() if id(weight) not in inside)

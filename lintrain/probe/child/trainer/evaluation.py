@@ -19,10 +19,10 @@ from lintrain.probe.child.experiments.predictions import (
     free_memory,
 )
 from lintrain.probe.child.experiments.subset import subset
+from lintrain.probe.child.given import Given
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.replace import replaced
-from lintrain.probe.child.run import Run
-from lintrain.probe.child.trainer_setup import Given
+from lintrain.probe.child.trainer.run import TrainerRun
 
 BATCHES = 2
 
@@ -38,7 +38,7 @@ class Seen:
         self.change: float | None = None
 
 
-def evaluate_two_batches(run: Run, given: list[Given]) -> None:
+def evaluate_two_batches(run: TrainerRun, given: list[Given]) -> None:
     """Evaluate two batches of all evaluation sets; without any the stage is not reached."""
     splits = [split for split in given if split.argument != "train_dataset"]
     if not splits:
@@ -50,7 +50,7 @@ def evaluate_two_batches(run: Run, given: list[Given]) -> None:
     run.attempt("evaluation", lambda: _evaluate_all(run, splits))
 
 
-def _evaluate_all(run: Run, splits: list[Given]) -> None:
+def _evaluate_all(run: TrainerRun, splits: list[Given]) -> None:
     """Every set has its turn; the first error is that of the stage."""
     failed: list[tuple[Given, BaseException]] = []
     for number, split in enumerate(splits):
@@ -66,7 +66,7 @@ def _evaluate_all(run: Run, splits: list[Given]) -> None:
         raise first
 
 
-def _evaluate(run: Run, split: Given, *, is_first: bool) -> None:
+def _evaluate(run: TrainerRun, split: Given, *, is_first: bool) -> None:
     trainer, seen = run.trainer, Seen()
     rows = subset(split.dataset, BATCHES * trainer.args.eval_batch_size)
     try:
@@ -82,7 +82,7 @@ def _evaluate(run: Run, split: Given, *, is_first: bool) -> None:
             run.measured(evaluation=_evidence(run, split, seen, _length(rows)))
 
 
-def _collate(run: Run, split: Given, rows: Any) -> None:
+def _collate(run: TrainerRun, split: Given, rows: Any) -> None:
     trainer = run.trainer
     make = trainer.get_test_dataloader if split.argument == "test_dataset" else trainer.get_eval_dataloader
     batches = list(make(rows))[:BATCHES]
@@ -124,7 +124,7 @@ def _is_bad(seen: Seen) -> bool:
     return seen.called and (not is_mapping(seen.metrics) or bool(_non_finite(seen.metrics)))
 
 
-def _evidence(run: Run, split: Given, seen: Seen, rows: int) -> EvaluationEvidence:
+def _evidence(run: TrainerRun, split: Given, seen: Seen, rows: int) -> EvaluationEvidence:
     arguments = run.trainer.args
     strategy = getattr(arguments, "eval_strategy", getattr(arguments, "evaluation_strategy", "no"))
     metrics: Mapping[str, Any] = seen.metrics if is_mapping(seen.metrics) else {}

@@ -7,21 +7,21 @@ from typing import Any
 
 from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
-from lintrain.probe.child.run import Run
+from lintrain.probe.child.trainer.run import TrainerRun
 
 
-def first_non_finite(run: Run, batch: Any) -> tuple[str | None, bool | None]:
+def first_non_finite(run: TrainerRun, batch: Any) -> tuple[str | None, bool | None]:
     """The name of the first module with NaN or Inf in its output, and whether its input had it already."""
     found: list[tuple[str, bool]] = []
     hooks = [
         module.register_forward_hook(_watch(name or type(module).__name__, found))
-        for name, module in run.trainer.model.named_modules()
+        for name, module in run.model.named_modules()
         if not any(True for _ in module.children())
     ]
     try:
         with library("torch").no_grad():
             inputs = run.trainer._prepare_inputs(batch)
-            run.model(**inputs)
+            run.wrapped(**inputs)
     except Exception:  # noqa: BLE001 - the step itself went through before; without the name the finding still stands
         return None, None
     finally:

@@ -6,21 +6,22 @@ from typing import Any
 
 from lintrain.core.evidence import Stage
 from lintrain.core.place import Place
-from lintrain.probe.child.experiments.accumulation import measure_accumulation
-from lintrain.probe.child.experiments.batch import collate_batches
 from lintrain.probe.child.experiments.columns import measure_splits
-from lintrain.probe.child.experiments.evaluation import evaluate_two_batches
-from lintrain.probe.child.experiments.forward import measure_forward
-from lintrain.probe.child.experiments.gradients import measure_gradients
 from lintrain.probe.child.experiments.model import measure_model
-from lintrain.probe.child.experiments.overfit import overfit_one_batch
 from lintrain.probe.child.experiments.overlap import shared_rows
-from lintrain.probe.child.experiments.step import take_two_steps
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
-from lintrain.probe.child.later_calls import later_trainings
-from lintrain.probe.child.run import Run
+from lintrain.probe.child.given import Given
 from lintrain.probe.child.session import Session
-from lintrain.probe.child.trainer_setup import Given, argument_values, given_splits, overridden, run_until_the_loop
+from lintrain.probe.child.trainer.accumulation import measure_accumulation
+from lintrain.probe.child.trainer.backward import measure_gradients
+from lintrain.probe.child.trainer.batch import collate_batches
+from lintrain.probe.child.trainer.evaluation import evaluate_two_batches
+from lintrain.probe.child.trainer.forward import measure_forward
+from lintrain.probe.child.trainer.later_calls import later_trainings
+from lintrain.probe.child.trainer.overfit import overfit_one_batch
+from lintrain.probe.child.trainer.run import TrainerRun
+from lintrain.probe.child.trainer.setup import argument_values, given_splits, overridden, run_until_the_loop
+from lintrain.probe.child.trainer.step import take_two_steps
 
 TRAINING_STAGES = ("batch", "forward", "backward", "step")
 
@@ -29,7 +30,7 @@ def measure(
     session: Session, trainer: Any, entry: str, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     """Every stage that this call can reach; evidence is sent as it comes."""
-    run = Run(session, trainer, entry, call)
+    run = TrainerRun(session, trainer, entry, call)
     for place in later_trainings():
         session.note(f"the training call at {place} comes later and was not looked at")
     session.channel.send("run", run=0, values=_facts(run))
@@ -45,7 +46,7 @@ def measure(
     run.measured(shortcuts=session.shortcuts, notes=session.notes)
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: TrainerRun) -> dict[str, Any]:
     trainer = run.trainer
     return {
         **run.session.facts(),
@@ -60,24 +61,24 @@ def _facts(run: Run) -> dict[str, Any]:
     }
 
 
-def _measure_dataset(run: Run, given: list[Given]) -> None:
+def _measure_dataset(run: TrainerRun, given: list[Given]) -> None:
     run.measured(model=measure_model(run), tokenizer=measure_tokenizer(run))
     measure_splits(run, given)
     run.measured(shared_rows=shared_rows(given))
 
 
-def _has_own_loader(run: Run) -> bool:
+def _has_own_loader(run: TrainerRun) -> bool:
     """Whether the script trains on a loader that its own trainer makes, which needs no `train_dataset`."""
     return run.entry == "train" and "get_train_dataloader" in overridden(run.trainer)
 
 
-def _only_evaluate(run: Run, given: list[Given]) -> None:
+def _only_evaluate(run: TrainerRun, given: list[Given]) -> None:
     for name in TRAINING_STAGES:
         run.skip(name, f"the script calls `{run.entry}` and gives no `train_dataset`")
     evaluate_two_batches(run, given)
 
 
-def _train(run: Run, given: list[Given]) -> None:
+def _train(run: TrainerRun, given: list[Given]) -> None:
     """Let the library's own `train` set everything up, and stand in for its loop."""
     failed = run_until_the_loop(run.trainer)
     if failed is None:
@@ -93,7 +94,7 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
-def _measure_training(run: Run) -> None:
+def _measure_training(run: TrainerRun) -> None:
     work = {
         "batch": lambda: collate_batches(run),
         "forward": lambda: measure_forward(run),
@@ -107,17 +108,17 @@ def _measure_training(run: Run) -> None:
             return
 
 
-def _measure_backward(run: Run) -> None:
+def _measure_backward(run: TrainerRun) -> None:
     measure_gradients(run)
     measure_accumulation(run)
 
 
-def _skip_rest(run: Run, failed: str) -> None:
+def _skip_rest(run: TrainerRun, failed: str) -> None:
     for name in TRAINING_STAGES[TRAINING_STAGES.index(failed) + 1 :]:
         run.skip(name, f"the {failed} stage failed")
 
 
-def _overfit(run: Run) -> None:
+def _overfit(run: TrainerRun) -> None:
     if not run.session.overfit:
         return
     if run.passed("step"):

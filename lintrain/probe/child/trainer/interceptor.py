@@ -107,7 +107,7 @@ def _entered(session: Session, entry: str, original: Callable[..., Any]) -> Call
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if session.measuring:
             return original(self, *args, **kwargs)
-        from lintrain.probe.child.trainer_stages import measure
+        from lintrain.probe.child.trainer.stages import measure
 
         session.measuring = True
         place = frame_place(users_frame(skip=self))

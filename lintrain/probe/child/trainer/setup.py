@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from lintrain.core.place import Place
 from lintrain.probe.child.frames import is_users
-from lintrain.probe.child.later_calls import later_datasets
+from lintrain.probe.child.given import Given
 from lintrain.probe.child.library import library
 from lintrain.probe.child.replace import replaced
+from lintrain.probe.child.trainer.later_calls import later_datasets
 
 RECORDED = (
     "bf16",
@@ -57,21 +57,6 @@ OVERRIDABLE = (
     "training_step",
     "_get_train_sampler",
 )
-
-
-@dataclass(frozen=True)
-class Given:
-    """One dataset as the trainer has it; `key` where it is one of a dictionary, `place` where a later call gives it."""
-
-    argument: str
-    dataset: Any
-    key: str | None = None
-    place: Place | None = None
-
-    @property
-    def name(self) -> str:
-        """The argument, with the key in a dictionary of datasets."""
-        return f"{self.argument}[{self.key!r}]" if self.key else self.argument
 
 
 def given_splits(trainer: Any, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Given]:

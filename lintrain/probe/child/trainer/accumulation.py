@@ -11,7 +11,7 @@ from lintrain.core.evidence import AccumulationEvidence
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.library import library
 from lintrain.probe.child.replace import replaced
-from lintrain.probe.child.run import Run
+from lintrain.probe.child.trainer.run import TrainerRun
 
 MOST_PARTS = 4
 """More parts show nothing that these do not."""
@@ -19,7 +19,7 @@ MOST_PARTS = 4
 Batch = dict[str, Any]
 
 
-def measure_accumulation(run: Run) -> None:
+def measure_accumulation(run: TrainerRun) -> None:
     """Both ways through the trainer's own step, where the run accumulates; nothing where its rows cannot be parted."""
     parts = _parted(run)
     if parts is None:
@@ -36,7 +36,7 @@ def measure_accumulation(run: Run) -> None:
         run.measured(accumulation=AccumulationEvidence(len(parts), rows, split / whole))
 
 
-def _parted(run: Run) -> list[Batch] | None:
+def _parted(run: TrainerRun) -> list[Batch] | None:
     """The first batch as that many batches of equal size as the run accumulates, but no more than a few."""
     wanted = min(int(run.trainer.args.gradient_accumulation_steps), MOST_PARTS)
     batch: object = run.batches[0] if run.batches else None
@@ -60,18 +60,18 @@ def _rows(batch: Batch) -> int:
     return max(int(value.shape[0]) for value in batch.values())
 
 
-def _without_dropout(run: Run) -> ExitStack:
+def _without_dropout(run: TrainerRun) -> ExitStack:
     """Keep the model in evaluation mode, whatever the trainer asks for."""
-    model = run.trainer.model
+    model = run.model
     model.eval()
-    run.model.eval()
+    run.wrapped.eval()
     stack = ExitStack()
-    for each in {id(each): each for each in (model, run.model)}.values():
+    for each in {id(each): each for each in (model, run.wrapped)}.values():
         stack.enter_context(replaced(each, train=lambda _mode=True: model))
     return stack
 
 
-def _norm_of(run: Run, batches: list[Batch]) -> float:
+def _norm_of(run: TrainerRun, batches: list[Batch]) -> float:
     """The norm of the gradients that these batches add up to, as one step of the trainer."""
     trainer = run.trainer
     parameters = [each for each in trainer.model.parameters() if each.requires_grad]
@@ -87,10 +87,10 @@ def _norm_of(run: Run, batches: list[Batch]) -> float:
     return math.sqrt(sum(norm**2 for norm in norms))
 
 
-def _step(run: Run, batch: Batch, items: Any) -> None:
+def _step(run: TrainerRun, batch: Batch, items: Any) -> None:
     known = inspect.signature(library("transformers.trainer").Trainer.training_step).parameters
     given = (items,) if "num_items_in_batch" in known else ()
-    run.trainer.training_step(run.model, batch, *given)
+    run.trainer.training_step(run.wrapped, batch, *given)
 
 
 def _items(trainer: Any, batches: list[Batch]) -> Any:

@@ -6,22 +6,24 @@ import time
 from typing import Any
 
 from lintrain.core.evidence import OverfitEvidence
-from lintrain.probe.child.experiments.forward import number, recording
 from lintrain.probe.child.experiments.model import base_model, task_of
-from lintrain.probe.child.experiments.step import one_step, plain, restore, set_learning_rate, snapshot
+from lintrain.probe.child.experiments.outputs import number
 from lintrain.probe.child.experiments.subset import subset
+from lintrain.probe.child.experiments.weights import restore, snapshot
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.replace import replaced
-from lintrain.probe.child.run import Run
+from lintrain.probe.child.trainer.forward import recording
+from lintrain.probe.child.trainer.run import TrainerRun
+from lintrain.probe.child.trainer.step import one_step, set_learning_rate
 
 SECONDS = 120.0
 
 
-def overfit_one_batch(run: Run, steps: int) -> None:
+def overfit_one_batch(run: TrainerRun, steps: int) -> None:
     """The given number of steps on one batch that holds every label, at the peak learning rate and at ten times it."""
     batch = one_batch(run)
     before = snapshot(run)
-    optimizer = plain(run.trainer.optimizer)
+    optimizer = run.optimizers[0]
     state = optimizer.state_dict()
     ends = time.perf_counter() + SECONDS
     series: list[list[float]] = []
@@ -48,7 +50,7 @@ def overfit_one_batch(run: Run, steps: int) -> None:
     )
 
 
-def one_batch(run: Run) -> Any:
+def one_batch(run: TrainerRun) -> Any:
     """A batch of the training set with a row of every label, as the run's own loader collates it."""
     trainer = run.trainer
     if trainer.train_dataset is None:
@@ -58,13 +60,13 @@ def one_batch(run: Run) -> Any:
         return next(iter(trainer.get_train_dataloader()))
 
 
-def _descend(run: Run, batch: Any, steps: int, ends: float, done: int) -> tuple[list[float], Any]:
+def _descend(run: TrainerRun, batch: Any, steps: int, ends: float, done: int) -> tuple[list[float], Any]:
     """Losses before each step and after the last, with the last output; dropout is off."""
-    model, losses, output = run.trainer.model, list[float](), None
+    model, losses, output = run.model, list[float](), None
     model.eval()
-    run.model.eval()
+    run.wrapped.eval()
     stays = {"train": lambda _mode=True: model}
-    with replaced(model, **stays), replaced(run.model, **stays), recording(run) as recorder:
+    with replaced(model, **stays), replaced(run.wrapped, **stays), recording(run) as recorder:
         for step in range(steps + 1):
             one_step(run, dict(batch) if is_mapping(batch) else batch)
             losses.append(number(recorder.losses[-1]))
@@ -75,11 +77,11 @@ def _descend(run: Run, batch: Any, steps: int, ends: float, done: int) -> tuple[
     return losses, output
 
 
-def _classes(run: Run, batch: Any, output: Any) -> tuple[int | None, int | None]:
+def _classes(run: TrainerRun, batch: Any, output: Any) -> tuple[int | None, int | None]:
     """How many classes the model predicts on the batch, and how many the batch holds."""
     labels = batch.get("labels") if hasattr(batch, "get") else None
     logits = getattr(output, "logits", None)
-    if task_of(base_model(run.trainer.model)) != "SequenceClassification" or labels is None or logits is None:
+    if task_of(base_model(run.model)) != "SequenceClassification" or labels is None or logits is None:
         return None, None
     if logits.ndim != 2 or logits.shape[1] < 2:
         return None, None

@@ -1,0 +1,23 @@
+"""The datasets that a run was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lintrain.core.place import Place
+
+
+@dataclass(frozen=True)
+class Given:
+    """One dataset as the trainer has it; `key` where it is one of a dictionary, `place` where a later call gives it."""
+
+    argument: str
+    dataset: Any
+    key: str | None = None
+    place: Place | None = None
+
+    @property
+    def name(self) -> str:
+        """The argument, with the key in a dictionary of datasets."""
+        return f"{self.argument}[{self.key!r}]" if self.key else self.argument
