@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lintrain.core.loop_measurements import LoopEvidence as LoopEvidence
+from lintrain.core.loop_measurements import LossEvidence as LossEvidence
 from lintrain.core.measured_evaluation import EvaluationEvidence as EvaluationEvidence
 from lintrain.core.measured_targets import ScoredTokens as ScoredTokens
 from lintrain.core.measurements import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
@@ -57,6 +59,7 @@ class Evidence:
     evaluation: EvaluationEvidence | None = None
     overfit: OverfitEvidence | None = None
     accumulation: AccumulationEvidence | None = None
+    loop: LoopEvidence | None = None
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )

@@ -8,11 +8,12 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from lintrain.probe.child import own_loop, quick_datasets, quiet
+from lintrain.probe.child import quick_datasets, quiet
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.loop import interceptor as loop
 from lintrain.probe.child.session import Session
-from lintrain.probe.child.trainer import interceptor
+from lintrain.probe.child.trainer import interceptor as trainer
 
 
 def start(request: dict[str, Any]) -> None:
@@ -21,8 +22,8 @@ def start(request: dict[str, Any]) -> None:
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     quiet.install(session, hooks)
     quick_datasets.install(session, hooks)
-    interceptor.install(session, hooks)
-    own_loop.install(session, hooks)
+    trainer.install(session, hooks)
+    loop.install(session, hooks)
     hooks.install()
     if session.is_root:
         _watch_the_end(session)

@@ -52,6 +52,14 @@ def users_frame(skip: object = None) -> FrameType | None:
     return None
 
 
+def callers_frame(above: int) -> FrameType | None:
+    """The frame so many calls above the one that asks, or None where there are not so many."""
+    frame = inspect.currentframe()
+    for _ in range(above + 1):
+        frame = frame.f_back if frame else None
+    return frame
+
+
 def _first_argument(frame: FrameType) -> object:
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
     return frame.f_locals.get(names[0]) if names else None

@@ -80,20 +80,25 @@ class Run(ABC):
         try:
             result = work()
         except BaseException as error:  # noqa: BLE001 - whatever the user's collator, model or metric raises is the answer
-            self._settle(self._failed(name, time.perf_counter() - started, error))
+            self.fails(name, error, time.perf_counter() - started)
             return None
-        self._settle(Stage(name, "passed", time.perf_counter() - started))
+        self.settles(Stage(name, "passed", time.perf_counter() - started))
         return result
 
     def skip(self, name: str, reason: str) -> None:
         """Record that a stage cannot run."""
-        self._settle(Stage(name, "not reached", 0.0, reason))
+        self.settles(Stage(name, "not reached", 0.0, reason))
 
     def passed(self, name: str) -> bool:
         """Whether a stage went through."""
         return self.statuses.get(name) == "passed"
 
-    def _settle(self, stage: Stage) -> None:
+    def fails(self, name: str, error: BaseException, seconds: float = 0.0) -> None:
+        """Record that a stage ended with an error."""
+        self.settles(self._failed(name, seconds, error))
+
+    def settles(self, stage: Stage) -> None:
+        """Record what became of a stage."""
         self.statuses[stage.name] = stage.status
         self.session.channel.send("stage", run=0, stage=stage)
 

@@ -36,6 +36,7 @@ class Session:
         self.construction_place: Place | None = None
         self.shortcuts: list[str] = []
         self.notes: list[str] = []
+        self.watch: Any = None
         self._ended = False
         self._lock = threading.RLock()
         os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))
@@ -72,13 +73,19 @@ class Session:
         return time.perf_counter() - self.started
 
     def crashed(self, error: BaseException) -> None:
-        """Report an error that ends the script before any training call."""
+        """Report an error that ends the script: in the run that it is in, or before any."""
+        if self.watch is not None and self.watch.crashed(error):
+            self._end("measured", "")
+            return
         stage = "construction" if self._is_construction(error) else "script"
         self._report_failure(stage, failure_of(error, None))
 
     def left(self) -> None:
         """Report that the script came to its end without a training call."""
         if self._ended or not self.is_root:
+            return
+        if self.watch is not None and self.watch.left():
+            self._end("measured", "")
             return
         if self.construction_error is not None:
             self._report_failure("construction", failure_of(self.construction_error, self.construction_place))
@@ -88,11 +95,6 @@ class Session:
     def restart(self, reason: str) -> NoReturn:
         """End this process because a shortcut turned out to be unsound; the parent starts a pass without it."""
         self._end("needs-full-data", reason)
-        self._exit()
-
-    def stop_at_own_loop(self, where: str) -> NoReturn:
-        """End the process because the script is about to train by itself."""
-        self._end("own-loop", f"the script trains in a loop of its own (`optimizer.step`{where})")
         self._exit()
 
     def finish(self) -> NoReturn:

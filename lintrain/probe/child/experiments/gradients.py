@@ -19,12 +19,13 @@ class Gradients:
         }
         self.norms: dict[str, list[float | None]] = {name: [] for name in self.parameters}
 
-    def read(self, scale: float) -> None:
-        """Add the gradients of one batch, divided by the scale of mixed precision, and clear them."""
+    def read(self, scale: float, *, keep: bool = False) -> None:
+        """Add the gradients of one batch, divided by the scale of mixed precision, and clear them or keep them."""
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
             self.norms[name].append(None if gradient is None else float(gradient.detach().float().norm()) / scale)
-            parameter.grad = None
+            if not keep:
+                parameter.grad = None
 
 
 def layer_of(name: str) -> str:

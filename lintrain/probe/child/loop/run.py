@@ -1,0 +1,350 @@
+"""A run in a loop of the script's own: its evidence, stage by stage, from what the watch hands over."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from lintrain.core.evidence import ForwardEvidence, OptimizerGroup, Stage, StepEvidence
+from lintrain.core.loop_measurements import LoopEvidence
+from lintrain.core.place import Place
+from lintrain.probe.child.experiments.batch import describe
+from lintrain.probe.child.experiments.columns import measure_split
+from lintrain.probe.child.experiments.gradients import Gradients, backward_evidence
+from lintrain.probe.child.experiments.losses import loss_evidence
+from lintrain.probe.child.experiments.model import is_fresh, measure_model
+from lintrain.probe.child.experiments.outputs import number, shape_of
+from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
+from lintrain.probe.child.experiments.weights import (
+    changed,
+    changed_share,
+    outside_optimizer,
+    pulls,
+    snapshot,
+    trainable,
+)
+from lintrain.probe.child.given import Given
+from lintrain.probe.child.library import loaded
+from lintrain.probe.child.loop.effects import Effects
+from lintrain.probe.child.loop.seen import Iteration, LossCall
+from lintrain.probe.child.run import Run
+from lintrain.probe.child.session import Session
+
+if TYPE_CHECKING:
+    from lintrain.probe.child.loop.watch import Watch
+
+MEASURED_STEPS = 2
+"""Steps that are taken at the peak learning rate and compared."""
+STAGES = ("batch", "forward", "backward", "step")
+
+
+class LooseParameters:
+    """The parameters of an optimizer that belong to no module, as something that has named parameters."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.training = True
+        self._weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """Each with its number for a name."""
+        return [(f"parameter {position}", weight) for position, weight in enumerate(self._weights)]
+
+    def parameters(self) -> list[Any]:
+        """All of them."""
+        return self._weights
+
+    def named_modules(self) -> list[tuple[str, Any]]:
+        """None."""
+        return []
+
+    def modules(self) -> list[Any]:
+        """None."""
+        return []
+
+    def forward(self) -> None:
+        """There is none."""
+
+
+class LoopRun(Run):
+    """What a loop shows; `limit` is the norm that it clips gradients to, `scale` what its losses are multiplied by."""
+
+    def __init__(self, session: Session, call: Place | None, watch: Watch) -> None:
+        super().__init__(session, call)
+        self.limit: float | None = None
+        self.scale = 1.0
+        self.is_settled = False
+        self._watch = watch
+        self._model: Any = None
+        self._loader: Any = None
+        self._gradients: Gradients | None = None
+        self._is_fresh_backward = True
+        self._before: dict[str, Any] = {}
+        self._pulled: set[str] = set()
+        self._groups: tuple[OptimizerGroup, ...] = ()
+        self._rates: list[float] = []
+        self._steps = 0
+        self._first: Iteration | None = None
+        self._has_evaluated = False
+        self._splits: list[Any] = []
+
+    @property
+    def model(self) -> Any:
+        """The module that was called and that the optimizer trains."""
+        return self._model
+
+    @property
+    def collator(self) -> Any:
+        """The loader's `collate_fn`."""
+        return getattr(self._loader, "collate_fn", None)
+
+    @property
+    def optimizers(self) -> tuple[Any, ...]:
+        """Those that hold a parameter of the model."""
+        own = {id(weight) for weight in self.model.parameters()}
+        return tuple(optimizer for optimizer in self._watch.optimizers if own & _held(optimizer))
+
+    @property
+    def clipped_at(self) -> float | None:
+        """The norm that the script clips to."""
+        return self.limit
+
+    # stages
+
+    def enter(self, loader: Any, iteration: Iteration, *, failed: str = "") -> None:
+        """The loop was reached: say so, and look at its data; `failed` names the stage that the script ended in."""
+        self._loader = loader
+        self._model = _trained_module(iteration, self._watch.optimizers)
+        self.session.channel.send("run", run=0, values=self._facts())
+        for name in ("script", "construction"):
+            seconds = self.session.elapsed() if name == "script" else 0.0
+            self.session.channel.send("stage", run=0, stage=Stage(name, "passed", seconds))
+        self.attempt("dataset", self._measure_dataset)
+        if failed == "batch":
+            return
+        if iteration.batch is None:
+            self.skip("batch", "the loop takes its batches from no `DataLoader`")
+        else:
+            self.batches.append(iteration.batch)
+            self.attempt("batch", self._describe_batch)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            **self.session.facts(),
+            "framework": framework(),
+            "trainer": "a loop",
+            "call": self.call,
+            "construction": None,
+            "device": str(next((weight.device for weight in self.model.parameters()), "cpu")),
+            "arguments": {},
+            "shortcuts": self.session.shortcuts,
+            "notes": self.session.notes,
+        }
+
+    def _measure_dataset(self) -> None:
+        self.measured(model=measure_model(self), tokenizer=measure_tokenizer(self))
+        self._measure_split("train_dataset", self._loader)
+
+    def _measure_split(self, argument: str, loader: Any) -> None:
+        dataset = getattr(loader, "dataset", None)
+        if dataset is not None:
+            self._splits.append(measure_split(self, Given(argument, dataset)))
+            self.measured(splits=self._splits)
+
+    def _describe_batch(self) -> None:
+        self.batch_evidence = [describe(self, "train_dataset", self.batches)]
+        self.measured(batches=self.batch_evidence)
+
+    def goes_backward(self, iteration: Iteration, loss: Any) -> None:
+        """A loss is there."""
+        self.losses.append(number(loss) / self.scale)
+        if self._first is None:
+            self._first = iteration
+            self.output_keys, self.logits_shape = shape_of(_output(iteration, self.model))
+            self.attempt("forward", lambda: self._measure_forward(iteration, loss))
+
+    def _measure_forward(self, iteration: Iteration, loss: Any) -> None:
+        self._loss = _standard(iteration, loss)
+        self.measured(forward=self._forward_evidence())
+
+    def _forward_evidence(self) -> ForwardEvidence:
+        finite = all(math.isfinite(loss) for loss in self.losses)
+        return ForwardEvidence(
+            losses=tuple(self.losses),
+            chance=_chance(self._loss),
+            finite=finite,
+            logits_shape=self.logits_shape,
+            returned_keys=self.output_keys,
+            fresh_head=is_fresh(self.model) if hasattr(self.model, "state_dict") else True,
+            standard_loss=self._loss is not None,
+        )
+
+    def went_backward(self) -> None:
+        """Gradients are there: those of the first batch since a step are read."""
+        if self._gradients is None:
+            self._gradients = Gradients(self)
+        if not self._is_fresh_backward:
+            return
+        self._is_fresh_backward = False
+        gradients = self._gradients
+        if "backward" not in self.statuses:
+            self.attempt("backward", lambda: gradients.read(self.scale, keep=True))
+        else:
+            gradients.read(self.scale, keep=True)
+        self.measured(forward=self._forward_evidence(), backward=backward_evidence(self, gradients))
+
+    def steps(self, optimizer: Any) -> None:
+        """A step is about to be taken: the first ones at the peak learning rate."""
+        if not any(optimizer is own for own in self.optimizers) or self._steps >= MEASURED_STEPS:
+            return
+        if not self._before:
+            self._before = snapshot(self)
+            self._groups = tuple(_group(group) for own in self.optimizers for group in own.param_groups)
+        self._pulled |= {name for name, weight in trainable(self).items() if pulls(weight)}
+        self._rates = [float(group["lr"]) for group in optimizer.param_groups]
+        for group in optimizer.param_groups:
+            group["lr"] = group.get("initial_lr", group["lr"])
+
+    def stepped(self, optimizer: Any) -> None:
+        """A step was taken."""
+        self._is_fresh_backward = True
+        if not any(optimizer is own for own in self.optimizers) or self._steps >= MEASURED_STEPS:
+            return
+        for group, rate in zip(optimizer.param_groups, self._rates, strict=False):
+            group["lr"] = rate
+        self._steps += 1
+        if self._steps == MEASURED_STEPS:
+            self._compare(optimizer)
+
+    def _compare(self, optimizer: Any) -> None:
+        self.attempt("step", lambda: self._measure_step(optimizer))
+
+    def _measure_step(self, optimizer: Any) -> None:
+        moved = changed(self, self._before)
+        self.measured(
+            step=StepEvidence(
+                optimizer=type(optimizer).__name__,
+                groups=self._groups,
+                trainable_tensors=len(self._before),
+                changed_tensors=len(moved),
+                unchanged=tuple(sorted(self._pulled - moved)),
+                outside_optimizer=outside_optimizer(self),
+                changed_share=changed_share(self, self._before),
+            )
+        )
+        self._before = {}
+
+    # the end
+
+    def settle(self, effects: Effects, rates: tuple[float, ...]) -> None:
+        """Training was seen; evaluation may follow."""
+        self.is_settled = True
+        if self._before:
+            self._compare(self.optimizers[0])
+        for name in STAGES:
+            if name not in self.statuses:
+                self.skip(name, "the loop did not come to it")
+        self._send(effects, rates)
+        self.session.channel.send("stage-started", run=0, stage="evaluation")
+        self._settled_at = time.perf_counter()
+
+    def takes_evaluation_batch(self, loader: Any, batch: Any) -> None:
+        """A loader other than that of the training gave a batch."""
+        if self._has_evaluated:
+            return
+        self._has_evaluated = True
+        with self._watch.paused():
+            self._measure_split("eval_dataset", loader)
+            self.batch_evidence.append(describe(self, "eval_dataset", [batch]))
+            self.measured(batches=self.batch_evidence)
+
+    def close(self, effects: Effects, rates: tuple[float, ...]) -> None:
+        """Nothing more will be seen."""
+        self._send(effects, rates)
+        if "evaluation" not in self.statuses:
+            if self._has_evaluated:
+                self.settles(Stage("evaluation", "passed", time.perf_counter() - self._settled_at))
+            else:
+                self.skip("evaluation", "no other loader was read after the first batches of training")
+        self.measured(shortcuts=self.session.shortcuts, notes=self.session.notes)
+
+    def crashed(self, error: BaseException, stage: str) -> None:
+        """The script ended in a stage; those after it are not reached."""
+        if stage in self.statuses:  # it went through before: the next one fails
+            stage = next((name for name in (*STAGES, "evaluation") if name not in self.statuses), stage)
+        self.fails(stage, error)
+        for name in (*STAGES, "evaluation"):
+            if name not in self.statuses:
+                self.skip(name, f"the {stage} stage failed")
+
+    def _send(self, effects: Effects, rates: tuple[float, ...]) -> None:
+        first = self._first.losses if self._first else ()
+        self.measured(
+            loop=LoopEvidence(
+                **effects.counts,
+                backwards_per_step=tuple(effects.per_step),
+                learning_rates=rates,
+                losses=tuple(_described(call) for call in first[:4]),
+            )
+        )
+
+
+def framework() -> str:
+    """What carries the loop: accelerate or Fabric where the script made one, else torch alone."""
+    accelerate = loaded("accelerate.state")
+    if accelerate is not None and accelerate.AcceleratorState._shared_state:
+        return "accelerate"
+    return "torch"
+
+
+def _held(optimizer: Any) -> set[int]:
+    return {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+
+
+def _trained_module(iteration: Iteration, optimizers: list[Any]) -> Any:
+    """The last module called that an optimizer trains; loose parameters where there is none."""
+    held = {weight for optimizer in optimizers for weight in _held(optimizer)}
+    for forward in reversed(iteration.forwards):
+        if any(id(weight) in held for weight in forward.module.parameters()):
+            return forward.module
+    return LooseParameters(optimizers[-1])
+
+
+def _output(iteration: Iteration, model: Any) -> Any:
+    outputs = [forward.output for forward in iteration.forwards if forward.module is model]
+    if not outputs:
+        return None
+    return (outputs[-1],) if hasattr(outputs[-1], "shape") else outputs[-1]
+
+
+def _standard(iteration: Iteration, loss: Any) -> LossCall | None:
+    """The plain cross-entropy that goes backward, alone or divided; None where the loss is made of more."""
+    for call in iteration.losses:
+        if call.name != "cross_entropy" or call.options.get("weight") is not None:
+            continue
+        if call.options.get("label_smoothing"):
+            continue
+        if call.result is loss or _divides(loss, call.result):
+            return call
+    return None
+
+
+def _divides(loss: Any, result: Any) -> bool:
+    node = loss.grad_fn
+    return node is not None and node.name() == "DivBackward0" and node.next_functions[0][0] is result.grad_fn
+
+
+def _chance(call: LossCall | None) -> float | None:
+    if call is None or call.input.ndim < 2 or call.input.shape[1] < 2:
+        return None
+    return math.log(call.input.shape[1])
+
+
+def _group(group: dict[str, Any]) -> OptimizerGroup:
+    first = float(group["lr"])
+    peak = float(group.get("initial_lr", first))
+    return OptimizerGroup(peak, first, float(group.get("weight_decay", 0.0)), len(group["params"]))
+
+
+def _described(call: LossCall) -> Any:
+    return loss_evidence(call.name, call.input, call.target, call.options, call.result)

@@ -1,0 +1,62 @@
+"""What passes through torch in one iteration of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lintrain.probe.child.kinds import is_mapping, is_row
+from lintrain.probe.child.library import library
+
+
+@dataclass
+class Forward:
+    """One call of a whole module: what went in and came out, whether autograd recorded it, and the modes of its parts.
+
+    `modes` are those of its dropout and batch-norm layers, the parts for which the mode matters.
+    """
+
+    module: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any = None
+    records: bool = False
+    modes: tuple[bool, ...] = ()
+
+
+@dataclass
+class LossCall:
+    """One call of a loss function of torch: its arguments by name, and what it gave."""
+
+    name: str
+    input: Any
+    target: Any
+    options: dict[str, Any]
+    result: Any = None
+
+
+@dataclass
+class Iteration:
+    """One batch of the loop: from its loader, through model and loss, backward."""
+
+    batch: Any = None
+    forwards: list[Forward] = field(default_factory=list[Forward])
+    losses: list[LossCall] = field(default_factory=list[LossCall])
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """The tensors of an output or a batch, however it is nested."""
+    if hasattr(value, "requires_grad") and hasattr(value, "shape"):
+        yield value
+        return
+    parts = value if is_row(value) else value.values() if is_mapping(value) else ()
+    for part in parts:
+        yield from tensors_in(part)
+
+
+def modes_of(module: Any) -> tuple[bool, ...]:
+    """Whether each dropout and batch-norm layer of a module is in training mode."""
+    nn = library("torch.nn")
+    kinds = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
+    return tuple(part.training for part in module.modules() if isinstance(part, kinds) and getattr(part, "p", 1.0) > 0)

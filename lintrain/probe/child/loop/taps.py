@@ -1,0 +1,167 @@
+"""Where a loop is tapped: the points of torch that every training loop goes through."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.loop.batches import WatchedBatches
+from lintrain.probe.child.loop.watch import Watch
+
+LOSSES = (
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "ctc_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+)
+
+
+def tap(watch: Watch, hooks: AfterImport) -> None:
+    """Let the watch see loaders, modules, losses, backward passes, clipping, scaling, steps and schedules."""
+    hooks.add("torch.utils.data.dataloader", functools.partial(_tap_loaders, watch))
+    hooks.add("torch.nn.modules.module", functools.partial(_tap_modules, watch))
+    hooks.add("torch.nn.functional", functools.partial(_tap_losses, watch))
+    hooks.add("torch._tensor", functools.partial(_tap_backward, watch))
+    hooks.add("torch.nn.utils.clip_grad", functools.partial(_tap_clipping, watch))
+    hooks.add("torch.amp.grad_scaler", functools.partial(_tap_scaler, watch))
+    hooks.add("torch.optim.optimizer", functools.partial(_tap_optimizers, watch))
+    hooks.add("torch.optim.lr_scheduler", functools.partial(_tap_schedules, watch))
+
+
+def _tap_loaders(watch: Watch, module: Any) -> None:
+    loader = module.DataLoader
+    build, iterate = loader.__init__, loader.__iter__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        if watch.is_root and self.num_workers:
+            watch.session.shorten("loaders work without worker processes")
+            self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
+            self.__dict__["persistent_workers"] = False
+
+    @functools.wraps(iterate)
+    def iter_(self: Any) -> Iterator[Any]:
+        batches: Iterator[Any] = iterate(self)
+        if not watch.is_on or not watch.opens(self):
+            return batches
+        return WatchedBatches(watch, self, batches)
+
+    loader.__init__, loader.__iter__ = init, iter_
+
+
+def _tap_modules(watch: Watch, module: Any) -> None:
+    call = module.Module.__call__
+
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if watch.depth or not watch.is_on:
+            return call(self, *args, **kwargs)
+        watch.depth += 1
+        try:
+            output = call(self, *args, **kwargs)
+        finally:
+            watch.depth -= 1
+        watch.called(self, args, kwargs, output)
+        return output
+
+    module.Module.__call__ = called
+
+
+def _tap_losses(watch: Watch, module: Any) -> None:
+    for name in LOSSES:
+        setattr(module, name, _watched_loss(watch, name, getattr(module, name)))
+
+
+def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
+        result = function(input, target, *args, **kwargs)
+        if watch.is_on:
+            watch.lost(name, input, target, kwargs, result)
+        return result
+
+    return loss
+
+
+def _tap_backward(watch: Watch, module: Any) -> None:
+    backward = module.Tensor.backward
+
+    @functools.wraps(backward)
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not watch.is_on:
+            return backward(self, *args, **kwargs)
+        watch.goes_backward(self)
+        backward(self, *args, **kwargs)
+        watch.went_backward()
+        return None
+
+    module.Tensor.backward = watched
+
+
+def _tap_clipping(watch: Watch, module: Any) -> None:
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        setattr(module, name, _watched_clipping(watch, getattr(module, name), is_norm="norm" in name))
+
+
+def _watched_clipping(watch: Watch, function: Callable[..., Any], *, is_norm: bool) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def clip(parameters: Any, limit: Any, *args: Any, **kwargs: Any) -> Any:
+        if watch.is_on:
+            watch.clips(limit if is_norm else None)
+        return function(parameters, limit, *args, **kwargs)
+
+    return clip
+
+
+def _tap_scaler(watch: Watch, module: Any) -> None:
+    scaler = module.GradScaler
+    scale, unscale = scaler.scale, scaler.unscale_
+
+    @functools.wraps(scale)
+    def watched_scale(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.scaled(by=float(self.get_scale()) if self.is_enabled() else 1.0)
+        return scale(self, *args, **kwargs)
+
+    @functools.wraps(unscale)
+    def watched_unscale(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.unscaled()
+        return unscale(self, *args, **kwargs)
+
+    scaler.scale, scaler.unscale_ = watched_scale, watched_unscale
+
+
+def _tap_optimizers(watch: Watch, module: Any) -> None:
+    build = module.Optimizer.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        watch.makes_optimizer(self)
+
+    module.Optimizer.__init__ = init
+    module.register_optimizer_step_pre_hook(watch.steps)
+    module.register_optimizer_step_post_hook(watch.stepped)
+
+
+def _tap_schedules(watch: Watch, module: Any) -> None:
+    for name in ("LRScheduler", "ReduceLROnPlateau"):
+        schedule = getattr(module, name, None)
+        if schedule is not None and "step" in vars(schedule):
+            schedule.step = _watched_schedule(watch, schedule.step)
+
+
+def _watched_schedule(watch: Watch, step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(step)
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.schedules(self)
+        return step(self, *args, **kwargs)
+
+    return watched

@@ -1,0 +1,273 @@
+"""A loop of the script's own under watch: from its first backward pass on, until enough of it was seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from lintrain.core.place import Place
+from lintrain.probe.child.frames import frame_place, users_frame
+from lintrain.probe.child.library import library
+from lintrain.probe.child.loop.effects import Effects
+from lintrain.probe.child.loop.run import LoopRun
+from lintrain.probe.child.loop.seen import Forward, Iteration, LossCall, modes_of, tensors_in
+from lintrain.probe.child.session import Session
+
+STEPS = 4
+"""Optimizer steps after which a loop has shown what it does."""
+BATCHES = 4
+EVALUATION_BATCHES = 2
+SECONDS = 30.0
+"""A run is not followed for longer than this, from its first backward pass on."""
+MOST_FORWARDS = 64
+
+
+class Watch:
+    """What the taps saw until now; `run` is there from the first backward pass on."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.effects = Effects()
+        self.optimizers: list[Any] = []
+        self.iteration = Iteration()
+        self.loader: Any = None
+        self.run: LoopRun | None = None
+        self.depth = 0
+        self._is_busy = False
+        self._is_taking = False
+        self._is_stepping = False
+        self._waiting: list[Forward] = []
+        self._rates: list[float] = []
+        self._began = 0.0
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this process runs the script itself."""
+        return self.session.is_root
+
+    @property
+    def is_on(self) -> bool:
+        """Whether what happens now is the script's doing: not a trainer's that is measured, not the watch's own."""
+        return not self.session.measuring and not self._is_busy and self.session.is_root
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """The watch itself uses torch now; the script's random state is given back."""
+        torch = library("torch")
+        self._is_busy, state = True, torch.get_rng_state()
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+            self._is_busy = False
+
+    # loaders
+
+    def opens(self, loader: Any) -> bool:
+        """A loader is iterated; False where its batches need no watching."""
+        if self.run is not None and loader is self.loader:
+            self.finish()
+        return bool(self.optimizers)
+
+    @contextmanager
+    def taking(self, loader: Any) -> Generator[None]:
+        """A batch is being put together."""
+        self._is_taking, before = True, self.loader
+        self.loader = loader if self.run is None else before
+        try:
+            yield
+        finally:
+            self._is_taking = False
+
+    def took(self, loader: Any, batch: Any) -> None:
+        """A loader gave a batch."""
+        if self.run is None or loader is self.loader:
+            self.loader = loader
+            self.iteration = Iteration(batch)
+            self.effects.counts["batches"] += 1
+            if self.run is not None and len(self.run.batches) < BATCHES:
+                self.run.batches.append(batch)
+        elif self.run is not None:
+            self.run.takes_evaluation_batch(loader, batch)
+
+    def has_enough(self, loader: Any, taken: int) -> bool:
+        """Whether a loader has given all the batches that are needed."""
+        if self.run is None:
+            return False
+        if loader is self.loader:
+            return self._has_seen_enough()
+        return self.run.is_settled and taken >= EVALUATION_BATCHES
+
+    def _has_seen_enough(self) -> bool:
+        counts = self.effects.counts
+        return (counts["steps"] >= STEPS and counts["batches"] >= BATCHES) or self._is_late()
+
+    def _is_late(self) -> bool:
+        return time.perf_counter() - self._began > SECONDS
+
+    def ends_early(self, loader: Any, *, can_end: bool) -> None:
+        """A loader is about to say that it has no more batches."""
+        if self.run is not None and loader is self.loader:
+            self._settle(self.run)
+            if not can_end or self._is_late():
+                self.finish()
+
+    # models and losses
+
+    def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """A whole module gave its output."""
+        nn = library("torch.nn")
+        if not self.optimizers or isinstance(module, nn.modules.loss._Loss) or len(self._waiting) >= MOST_FORWARDS:
+            return
+        records = any(tensor.requires_grad for tensor in tensors_in(output))
+        forward = Forward(module, args, kwargs, output, records, modes_of(module))
+        self._waiting.append(forward)
+        self.iteration.forwards.append(forward)
+
+    def lost(self, name: str, given: Any, target: Any, options: dict[str, Any], result: Any) -> None:
+        """A loss function gave its value."""
+        if len(self.iteration.losses) < MOST_FORWARDS:
+            self.iteration.losses.append(LossCall(name, given, target, options, result))
+
+    def goes_backward(self, loss: Any) -> None:
+        """Gradients are about to be made."""
+        if not self.optimizers:
+            return
+        if self.run is None:
+            self._enter(frame_place(users_frame()))
+        if self.run is not None:
+            with self.paused():
+                self.run.goes_backward(self.iteration, loss)
+        self.effects.goes_backward(loss)
+        self._count_forwards()
+
+    def _count_forwards(self) -> None:
+        """Passes that a backward pass may follow from were for training, those that nothing recorded for evaluation."""
+        counts = self.effects.counts
+        trained = [forward for forward in self._waiting if forward.records][-1:]
+        for forward in self._waiting:
+            if forward in trained:
+                counts["trained_in_eval_mode"] += bool(forward.modes) and not any(forward.modes)
+            else:
+                counts["evaluated_in_train_mode"] += not forward.records and any(forward.modes)
+        self._waiting.clear()
+
+    def went_backward(self) -> None:
+        """Gradients are there."""
+        if self.run is not None:
+            with self.paused():
+                self.run.went_backward()
+
+    # steps
+
+    def makes_optimizer(self, optimizer: Any) -> None:
+        """The script made an optimizer."""
+        if self.is_on:
+            self.optimizers.append(optimizer)
+            self.effects.watch(optimizer)
+
+    def clips(self, limit: Any) -> None:
+        """Gradients are about to be clipped."""
+        self.effects.clips()
+        if self.run is not None and limit is not None:
+            self.run.limit = float(limit)
+
+    def scaled(self, by: float) -> None:
+        """A scaler multiplies a loss."""
+        self.effects.is_scaled = by != 1.0
+        if self.run is not None:
+            self.run.scale = by
+
+    def unscaled(self) -> None:
+        """A scaler divides gradients."""
+        self.effects.is_scaled = False
+
+    def schedules(self, _schedule: Any) -> None:
+        """A schedule goes on by one."""
+        if self.run is not None:
+            self.effects.counts["schedule_steps"] += 1
+
+    def steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An optimizer is about to step."""
+        if not self.is_on:
+            return
+        closure = kwargs.get("closure", args[0] if args else None)
+        if self.run is None and closure is None:
+            self._enter(frame_place(users_frame()))
+        self.effects.steps(optimizer, has_closure=closure is not None)
+        self._rates.append(float(optimizer.param_groups[0]["lr"]))
+        self._is_stepping = True
+        if self.run is not None:
+            with self.paused():
+                self.run.steps(optimizer)
+
+    def stepped(self, optimizer: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+        """An optimizer has stepped."""
+        self._is_stepping = False
+        if not self.is_on or self.run is None:
+            return
+        self.effects.stepped(optimizer)
+        with self.paused():
+            self.run.stepped(optimizer)
+        if self.loader is None and self.effects.counts["steps"] >= STEPS:
+            self._settle(self.run)
+            self.finish()
+
+    # the run
+
+    def _enter(self, place: Place | None) -> None:
+        self._began = time.perf_counter()
+        with self.paused():
+            self.run = LoopRun(self.session, place, self)
+            self.run.enter(self.loader, self.iteration)
+
+    def _settle(self, run: LoopRun) -> None:
+        """The training part was seen; what follows until the loop comes round again is evaluation."""
+        if not run.is_settled:
+            with self.paused():
+                run.settle(self.effects, tuple(self._rates))
+
+    def finish(self) -> None:
+        """End the process: the loop comes round again, or nothing more of it can be seen."""
+        if self.run is not None:
+            self._settle(self.run)
+            with self.paused():
+                self.run.close(self.effects, tuple(self._rates))
+            self.session.finish()
+
+    def left(self) -> bool:
+        """The script came to its end; whether there was a run that is measured now."""
+        if self.run is None:
+            return False
+        self._settle(self.run)
+        with self.paused():
+            self.run.close(self.effects, tuple(self._rates))
+        return True
+
+    def crashed(self, error: BaseException) -> bool:
+        """The script ends with an error; whether that is the answer of a stage of a run."""
+        if self.run is None and not self._was_training():
+            return False
+        if self.run is None:
+            self._enter(None)
+        if self.run is not None:
+            with self.paused():
+                self.run.crashed(error, self._stage())
+                self.run.close(self.effects, tuple(self._rates))
+        return True
+
+    def _was_training(self) -> bool:
+        """Whether the script stood in its loop before the first backward pass: a loader open, or a model called."""
+        return bool(self.optimizers) and (self._is_taking or self.iteration.batch is not None)
+
+    def _stage(self) -> str:
+        """The stage of a run that the script is in."""
+        if self.run is not None and self.run.is_settled:
+            return "evaluation"
+        if self._is_taking:
+            return "batch"
+        if self._is_stepping:
+            return "step"
+        return "forward"
