@@ -44,7 +44,7 @@ class WatchedBatches:
 
 
 def _is_asked_by_a_loop() -> bool:
-    """Whether a `for` or a library asks for the batch, which bear that none is left; a `next(…)` of the script may not."""
+    """Whether a `for` or a library asks for the batch: they bear that none is left, the script's own `next` may not."""
     frame = callers_frame(2)
     if frame is None or not is_users(frame.f_code.co_filename):
         return True

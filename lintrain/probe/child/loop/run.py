@@ -67,12 +67,11 @@ class LooseParameters:
 
 
 class LoopRun(Run):
-    """What a loop shows; `limit` is the norm that it clips gradients to, `scale` what its losses are multiplied by."""
+    """What a loop shows; `limit` is the norm that it clips gradients to."""
 
     def __init__(self, session: Session, call: Place | None, watch: Watch) -> None:
         super().__init__(session, call)
         self.limit: float | None = None
-        self.scale = 1.0
         self.is_settled = False
         self._watch = watch
         self._model: Any = None
@@ -85,6 +84,7 @@ class LoopRun(Run):
         self._rates: list[float] = []
         self._steps = 0
         self._first: Iteration | None = None
+        self._loss: LossCall | None = None
         self._has_evaluated = False
         self._splits: list[Any] = []
 
@@ -157,15 +157,13 @@ class LoopRun(Run):
 
     def goes_backward(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there."""
-        self.losses.append(number(loss) / self.scale)
+        standard = _standard(iteration, loss)
+        self.losses.append(number(loss) / self._watch.scale if standard is None else number(standard.result))
         if self._first is None:
             self._first = iteration
             self.output_keys, self.logits_shape = shape_of(_output(iteration, self.model))
-            self.attempt("forward", lambda: self._measure_forward(iteration, loss))
-
-    def _measure_forward(self, iteration: Iteration, loss: Any) -> None:
-        self._loss = _standard(iteration, loss)
-        self.measured(forward=self._forward_evidence())
+            self._loss = standard
+            self.attempt("forward", lambda: self.measured(forward=self._forward_evidence()))
 
     def _forward_evidence(self) -> ForwardEvidence:
         finite = all(math.isfinite(loss) for loss in self.losses)
@@ -188,9 +186,9 @@ class LoopRun(Run):
         self._is_fresh_backward = False
         gradients = self._gradients
         if "backward" not in self.statuses:
-            self.attempt("backward", lambda: gradients.read(self.scale, keep=True))
+            self.attempt("backward", lambda: gradients.read(self._watch.scale, keep=True))
         else:
-            gradients.read(self.scale, keep=True)
+            gradients.read(self._watch.scale, keep=True)
         self.measured(forward=self._forward_evidence(), backward=backward_evidence(self, gradients))
 
     def steps(self, optimizer: Any) -> None:

@@ -10,7 +10,7 @@ from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 
 
-@dataclass
+@dataclass(eq=False)
 class Forward:
     """One call of a whole module: what went in and came out, whether autograd recorded it, and the modes of its parts.
 
@@ -25,7 +25,7 @@ class Forward:
     modes: tuple[bool, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)
 class LossCall:
     """One call of a loss function of torch: its arguments by name, and what it gave."""
 
@@ -36,7 +36,7 @@ class LossCall:
     result: Any = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Iteration:
     """One batch of the loop: from its loader, through model and loss, backward."""
 

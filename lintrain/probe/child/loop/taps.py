@@ -107,18 +107,21 @@ def _tap_backward(watch: Watch, module: Any) -> None:
 
 
 def _tap_clipping(watch: Watch, module: Any) -> None:
-    for name in ("clip_grad_norm_", "clip_grad_value_"):
-        setattr(module, name, _watched_clipping(watch, getattr(module, name), is_norm="norm" in name))
+    by_norm, by_value = module.clip_grad_norm_, module.clip_grad_value_
 
-
-def _watched_clipping(watch: Watch, function: Callable[..., Any], *, is_norm: bool) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def clip(parameters: Any, limit: Any, *args: Any, **kwargs: Any) -> Any:
+    @functools.wraps(by_norm)
+    def clip_norm(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
         if watch.is_on:
-            watch.clips(limit if is_norm else None)
-        return function(parameters, limit, *args, **kwargs)
+            watch.clips(max_norm)
+        return by_norm(parameters, max_norm, *args, **kwargs)
 
-    return clip
+    @functools.wraps(by_value)
+    def clip_value(*args: Any, **kwargs: Any) -> Any:
+        if watch.is_on:
+            watch.clips(None)
+        return by_value(*args, **kwargs)
+
+    module.clip_grad_norm_, module.clip_grad_value_ = clip_norm, clip_value
 
 
 def _tap_scaler(watch: Watch, module: Any) -> None:

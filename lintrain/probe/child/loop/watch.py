@@ -34,6 +34,7 @@ class Watch:
         self.iteration = Iteration()
         self.loader: Any = None
         self.run: LoopRun | None = None
+        self.scale = 1.0
         self.depth = 0
         self._is_busy = False
         self._is_taking = False
@@ -135,11 +136,9 @@ class Watch:
         """Gradients are about to be made."""
         if not self.optimizers:
             return
-        if self.run is None:
-            self._enter(frame_place(users_frame()))
-        if self.run is not None:
-            with self.paused():
-                self.run.goes_backward(self.iteration, loss)
+        run = self.run or self._enter(frame_place(users_frame()))
+        with self.paused():
+            run.goes_backward(self.iteration, loss)
         self.effects.goes_backward(loss)
         self._count_forwards()
 
@@ -177,8 +176,7 @@ class Watch:
     def scaled(self, by: float) -> None:
         """A scaler multiplies a loss."""
         self.effects.is_scaled = by != 1.0
-        if self.run is not None:
-            self.run.scale = by
+        self.scale = by
 
     def unscaled(self) -> None:
         """A scaler divides gradients."""
@@ -217,11 +215,12 @@ class Watch:
 
     # the run
 
-    def _enter(self, place: Place | None) -> None:
+    def _enter(self, place: Place | None, *, failed: str = "") -> LoopRun:
         self._began = time.perf_counter()
+        self.run = LoopRun(self.session, place, self)
         with self.paused():
-            self.run = LoopRun(self.session, place, self)
-            self.run.enter(self.loader, self.iteration)
+            self.run.enter(self.loader, self.iteration, failed=failed)
+        return self.run
 
     def _settle(self, run: LoopRun) -> None:
         """The training part was seen; what follows until the loop comes round again is evaluation."""
@@ -250,12 +249,11 @@ class Watch:
         """The script ends with an error; whether that is the answer of a stage of a run."""
         if self.run is None and not self._was_training():
             return False
-        if self.run is None:
-            self._enter(None)
-        if self.run is not None:
-            with self.paused():
-                self.run.crashed(error, self._stage())
-                self.run.close(self.effects, tuple(self._rates))
+        stage = self._stage()
+        run = self.run or self._enter(None, failed=stage)
+        with self.paused():
+            run.crashed(error, stage)
+            run.close(self.effects, tuple(self._rates))
         return True
 
     def _was_training(self) -> bool:
