@@ -60,7 +60,7 @@ def test_an_interpreter_without_torch_cannot_judge(tmp_path: Path) -> None:
 def test_a_script_that_never_trains_cannot_be_judged(tmp_path: Path) -> None:
     probed = probe(tmp_path, "print('all done')", "--text")
     assert probed.code == 3
-    assert "the script ended and made no training call" in probed.out
+    assert "the script ended and trained nothing" in probed.out
     assert "all done" in probed.err
 
 

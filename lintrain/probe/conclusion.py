@@ -57,11 +57,9 @@ def why_stopped(record: Record) -> str:
             return f"the script stops before any training call: {ending.reason.splitlines()[0]}{_at(record.runs)}"
         case "no-training":
             how = f" with {ending.reason}" if ending.reason else ""
-            return f"the script ended{how} and made no training call (`Trainer.train`, `evaluate` or `predict`)"
+            return f"the script ended{how} and trained nothing: no `Trainer` was called, and no optimizer stepped"
         case "exited":
             return f"no training call was reached: {ending.reason}"
-        case "own-loop":
-            return f"{ending.reason}; a probe measures calls of transformers' Trainer"
         case "time" | "memory":
             return f"a bound was hit{_during(record.runs)}: {ending.reason}"
         case "probe-failed":

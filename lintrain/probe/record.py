@@ -22,7 +22,7 @@ class Ending:
     """How the script came to its end.
 
     `kind`: measured, crashed (an error before any training call), no-training, exited (silently, with a status),
-    own-loop, killed, time, memory, probe-failed; `output` is the end of what the script printed.
+    killed, time, memory, probe-failed; `output` is the end of what the script printed.
     """
 
     kind: str

@@ -27,7 +27,9 @@ from lintrain.probe.child.experiments.weights import (
 from lintrain.probe.child.given import Given
 from lintrain.probe.child.library import loaded
 from lintrain.probe.child.loop.effects import Effects
+from lintrain.probe.child.loop.model import held_by, output_of, trained_module
 from lintrain.probe.child.loop.seen import Iteration, LossCall
+from lintrain.probe.child.loop.standard_loss import chance_of, standard_loss
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
 
@@ -37,33 +39,6 @@ if TYPE_CHECKING:
 MEASURED_STEPS = 2
 """Steps that are taken at the peak learning rate and compared."""
 STAGES = ("batch", "forward", "backward", "step")
-
-
-class LooseParameters:
-    """The parameters of an optimizer that belong to no module, as something that has named parameters."""
-
-    def __init__(self, optimizer: Any) -> None:
-        self.training = True
-        self._weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-
-    def named_parameters(self) -> list[tuple[str, Any]]:
-        """Each with its number for a name."""
-        return [(f"parameter {position}", weight) for position, weight in enumerate(self._weights)]
-
-    def parameters(self) -> list[Any]:
-        """All of them."""
-        return self._weights
-
-    def named_modules(self) -> list[tuple[str, Any]]:
-        """None."""
-        return []
-
-    def modules(self) -> list[Any]:
-        """None."""
-        return []
-
-    def forward(self) -> None:
-        """There is none."""
 
 
 class LoopRun(Run):
@@ -102,7 +77,7 @@ class LoopRun(Run):
     def optimizers(self) -> tuple[Any, ...]:
         """Those that hold a parameter of the model."""
         own = {id(weight) for weight in self.model.parameters()}
-        return tuple(optimizer for optimizer in self._watch.optimizers if own & _held(optimizer))
+        return tuple(optimizer for optimizer in self._watch.optimizers if own & held_by(optimizer))
 
     @property
     def clipped_at(self) -> float | None:
@@ -114,7 +89,7 @@ class LoopRun(Run):
     def enter(self, loader: Any, iteration: Iteration, *, failed: str = "") -> None:
         """The loop was reached: say so, and look at its data; `failed` names the stage that the script ended in."""
         self._loader = loader
-        self._model = _trained_module(iteration, self._watch.optimizers)
+        self._model = trained_module(iteration, self._watch.optimizers)
         self.session.channel.send("run", run=0, values=self._facts())
         for name in ("script", "construction"):
             seconds = self.session.elapsed() if name == "script" else 0.0
@@ -157,11 +132,11 @@ class LoopRun(Run):
 
     def goes_backward(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there."""
-        standard = _standard(iteration, loss)
+        standard = standard_loss(iteration, loss)
         self.losses.append(number(loss) / self._watch.scale if standard is None else number(standard.result))
         if self._first is None:
             self._first = iteration
-            self.output_keys, self.logits_shape = shape_of(_output(iteration, self.model))
+            self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))
             self._loss = standard
             self.attempt("forward", lambda: self.measured(forward=self._forward_evidence()))
 
@@ -169,7 +144,7 @@ class LoopRun(Run):
         finite = all(math.isfinite(loss) for loss in self.losses)
         return ForwardEvidence(
             losses=tuple(self.losses),
-            chance=_chance(self._loss),
+            chance=chance_of(self._loss),
             finite=finite,
             logits_shape=self.logits_shape,
             returned_keys=self.output_keys,
@@ -293,49 +268,6 @@ def framework() -> str:
     if accelerate is not None and accelerate.AcceleratorState._shared_state:
         return "accelerate"
     return "torch"
-
-
-def _held(optimizer: Any) -> set[int]:
-    return {id(weight) for group in optimizer.param_groups for weight in group["params"]}
-
-
-def _trained_module(iteration: Iteration, optimizers: list[Any]) -> Any:
-    """The last module called that an optimizer trains; loose parameters where there is none."""
-    held = {weight for optimizer in optimizers for weight in _held(optimizer)}
-    for forward in reversed(iteration.forwards):
-        if any(id(weight) in held for weight in forward.module.parameters()):
-            return forward.module
-    return LooseParameters(optimizers[-1])
-
-
-def _output(iteration: Iteration, model: Any) -> Any:
-    outputs = [forward.output for forward in iteration.forwards if forward.module is model]
-    if not outputs:
-        return None
-    return (outputs[-1],) if hasattr(outputs[-1], "shape") else outputs[-1]
-
-
-def _standard(iteration: Iteration, loss: Any) -> LossCall | None:
-    """The plain cross-entropy that goes backward, alone or divided; None where the loss is made of more."""
-    for call in iteration.losses:
-        if call.name != "cross_entropy" or call.options.get("weight") is not None:
-            continue
-        if call.options.get("label_smoothing"):
-            continue
-        if call.result is loss or _divides(loss, call.result):
-            return call
-    return None
-
-
-def _divides(loss: Any, result: Any) -> bool:
-    node = loss.grad_fn
-    return node is not None and node.name() == "DivBackward0" and node.next_functions[0][0] is result.grad_fn
-
-
-def _chance(call: LossCall | None) -> float | None:
-    if call is None or call.input.ndim < 2 or call.input.shape[1] < 2:
-        return None
-    return math.log(call.input.shape[1])
 
 
 def _group(group: dict[str, Any]) -> OptimizerGroup:

@@ -90,7 +90,7 @@ class Watch:
             self.effects.counts["batches"] += 1
             if self.run is not None and len(self.run.batches) < BATCHES:
                 self.run.batches.append(batch)
-        elif self.run is not None:
+        else:
             self.run.takes_evaluation_batch(loader, batch)
 
     def has_enough(self, loader: Any, taken: int) -> bool:

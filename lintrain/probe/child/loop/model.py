@@ -1,0 +1,56 @@
+"""The model of a loop: the module that was called and that an optimizer trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lintrain.probe.child.loop.seen import Iteration
+
+
+class LooseParameters:
+    """The parameters of an optimizer that belong to no module, as something that has named parameters."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.training = True
+        self._weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """Each with its number for a name."""
+        return [(f"parameter {position}", weight) for position, weight in enumerate(self._weights)]
+
+    def parameters(self) -> list[Any]:
+        """All of them."""
+        return self._weights
+
+    def named_modules(self) -> list[tuple[str, Any]]:
+        """None."""
+        return []
+
+    def modules(self) -> list[Any]:
+        """None."""
+        return []
+
+    def forward(self) -> None:
+        """There is none."""
+
+
+def trained_module(iteration: Iteration, optimizers: list[Any]) -> Any:
+    """The last module called that an optimizer trains; loose parameters where there is none."""
+    held = {weight for optimizer in optimizers for weight in held_by(optimizer)}
+    for forward in reversed(iteration.forwards):
+        if any(id(weight) in held for weight in forward.module.parameters()):
+            return forward.module
+    return LooseParameters(optimizers[-1])
+
+
+def held_by(optimizer: Any) -> set[int]:
+    """The parameters of an optimizer, by identity."""
+    return {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+
+
+def output_of(iteration: Iteration, model: Any) -> Any:
+    """The model's output in an iteration, as one with parts."""
+    outputs = [forward.output for forward in iteration.forwards if forward.module is model]
+    if not outputs:
+        return None
+    return (outputs[-1],) if hasattr(outputs[-1], "shape") else outputs[-1]

@@ -1,0 +1,112 @@
+"""Probes of loops of the script's own: followed for a few steps, then through its evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.probing import probe
+
+HEAD = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+rows = TensorDataset(torch.randn(4000, 6), torch.randint(3, (4000,)))
+train_loader = DataLoader(rows, batch_size=8, shuffle=True)
+held_out = TensorDataset(torch.randn(800, 6), torch.randint(3, (800,)))
+eval_loader = DataLoader(held_out, batch_size=8)
+model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+"""
+EPOCHS = """
+for epoch in range(3):
+    model.train()
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    right = 0
+    with torch.no_grad():
+        for x, y in eval_loader:
+            right += (model(x).argmax(dim=1) == y).sum().item()
+    print("accuracy", right / len(held_out))
+"""
+PASSED = ("dataset", "batch", "forward", "backward", "step", "evaluation")
+
+
+def test_every_stage_of_a_loop_is_measured_and_it_ends_after_one_short_epoch(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD + EPOCHS)
+    assert probed.code == 0
+    assert [probed.stages[name] for name in PASSED] == ["passed"] * len(PASSED)
+    assert probed.run["loop"]["batches"] == probed.run["loop"]["steps"] == 4
+    assert probed.run["forward"]["chance"] is not None
+    assert probed.run["step"]["changed_tensors"] == 4
+    assert [split["rows"] for split in probed.run["splits"]] == [4000, 800]
+
+
+def test_an_evaluation_that_fails_is_found_without_an_epoch_of_training(tmp_path: Path) -> None:
+    broken = EPOCHS.replace("right / len(held_out)", "right / undefined")
+    probed = probe(tmp_path, HEAD + broken)
+    assert probed.code == 1
+    assert probed.stages["step"] == "passed"
+    assert probed.stages["evaluation"] == "failed"
+
+
+def test_a_batch_that_does_not_fit_the_model_fails_the_forward_stage(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD.replace("nn.Linear(6, 16)", "nn.Linear(5, 16)") + EPOCHS)
+    assert probed.code == 1
+    assert probed.stages["batch"] == "passed"
+    assert probed.stages["forward"] == "failed"
+    assert probed.stages["step"] == "not reached"
+
+
+def test_a_dataset_that_raises_fails_the_batch_stage(tmp_path: Path) -> None:
+    collate = "def collate(rows):\n    return torch.stack([row[2] for row in rows])\n\n\n"
+    script = collate + HEAD.replace("shuffle=True)", "shuffle=True, collate_fn=collate)")
+    probed = probe(tmp_path, script + EPOCHS)
+    assert probed.stages["batch"] == "failed"
+    assert probed.run["stages"][3]["failure"]["type"] == "IndexError"
+
+
+def test_batches_that_the_script_asks_for_one_by_one_never_run_out(tmp_path: Path) -> None:
+    loop = """
+batches = iter(train_loader)
+for step in range(200):
+    x, y = next(batches)
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+    probed = probe(tmp_path, HEAD + loop)
+    assert probed.code == 0
+    assert probed.run["loop"]["steps"] == 4
+
+
+def test_a_loop_without_a_loader_ends_after_a_few_steps(tmp_path: Path) -> None:
+    loop = """
+while True:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(torch.randn(8, 6)), torch.zeros(8, 3)).backward()
+    optimizer.step()
+"""
+    probed = probe(tmp_path, HEAD + loop)
+    assert probed.code == 0
+    assert probed.stages["batch"] == "not reached"
+    assert probed.run["loop"]["steps"] == 4
+
+
+def test_gradients_that_nobody_clears_are_counted(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD + EPOCHS.replace("        optimizer.zero_grad()\n", ""))
+    assert probed.run["loop"]["added_to_old_gradients"] == 12
+    assert probed.run["loop"]["stepped_on_nothing"] == 0
+
+
+def test_nothing_of_a_loop_that_a_trainer_runs_is_taken_for_the_scripts_own(tmp_path: Path) -> None:
+    from tests.probing import MENDED
+
+    probed = probe(tmp_path, MENDED)
+    assert probed.run["framework"] == "transformers"
+    assert probed.run["loop"] is None
