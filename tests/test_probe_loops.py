@@ -85,6 +85,12 @@ for step in range(200):
     assert probed.run["loop"]["steps"] == 4
 
 
+def test_a_dataset_of_two_batches_is_evaluated_after_its_only_epoch(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD.replace("4000", "16") + EPOCHS.replace("len(held_out)", "undefined"))
+    assert probed.stages["step"] == "passed"
+    assert probed.stages["evaluation"] == "failed"
+
+
 def test_a_loop_without_a_loader_ends_after_a_few_steps(tmp_path: Path) -> None:
     loop = """
 while True:

@@ -30,8 +30,12 @@ class WatchedBatches:
         if self._watch.has_enough(self._loader, self._taken):
             self._watch.ends_early(self._loader, can_end=_is_asked_by_a_loop())
             raise StopIteration
-        with self._watch.taking(self._loader):
+        self._watch.takes(self._loader)
+        try:
             batch = next(self._batches)
+        except StopIteration:
+            self._watch.ran_out(self._loader)
+            raise
         self._taken += 1
         self._watch.took(self._loader, batch)
         return batch

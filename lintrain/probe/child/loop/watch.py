@@ -72,18 +72,15 @@ class Watch:
             self.finish()
         return bool(self.optimizers)
 
-    @contextmanager
-    def taking(self, loader: Any) -> Generator[None]:
-        """A batch is being put together."""
-        self._is_taking, before = True, self.loader
-        self.loader = loader if self.run is None else before
-        try:
-            yield
-        finally:
-            self._is_taking = False
+    def takes(self, loader: Any) -> None:
+        """A batch is about to be put together."""
+        self._is_taking = True
+        if self.run is None:
+            self.loader = loader
 
     def took(self, loader: Any, batch: Any) -> None:
         """A loader gave a batch."""
+        self._is_taking = False
         if self.run is None or loader is self.loader:
             self.loader = loader
             self.iteration = Iteration(batch)
@@ -92,6 +89,12 @@ class Watch:
                 self.run.batches.append(batch)
         else:
             self.run.takes_evaluation_batch(loader, batch)
+
+    def ran_out(self, loader: Any) -> None:
+        """A loader has no more batches."""
+        self._is_taking = False
+        if self.run is not None and loader is self.loader:
+            self._settle(self.run)
 
     def has_enough(self, loader: Any, taken: int) -> bool:
         """Whether a loader has given all the batches that are needed."""
