@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.accuracy.checking import findings_of
 from benchmarks.accuracy.code import Code
+from benchmarks.accuracy.executing import execute
 from benchmarks.accuracy.mutants import FOLDER, Mutant, load_injections, load_scripts, mutants_of
-from benchmarks.accuracy.running import Runner, doubts
 
 LEAST_FOUND = 0.95
 LEAST_PLACED = 0.95
@@ -78,7 +78,7 @@ def main() -> int:
         reports = list(pool.map(report_on, paths))
     good = print_static(reports, options.rule)
     if options.execute:
-        good &= execute([Code.of(path) for path in paths], options.rule, everything=options.all)
+        good &= execute(paths, options.rule, everything=options.all, jobs=options.jobs)
     return 0 if good else 1
 
 
@@ -118,29 +118,6 @@ def share(claims: Iterable[bool]) -> str:
 def share_placed(scores: Sequence[Score]) -> str:
     """How many of the mutants that were found were reported on the right line."""
     return share(one.placed for one in scores if one.found)
-
-
-def execute(scripts: Sequence[Code], only: Sequence[str] | None, *, everything: bool) -> bool:
-    """Run every correct script and the mutants of the sample; whether all mistakes proved real."""
-    runner = Runner()
-    troubles: list[str] = []
-    ran = 0
-    for code in scripts:
-        error = runner.original(code).error
-        if error:
-            troubles.append(f"{Path(code.path).name}: ends with {error[:300]}")
-            continue
-        for mutant in mutants_of(code, load_injections()):
-            injection = mutant.injection
-            if injection.not_run or (only and injection.rule not in only) or not (everything or mutant.is_sampled):
-                continue
-            ran += 1
-            if doubt := doubts(mutant, runner):
-                troubles.append(f"{injection.rule}: {mutant.name}: {doubt}")
-    runner.stop()
-    print("\n".join(troubles))
-    print(f"{len(scripts)} scripts and {ran} mutants executed, {len(troubles)} in doubt")
-    return not troubles
 
 
 if __name__ == "__main__":

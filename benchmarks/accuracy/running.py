@@ -49,12 +49,6 @@ class Runner:
             env={**os.environ, **offline_environment(), **QUIET, "PYTHONPATH": str(ROOT)},
         )
 
-    def stop(self) -> None:
-        """End the server."""
-        if self._server.stdin:
-            self._server.stdin.close()
-        self._server.wait(30)
-
     def original(self, code: Code) -> Run:
         """The run of a script as it is."""
         if code.path not in self._originals:

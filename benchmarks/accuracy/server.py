@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 
 from tests.pages.server import wait
 
+SEED = 4711
+"""Of scripts that set none: another than any script sets, so that one without its own seed does something else."""
 LIBRARIES = (
     "torch.utils.data",
     "transformers.trainer",
@@ -60,9 +62,9 @@ def run_script(asked: dict[str, Any]) -> NoReturn:  # Any: what JSON holds
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    random.seed(0)
-    numpy.random.seed(0)
-    torch.manual_seed(0)
+    random.seed(SEED)
+    numpy.random.seed(SEED)
+    torch.manual_seed(SEED)
     torch.set_num_threads(1)
     sys.argv = [asked["script"]]
     sys.path.insert(0, str(Path(asked["script"]).parent))

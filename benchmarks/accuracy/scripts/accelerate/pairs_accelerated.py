@@ -33,7 +33,7 @@ def loaders(accelerator, tokenizer):
     )
 
 
-def main(epochs=1):
+def main(epochs=2):
     set_seed(42)
     accelerator = Accelerator(gradient_accumulation_steps=2)
     tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)

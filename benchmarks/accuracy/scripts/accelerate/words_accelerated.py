@@ -23,7 +23,7 @@ eval_loader = DataLoader(text["validation"], batch_size=8, collate_fn=collator)
 
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
 model, optimizer, train_loader, eval_loader = accelerator.prepare(model, optimizer, train_loader, eval_loader)
-epochs = 1
+epochs = 2
 scheduler = get_scheduler(
     "linear", optimizer=optimizer, num_warmup_steps=0, num_training_steps=epochs * len(train_loader)
 )

@@ -11,7 +11,7 @@ from transformers import (
 )
 
 GATHERED = 4
-EPOCHS = 1
+EPOCHS = 2
 
 torch.manual_seed(12)
 tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")

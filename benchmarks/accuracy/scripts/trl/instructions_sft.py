@@ -1,5 +1,6 @@
 """Instructions with SFTTrainer and an adapter."""
 
+import torch
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoTokenizer
@@ -22,6 +23,7 @@ config = SFTConfig(
     per_device_train_batch_size=4,
     eval_strategy="epoch",
     save_strategy="epoch",
+    bf16=torch.cuda.is_available(),
     report_to="none",
 )
 trainer = SFTTrainer(

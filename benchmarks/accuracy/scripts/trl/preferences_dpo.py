@@ -1,5 +1,6 @@
 """Preferences with DPOTrainer: a better and a worse answer for each prompt."""
 
+import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import DPOConfig, DPOTrainer
@@ -11,14 +12,19 @@ rows = Dataset.from_list(
     ]
 )
 tokenizer = AutoTokenizer.from_pretrained("gpt2")
-tokenizer.add_special_tokens({"pad_token": "<pad>"})
+tokenizer.pad_token = tokenizer.eos_token
 model = AutoModelForCausalLM.from_pretrained("gpt2")
-model.resize_token_embeddings(len(tokenizer))
 
 trainer = DPOTrainer(
     model=model,
     args=DPOConfig(
-        output_dir="preferences", beta=0.1, max_length=64, max_steps=3, per_device_train_batch_size=4, report_to="none"
+        output_dir="preferences",
+        beta=0.1,
+        max_length=64,
+        max_steps=3,
+        per_device_train_batch_size=4,
+        bf16=torch.cuda.is_available(),
+        report_to="none",
     ),
     train_dataset=rows,
     processing_class=tokenizer,
