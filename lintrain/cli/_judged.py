@@ -22,6 +22,7 @@ from lintrain.core.verdict import Ruling
 from lintrain.probe.conclusion import Conclusion, conclude
 from lintrain.probe.judge import Judged, judge
 from lintrain.probe.record import Record, plain
+from lintrain.report.full import line_of
 from lintrain.report.look import look_of
 from lintrain.rulebook import RuleFile, RuleFileError, load_rules
 from lintrain.settings.settings import Settings, UsageError
@@ -91,9 +92,10 @@ class Judgement:
         from lintrain.report.stages import failure_lines, run_lines
 
         look = look_of(stream)
-        blocks = ["\n".join(run_lines(evidence, look)) for evidence in self.record.runs]
-        blocks += ["\n".join(failure_lines(evidence, look)) for evidence in self.record.runs if evidence.failure]
-        blocks += full(self.judged, self.sources.get, look)
+        runs, find_source = self.record.runs, self.sources.get
+        blocks = ["\n".join(run_lines(run, look, find_source)) for run in runs]
+        blocks += ["\n".join(failure_lines(run, look, find_source)) for run in runs if run.failure]
+        blocks += full(self.judged, find_source, look)
         return "\n\n".join([*blocks, self.conclusion.reason]) + "\n"
 
     def as_json(self) -> str:
@@ -121,7 +123,9 @@ def judge_record(record: Record, text: Text) -> Judgement:
     reported = [
         Reported(_with_why(finding, pages), fixes.get(id(finding)), verdict) for finding, verdict in _ordered(heard)
     ]
-    return Judgement(record, tuple(reported), conclude(record, heard), _sources(record, text))
+    sources = _sources(record, text)
+    conclusion = conclude(record, heard, lambda place: line_of(place, sources.get))
+    return Judgement(record, tuple(reported), conclusion, sources)
 
 
 def _ordered(judged: Sequence[Judged]) -> list[Judged]:
@@ -137,7 +141,7 @@ def _sources(record: Record, text: Text) -> dict[str, Source]:
     sources = dict(text.sources)
     script = sources.get(record.script)
     for run in record.runs:
-        for place in (run.call, run.construction):
+        for place in (run.call, run.construction, run.failure.place if run.failure else None):
             if (
                 place is not None
                 and script is not None

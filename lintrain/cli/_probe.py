@@ -14,11 +14,14 @@ from types import FrameType
 from lintrain.cli._judged import Judgement, judge_record, read_text
 from lintrain.cli._output import Refusal, say, write_report
 from lintrain.probe.conclusion import NOT_JUDGED
+from lintrain.probe.entry import Entry, NoEntryError, file_of_module
 from lintrain.probe.interpreter import NoInterpreterError, choose_interpreter
 from lintrain.probe.launcher import GIB, Bounds
+from lintrain.probe.launchers import Launched, LaunchError, read_launch
 from lintrain.probe.prober import Wanted, probe_script
 from lintrain.probe.record import Record, write_record
 from lintrain.report.checklist import open_checklist
+from lintrain.source.reading import UnreadableError
 
 OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "time", "memory", "probe-failed")
 
@@ -27,8 +30,9 @@ OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "time", "memory", "probe-
 class ProbeOptions:
     """The command line of `lintrain probe`, as click reads it."""
 
-    script: Path
+    script: str | None = None
     arguments: tuple[str, ...] = ()
+    module: str | None = None
     python: str | None = None
     overfit: int | None = None
     full_data: bool = False
@@ -45,15 +49,18 @@ class ProbeOptions:
 
 def probe(options: ProbeOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
-    _refuse_what_is_no_script(options.script)
     _refuse_what_cannot_be_written(options.evidence)
-    text = read_text(str(options.script), options.select, options.ignore, options.config)
+    started = _started(options)
+    if started.script is not None:
+        _refuse_what_is_no_script(Path(started.script))
     try:
-        python = choose_interpreter(options.python, options.script)
+        python = choose_interpreter(options.python, Path(started.script or "."))
     except NoInterpreterError as error:
         say(f"lintrain: could not judge: {error}")
         return NOT_JUDGED
-    record = dataclasses.replace(_run(options, python), findings=tuple(one.finding for one in text.reported))
+    entry = _entry(started, python)
+    text = read_text(str(entry.script), options.select, options.ignore, options.config)
+    record = dataclasses.replace(_run(options, entry, python), findings=tuple(one.finding for one in text.reported))
     if options.evidence:
         write_record(record, options.evidence)
     judgement = judge_record(record, text)
@@ -62,12 +69,37 @@ def probe(options: ProbeOptions) -> int:
     return judgement.conclusion.exit_code
 
 
-def _run(options: ProbeOptions, python: str) -> Record:
+def _started(options: ProbeOptions) -> Launched:
+    """What the command line asks to run, its launcher taken off; raises Refusal."""
+    words = [*([options.script] if options.script is not None else []), *options.arguments]
+    if options.module is not None:
+        return Launched(None, options.module, tuple(words))
+    if not words:
+        raise Refusal("names no script; `lintrain probe train.py`, or `-m package.module`")
+    try:
+        return read_launch(words) or Launched(words[0], None, tuple(words[1:]))
+    except LaunchError as error:
+        raise Refusal(str(error)) from error
+
+
+def _entry(started: Launched, python: str) -> Entry:
+    """The file that is run and checked; raises Refusal."""
+    try:
+        script = Path(started.script) if started.script else file_of_module(python, started.module or "")
+    except NoEntryError as error:
+        raise Refusal(str(error)) from error
+    return Entry(script, started.arguments, started.module, started.environment, started.shortcuts)
+
+
+def _run(options: ProbeOptions, entry: Entry, python: str) -> Record:
     bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
     echo = sys.stderr.buffer if options.verbose else None
-    wanted = Wanted(options.script, options.arguments, python, bounds, options.overfit or 0, options.full_data, echo)
+    wanted = Wanted(entry, python, bounds, options.overfit or 0, options.full_data, echo)
     with _interruptible(), open_checklist(quiet=options.quiet or options.verbose) as checklist:
-        return probe_script(wanted, checklist.listen)
+        try:
+            return probe_script(wanted, checklist.listen)
+        except UnreadableError as error:
+            raise Refusal(f"{entry.script}:{error.line}: {error}") from error
 
 
 @contextmanager
@@ -91,8 +123,6 @@ def _refuse_what_is_no_script(script: Path) -> None:
         raise Refusal(f"{script}: no such file")
     if script.is_dir():
         raise Refusal(f"{script}: is a folder; name the script that trains")
-    if script.suffix == ".ipynb":
-        raise Refusal(f"{script}: is a notebook; `jupyter nbconvert --to script` makes a script of it")
 
 
 def _refuse_what_cannot_be_written(file: Path | None) -> None:

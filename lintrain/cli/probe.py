@@ -20,8 +20,9 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 
 @click.command(epilog=EXIT_CODES)
-@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("script", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
 @click.option("--python", metavar="PATH", help="The Python that runs the script (default: this one, else .venv).")
 @click.option("--overfit", type=click.IntRange(min=1), metavar="N", help="Also: N steps on one batch of every label.")
 @click.option("--full-data", is_flag=True, help="Let `Dataset.map` work on all rows of a large dataset.")
@@ -35,10 +36,11 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("-q", "--quiet", is_flag=True, help="No checklist.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the script prints.")
 def command(**given: Any) -> int:  # Any: click hands over what the options above declare, ProbeOptions types it
-    """Run SCRIPT up to its training call and judge its findings on real batches.
+    """Run SCRIPT, a file or a notebook, up to its training call and judge its findings on real batches.
 
-    Its own arguments come last: `lintrain probe train.py -- --lr 1e-4`. The script runs in a process of its own, on the
-    CPU first, and ends there. Nothing is trained, saved or uploaded.
+    Its own arguments come last: `lintrain probe train.py -- --lr 1e-4`. So does a whole command of `torchrun` or
+    `accelerate launch`: `lintrain probe -- torchrun --nproc-per-node 4 train.py`. The script runs in a process of its
+    own, on the CPU first, and ends there. Nothing is trained, saved or uploaded.
     """
     from lintrain.cli._probe import ProbeOptions, probe
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lintrain.core.evidence import Evidence, Stage
 from lintrain.core.level import Level
+from lintrain.core.place import Place
 from lintrain.core.verdict import Ruling
 from lintrain.probe.judge import Judged
 from lintrain.probe.record import Record
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
+Spell = Callable[[Place], str]
 BEFORE_TRAINING = ("script", "construction")
 
 
@@ -23,18 +25,26 @@ class Conclusion:
     reason: str
 
 
-def conclude(record: Record, judged: Sequence[Judged]) -> Conclusion:
-    """The exit code of a probe: a confirmed mistake or a failing stage weighs more than what could not be judged."""
+def plain_line(place: Place) -> str:
+    """A place as path and line."""
+    return f"{place.path}:{place.line}"
+
+
+def conclude(record: Record, judged: Sequence[Judged], spell: Spell = plain_line) -> Conclusion:
+    """The exit code of a probe: a confirmed mistake or a failing stage weighs more than what could not be judged.
+
+    `spell` writes a place as a person finds it.
+    """
     mistakes = [finding for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED]
     counted = [finding for finding in mistakes if finding.level is not Level.NOTE]
     failing = [stage for run in record.runs if (stage := run.failed_stage) and stage.name not in BEFORE_TRAINING]
     if counted:
         number = f"{len(counted)} mistake{'' if len(counted) == 1 else 's'} confirmed"
-        return Conclusion(CONFIRMED, f"{number}{_but_stopped(record)}")
+        return Conclusion(CONFIRMED, f"{number}{_but_stopped(record, spell)}")
     if failing:
         return Conclusion(CONFIRMED, f"training fails in its {failing[0].name} stage, and no rule explains why")
     if record.ending.kind != "measured":
-        return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record)}")
+        return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record, spell)}")
     unmeasured = [stage for run in record.runs for stage in run.stages if _is_our_failure(stage)]
     if unmeasured:
         return Conclusion(NOT_JUDGED, f"could not judge the {unmeasured[0].name} stage: {unmeasured[0].reason}")
@@ -45,16 +55,17 @@ def _is_our_failure(stage: Stage) -> bool:
     return stage.reason.startswith("lintrain's own")
 
 
-def _but_stopped(record: Record) -> str:
-    return "" if record.ending.kind in ("measured", "crashed") else f"; then {why_stopped(record)}"
+def _but_stopped(record: Record, spell: Spell) -> str:
+    return "" if record.ending.kind in ("measured", "crashed") else f"; then {why_stopped(record, spell)}"
 
 
-def why_stopped(record: Record) -> str:
+def why_stopped(record: Record, spell: Spell = plain_line) -> str:
     """Why the script was not measured to the end, in words that stand after a colon."""
     ending = record.ending
     match ending.kind:
         case "crashed":
-            return f"the script stops before any training call: {ending.reason.splitlines()[0]}{_at(record.runs)}"
+            error = ending.reason.splitlines()[0]
+            return f"the script stops before any training call: {error}{_at(record.runs, spell)}"
         case "no-training":
             how = f" with {ending.reason}" if ending.reason else ""
             return f"the script ended{how} and trained nothing: no `Trainer` was called, and no optimizer stepped"
@@ -68,9 +79,9 @@ def why_stopped(record: Record) -> str:
             return f"{ending.reason}{_during(record.runs)}"
 
 
-def _at(runs: Sequence[Evidence]) -> str:
+def _at(runs: Sequence[Evidence], spell: Spell) -> str:
     place = runs[0].failure.place if runs and runs[0].failure else None
-    return f" ({place.path}:{place.line})" if place else ""
+    return f" ({spell(place)})" if place else ""
 
 
 def _during(runs: Sequence[Evidence]) -> str:

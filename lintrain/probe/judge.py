@@ -76,10 +76,12 @@ def _same_line(claimed: Place, failure: Place | None) -> bool:
     return failure is not None and claimed.line <= failure.line <= claimed.end_line
 
 
-def _syntax_error(_finding: Finding, evidence: Evidence) -> Verdict:
+def _syntax_error(finding: Finding, evidence: Evidence) -> Verdict:
     failure = evidence.failure
     if failure and failure.says("SyntaxError", "IndentationError", "TabError"):
         return confirmed(f"{failure.type}: {failure.message}")
+    if finding.place.path.endswith(".ipynb") and not evidence.ran(finding.place):
+        return unsettled("the probe ended before this cell")
     return refuted("this Python reads the file") if evidence.passed("script") else unsettled("the script did not run")
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -38,7 +38,9 @@ class Bounds:
 class Launch:
     """One pass over the script: started, followed, ended."""
 
-    def __init__(self, request: Request, python: str, arguments: tuple[str, ...], echo: IO[bytes] | None) -> None:
+    def __init__(
+        self, request: Request, command: Sequence[str], environment: Mapping[str, str], echo: IO[bytes] | None
+    ) -> None:
         self.request = request
         self.assembly = Assembly()
         self._file = Path(request.temporary) / "request.json"
@@ -47,9 +49,9 @@ class Launch:
         self._started = time.monotonic()
         self._memory_checked = 0.0
         self._process = subprocess.Popen(
-            [python, request.script, *arguments],
+            list(command),
             cwd=request.folder,
-            env=script_environment(self._file, Path(request.temporary), request.device),
+            env={**script_environment(self._file, Path(request.temporary), request.device), **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from lintrain.core.evidence import Evidence
+from lintrain.probe.entry import Entry
 from lintrain.probe.launcher import Bounds, Launch, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.probe.request import SAMPLE_ROWS, Request
@@ -23,8 +24,7 @@ GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 class Wanted:
     """What a person asked of a probe."""
 
-    script: Path
-    arguments: tuple[str, ...]
+    entry: Entry
     python: str
     bounds: Bounds
     overfit: int = 0
@@ -52,16 +52,16 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
             runs, ending = [], gpu_ending
         if evidence is not None and evidence.device != "cpu":
             runs.append(evidence)
-    text = wanted.script.read_bytes()
+    text = wanted.entry.script.read_bytes()
     return Record(
         schema=SCHEMA,
         lintrain=_version(),
-        script=str(wanted.script),
+        script=str(wanted.entry.script),
         script_sha256=hashlib.sha256(text).hexdigest(),
         python=wanted.python,
         ending=ending,
         runs=tuple(runs),
-        arguments=wanted.arguments,
+        arguments=wanted.entry.arguments,
     )
 
 
@@ -90,8 +90,9 @@ def _pass(
     wanted: Wanted, temporary: Path, device: str, full_data: bool, listen: Callable[[Event], None]
 ) -> tuple[Evidence | None, Ending]:
     folder = Path(tempfile.mkdtemp(dir=temporary))
+    command, skipped = wanted.entry.prepare(folder)
     request = Request(
-        script=str(wanted.script),
+        script=str(wanted.entry.script),
         folder=str(Path.cwd()),
         package=package_folder(),
         temporary=str(folder),
@@ -99,8 +100,9 @@ def _pass(
         device=device,
         overfit=wanted.overfit,
         sample_rows=0 if full_data else SAMPLE_ROWS,
+        shortcuts=(*wanted.entry.shortcuts, *skipped),
     )
-    launch = Launch(request, wanted.python, wanted.arguments, wanted.echo)
+    launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)
     if not launch.assembly.reached_a_run:
         return None, ending

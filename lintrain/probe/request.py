@@ -12,6 +12,7 @@ class Request:
     """One pass over a script: on which device, where events and redirected files go, and which extras are wanted.
 
     `overfit` is a number of steps, 0 for none; `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all.
+    `shortcuts` were taken before the process was started.
     """
 
     script: str
@@ -23,3 +24,4 @@ class Request:
     overfit: int = 0
     sample_rows: int = SAMPLE_ROWS
     batches: int = 4
+    shortcuts: tuple[str, ...] = ()

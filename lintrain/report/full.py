@@ -48,6 +48,11 @@ def place_of(place: Place, find_source: FindSource) -> str:
     return f"{place.path}:{cell}{location.line}:{location.column}"
 
 
+def line_of(place: Place, find_source: FindSource) -> str:
+    """The line of a place: `path:line`, in a notebook `path:cell 2:line`."""
+    return place_of(place, find_source).rpartition(":")[0]
+
+
 def cure_of(one: Reported) -> str:
     """What mends a finding, and which option writes it; empty where nothing is known to."""
     if one.fix is None:

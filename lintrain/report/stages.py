@@ -6,19 +6,27 @@ from collections.abc import Iterator
 
 from lintrain.core.evidence import BatchEvidence, ColumnEvidence, Evidence, SplitEvidence, Stage
 from lintrain.report.columns import clip, columns, printable, wrap
+from lintrain.report.frame import FindSource
+from lintrain.report.full import line_of
 from lintrain.report.look import Look
+from lintrain.source.source import Source
 
 MOST_CLASSES = 8
 STATUS_SIGNS = {"passed": ("✓", "+"), "failed": ("✗", "x"), "not reached": ("·", "-")}
 STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
 
 
-def run_lines(evidence: Evidence, look: Look) -> Iterator[str]:
+def no_source(_path: str) -> Source | None:
+    """No source at all, for a reader who has none: lines are then those of the text that was read."""
+    return None
+
+
+def run_lines(evidence: Evidence, look: Look, find_source: FindSource = no_source) -> Iterator[str]:
     """A heading, a line per stage, and samples of what the model reads."""
     yield from _wrapped("", _heading(evidence), 2, look)
     for stage in evidence.stages:
         if stage.status != "not reached":
-            yield from _stage(evidence, stage, look)
+            yield from _stage(evidence, stage, look, find_source)
     yield from _not_reached(evidence, look)
     for sample in samples(evidence):
         yield f"    {look.paint('sample', dim=True)}  {clip(printable(sample), look.width - 12)}"
@@ -39,9 +47,9 @@ def sign(status: str, look: Look) -> str:
     return look.paint(STATUS_SIGNS[status][0 if look.unicode else 1], STATUS_COLOURS[status], bold=True)
 
 
-def _stage(evidence: Evidence, stage: Stage, look: Look) -> Iterator[str]:
+def _stage(evidence: Evidence, stage: Stage, look: Look, find_source: FindSource) -> Iterator[str]:
     seconds = f"{stage.seconds:6.2f} s" if stage.seconds >= 0.005 else " " * 8
-    text = _error(stage) or stage.reason or numbers(evidence, stage.name)
+    text = _error(stage) or stage.reason or numbers(evidence, stage.name, find_source)
     yield from _wrapped(f"  {sign(stage.status, look)} {stage.name:<12} {seconds}  ", text, 27, look)
 
 
@@ -73,11 +81,11 @@ def _about(stage: Stage) -> str:
     return f" ({stage.reason})" if stage.reason else ""
 
 
-def numbers(evidence: Evidence, name: str) -> str:
+def numbers(evidence: Evidence, name: str, find_source: FindSource = no_source) -> str:
     """The key numbers of a stage that passed."""
     match name:
         case "script":
-            return f"reached {_call(evidence)}" if evidence.call else ""
+            return f"reached {_call(evidence, find_source)}" if evidence.call else ""
         case "dataset":
             return "; ".join(_split(evidence, split) for split in evidence.splits)
         case "batch":
@@ -96,9 +104,9 @@ def numbers(evidence: Evidence, name: str) -> str:
             return ""
 
 
-def _call(evidence: Evidence) -> str:
+def _call(evidence: Evidence, find_source: FindSource) -> str:
     place = evidence.call
-    return f"the training call at {place.path}:{place.line}" if place else ""
+    return f"the training call at {line_of(place, find_source)}" if place else ""
 
 
 def _split(evidence: Evidence, split: SplitEvidence) -> str:
@@ -199,13 +207,13 @@ def samples(evidence: Evidence) -> Iterator[str]:
         yield f"{sample.label}{name}: {sample.text}" if is_of_the_row else sample.text
 
 
-def failure_lines(evidence: Evidence, look: Look) -> Iterator[str]:
+def failure_lines(evidence: Evidence, look: Look, find_source: FindSource = no_source) -> Iterator[str]:
     """The error of the first failed stage: the user's own line first, then where the library raised it."""
     stage = evidence.failed_stage
     failure = stage.failure if stage else None
     if stage is None or failure is None:
         return
-    where = f"{failure.place.path}:{failure.place.line}: " if failure.place else ""
+    where = f"{line_of(failure.place, find_source)}: " if failure.place else ""
     yield look.paint(f"{where}the {stage.name} stage fails{_about(stage)}", bold=True)
     if failure.code:
         yield f"    {clip(printable(failure.code), look.width - 4)}"

@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from lintrain.probe.child import quick_datasets, quiet
+from lintrain.probe.child import processes, quick_datasets, quiet
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.loop import interceptor as loop
@@ -22,6 +22,7 @@ def start(request: dict[str, Any]) -> None:
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     quiet.install(session, hooks)
     quick_datasets.install(session, hooks)
+    processes.install(session, hooks)
     trainer.install(session, hooks)
     loop.install(session, hooks)
     hooks.install()

@@ -17,6 +17,20 @@ from lintrain.core.place import Place
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_FOLDER = os.getcwd()
 LONGEST_MESSAGE = 2_000
+_cells: dict[str, list[tuple[int, int, int]]] = {}
+
+
+def know_cells(path: str, cells: list[tuple[int, int, int]]) -> None:
+    """Remember where the cells of a notebook lie: number, first and last line in the text of them all."""
+    _cells[path] = cells
+
+
+def spot(path: str, line: int) -> str:
+    """A line of a file in words: `train.py:7`, in a notebook `train.ipynb:cell 3:7`."""
+    for number, first, last in _cells.get(path, ()):
+        if first <= line <= last:
+            return f"{shown(path)}:cell {number}:{line - first + 1}"
+    return f"{_short(path)}:{line}"
 
 
 @cache
@@ -149,7 +163,7 @@ def _message(error: BaseException) -> str:
 def _described(step: TracebackType) -> str:
     path = step.tb_frame.f_code.co_filename
     code = linecache.getline(path, step.tb_lineno).strip()
-    return f"{_short(path)}:{step.tb_lineno} in {step.tb_frame.f_code.co_name}: {code}"
+    return f"{spot(path, step.tb_lineno)} in {step.tb_frame.f_code.co_name}: {code}"
 
 
 def _short(path: str) -> str:

@@ -34,7 +34,7 @@ class Session:
         self.measuring = False
         self.construction_error: BaseException | None = None
         self.construction_place: Place | None = None
-        self.shortcuts: list[str] = []
+        self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
         self.watch: Any = None
         self._ended = False

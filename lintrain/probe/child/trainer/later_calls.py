@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any, cast
 
 from lintrain.core.place import Place
-from lintrain.probe.child.frames import characters, is_users, shown
+from lintrain.probe.child.frames import characters, is_users, shown, spot
 
 ARGUMENTS = {"predict": "test_dataset", "evaluate": "eval_dataset"}
 NOTHING = object()
@@ -29,8 +30,8 @@ def later_trainings() -> Iterator[str]:
     frame = inspect.currentframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename):
-            path = shown(frame.f_code.co_filename)
-            yield from (f"{path}:{line}" for line in _trainings(_tree(frame), frame.f_lineno))
+            path = frame.f_code.co_filename
+            yield from (spot(path, line) for line in _trainings(_tree(frame), frame.f_lineno))
         frame = frame.f_back
 
 
@@ -56,11 +57,10 @@ def _names(assignment: ast.Assign) -> list[str]:
 
 
 def _tree(frame: FrameType) -> ast.Module:
-    """The text of a frame's file, or nothing: a notebook cell, or a file that changed."""
+    """The text of a frame's file, of a notebook that of its cells; nothing of a file that cannot be read as Python."""
     try:
-        with open(frame.f_code.co_filename, encoding="utf-8") as opened:
-            return ast.parse(opened.read())
-    except (OSError, SyntaxError, ValueError):
+        return ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    except (SyntaxError, ValueError):
         return ast.Module([], [])
 
 

@@ -1,0 +1,159 @@
+"""Ways to start a run that is probed: modules, and the commands that usually launch several processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lintrain.probe.launchers import LaunchError, one_process, read_launch
+from tests.probing import command, path_for_lintrain, probe
+
+STEPS = """
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rows = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randint(2, (64,)))
+for _ in range(6):
+    for x, y in torch.utils.data.DataLoader(rows, batch_size=8):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+"""
+OVER_PROCESSES = """
+import os, sys, torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+rank = int(os.environ["LOCAL_RANK"])
+dist.init_process_group(backend="nccl")
+assert (rank, dist.get_rank(), dist.get_world_size()) == (0, 0, 1)
+""" + STEPS.replace("model(x)", "wrapped(x)").replace(
+    "optimizer =", "wrapped = DistributedDataParallel(model)\noptimizer ="
+)
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "module", "arguments"),
+    [
+        ("torchrun --nproc-per-node 4 train.py --lr 1", "train.py", None, ("--lr", "1")),
+        ("torchrun --standalone --nnodes=1:4 --nproc_per_node=gpu -m a.train x", None, "a.train", ("x",)),
+        ("/usr/bin/torchrun --no_python --rdzv-backend c10d -- train.py", "train.py", None, ()),
+        ("accelerate launch --multi_gpu --num_processes 2 train.py --fp16", "train.py", None, ("--fp16",)),
+        ("accelerate launch --config_file a.yaml -m a.train", None, "a.train", ()),
+        ("python -u -X dev train.py 1", "train.py", None, ("1",)),
+        ("python3.11 -m a.train --lr 1", None, "a.train", ("--lr", "1")),
+        ("python -m torch.distributed.run --nproc_per_node 2 train.py", "train.py", None, ()),
+        ("python -m accelerate.commands.launch --cpu train.py", "train.py", None, ()),
+    ],
+)
+def test_a_launch_is_read_to_what_it_starts(
+    words: str, script: str | None, module: str | None, arguments: tuple[str, ...]
+) -> None:
+    launched = read_launch(words.split())
+    assert launched is not None
+    assert (launched.script, launched.module, launched.arguments) == (script, module, arguments)
+
+
+def test_a_script_is_no_launcher() -> None:
+    assert read_launch(["train.py", "torchrun"]) is None
+
+
+def test_a_launch_of_nothing_is_refused() -> None:
+    with pytest.raises(LaunchError, match="`torchrun` names nothing to run"):
+        read_launch(["torchrun", "--nproc-per-node", "4"])
+
+
+def test_only_a_precision_of_the_cpu_is_taken_over() -> None:
+    sixteen = read_launch(["accelerate", "launch", "--mixed_precision", "fp16", "train.py"])
+    brain = read_launch(["accelerate", "launch", "--mixed-precision=bf16", "train.py"])
+    assert sixteen is not None
+    assert brain is not None
+    assert (sixteen.environment, brain.environment) == ({}, {"ACCELERATE_MIXED_PRECISION": "bf16"})
+
+
+def test_options_without_a_value_are_those_of_the_installed_launchers() -> None:
+    from accelerate.commands.launch import launch_command_parser
+    from torch.distributed.run import get_args_parser
+
+    from lintrain.probe.launchers import ACCELERATE_FLAGS, TORCHRUN_FLAGS
+
+    parsers: list[tuple[Any, frozenset[str]]] = [  # Any: what argparse keeps of its options is not public
+        (get_args_parser(), TORCHRUN_FLAGS),
+        (launch_command_parser(), ACCELERATE_FLAGS),
+    ]
+    for parser, known in parsers:
+        flags = {option.replace("_", "-") for one in parser._actions if one.nargs == 0 for option in one.option_strings}
+        assert flags == known
+
+
+def test_one_process_is_told_what_torchrun_would_tell_it() -> None:
+    from torch.distributed.elastic.agent.server import local_elastic_agent
+
+    text = Path(local_elastic_agent.__file__).read_text()
+    assert [name for name in one_process() if f'"{name}"' not in text] == []
+
+
+def test_a_launch_by_torchrun_is_probed_in_one_process(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(OVER_PROCESSES + "assert sys.argv[1:] == ['--lr', '1']\n")
+    words = ("torchrun", "--nproc-per-node", "4", "train.py", "--lr", "1")
+    probed = command(tmp_path, "probe", "--json", "--", *words)
+    assert (probed.code, probed.stages["step"], probed.stages["batch"]) == (0, "passed", "passed")
+    assert probed.run["shortcuts"] == [
+        "one process is probed, without `torchrun --nproc-per-node 4`",
+        "processes speak over gloo, not over nccl: the probe works on the CPU",
+    ]
+    assert probed.document["probe"]["arguments"] == ["--lr", "1"]
+
+
+def test_a_script_that_asks_for_its_rank_is_answered_without_a_launcher(tmp_path: Path) -> None:
+    probed = probe(tmp_path, OVER_PROCESSES)
+    assert probed.code == 0
+    assert "one process is probed, with the variables that `torchrun` sets for it" in probed.run["shortcuts"]
+
+
+def test_a_script_that_can_do_without_a_launcher_is_left_alone(tmp_path: Path) -> None:
+    asks = "import os, torch\nassert int(os.environ.get('RANK', -1)) == -1\nassert 'LOCAL_RANK' not in os.environ\n"
+    probed = probe(tmp_path, asks + "assert os.getenv('WORLD_SIZE') is None\n" + STEPS)
+    assert (probed.code, probed.run["shortcuts"]) == (0, [])
+
+
+def test_a_module_is_probed_under_its_name(tmp_path: Path) -> None:
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("imported = 1\n")
+    (package / "rates.py").write_text("rate = 0.1\n")
+    (package / "train.py").write_text(f"import sys, torch\nfrom .rates import rate\n{STEPS}")
+    probed = command(tmp_path, "probe", "--json", "-m", "pack.train", "--", "--lr", "1")
+    assert (probed.code, probed.document["probe"]["script"]) == (0, "pack/train.py")
+    assert probed.run["call"] == {"path": "pack/train.py", "line": 10, "column": 9, "end_line": 10, "end_column": 66}
+
+
+def test_a_package_is_probed_by_its_main_module(tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "pack" / "__main__.py").write_text("import torch\n" + STEPS)
+    probed = command(tmp_path, "probe", "--json", "--", "python", "-m", "pack")
+    assert (probed.code, probed.document["probe"]["script"]) == (0, "pack/__main__.py")
+
+
+def test_a_module_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    probed = command(tmp_path, "probe", "-m", "absent.train")
+    assert (probed.code, probed.err.splitlines()[0][:41]) == (2, "lintrain: no module `absent.train` from t")
+
+
+def test_a_probe_of_nothing_is_a_usage_error(tmp_path: Path) -> None:
+    assert command(tmp_path, "probe").code == 2
+
+
+@pytest.mark.slow
+def test_a_launch_by_accelerate_takes_its_precision_over(tmp_path: Path) -> None:
+    script = "import torch\nfrom accelerate import Accelerator\nassert Accelerator().mixed_precision == 'bf16'\n"
+    (tmp_path / "train.py").write_text(script + STEPS)
+    words = ("accelerate", "launch", "--num_processes", "4", "--mixed_precision", "bf16", "train.py")
+    assert command(tmp_path, "probe", "--json", "--", *words).code == 0
