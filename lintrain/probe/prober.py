@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from lintrain.core.evidence import Evidence
+from lintrain.probe.downloads import download_folders, paths_of_downloads
 from lintrain.probe.entry import Entry
 from lintrain.probe.launcher import Bounds, Launch, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
@@ -36,7 +37,8 @@ def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
     """Everything that the script's run can show; the temporary folder is gone afterwards, whatever happens."""
     temporary = Path(tempfile.mkdtemp(prefix="lintrain-probe-"))
     try:
-        return _probe(wanted, temporary, listen)
+        with download_folders():
+            return _probe(wanted, temporary, listen)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -101,6 +103,7 @@ def _pass(
         overfit=wanted.overfit,
         sample_rows=0 if full_data else SAMPLE_ROWS,
         shortcuts=(*wanted.entry.shortcuts, *skipped),
+        downloads=paths_of_downloads(),
     )
     launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)

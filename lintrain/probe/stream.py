@@ -54,6 +54,8 @@ class Assembly:
                 self.running = None
             case "end":
                 self.end = self.end or event
+                if self.values and event.get("notes"):
+                    self.values["notes"] = event["notes"]
             case _:
                 pass
 

@@ -55,12 +55,12 @@ def main() -> None:
 def run(asked: dict[str, Any]) -> dict[str, Any]:  # Any: whatever JSON holds
     """Run one script in a forked child and give its end."""
     error_file = Path(asked["folder"]) / "error.txt"
-    error_file.unlink(missing_ok=True)
+    error_file.write_text("")
     child = os.fork()
     if child == 0:
         run_script(asked, error_file)
     status = wait(child, asked["seconds"])
-    return {"status": status, "error": error_file.read_text() if error_file.exists() else None}
+    return {"status": status, "error": error_file.read_text() or None}
 
 
 def wait(child: int, seconds: float) -> int:
@@ -79,12 +79,13 @@ def wait(child: int, seconds: float) -> int:
 def run_script(asked: dict[str, Any], error_file: Path) -> NoReturn:
     """The child's life: as if Python had been started on the script."""
     status = 0
+    errors = os.open(error_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         prepare(asked)
         runpy.run_path(asked["script"], run_name="__main__")
     except BaseException as error:  # noqa: BLE001 - whatever ends a script, SystemExit included, is its answer
         status = 1
-        error_file.write_text("".join(traceback.format_exception_only(error)).strip())
+        os.write(errors, "".join(traceback.format_exception_only(error)).strip().encode())
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
         atexit._run_exitfuncs()

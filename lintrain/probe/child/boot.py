@@ -20,6 +20,7 @@ def start(request: dict[str, Any]) -> None:
     """Install every interceptor; the script then runs as if started by hand."""
     session = Session(request, Channel(request["events"]))
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
+    session.keeper.install(hooks, is_root=session.is_root)
     quiet.install(session, hooks)
     quick_datasets.install(session, hooks)
     processes.install(session, hooks)

@@ -136,6 +136,9 @@ def _step_place(step: TracebackType) -> Place:
     return _place(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
+GUARD = os.path.join(PACKAGE, "probe", "child", "files", "calls.py")
+"""Passes the script's own calls on to the system, and its errors back."""
+
 PASSES_ON = frozenset({"compute_loss", "compute_metrics"})
 """Functions of the probe that only hand their arguments to the user's of the same name."""
 
@@ -146,7 +149,7 @@ def is_probes_own(error: BaseException) -> bool:
     Arguments that the user's function does not take are refused in the frame that hands them on.
     """
     steps = list(_steps(error.__traceback__))
-    if not steps or not _is_own(steps[-1]):
+    if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_code.co_filename == GUARD:
         return False
     return not (isinstance(error, TypeError) and steps[-1].tb_frame.f_code.co_name in PASSES_ON)
 

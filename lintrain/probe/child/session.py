@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from lintrain.core.evidence import Failure, Stage
 from lintrain.core.place import Place
 from lintrain.probe.child.channel import Channel
+from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of
 from lintrain.probe.child.library import version_of
 
@@ -30,6 +31,7 @@ class Session:
         self.batches: int = request["batches"]
         self.script: str = request["script"]
         self.channel = channel
+        self.keeper = Keeper(self.temporary, request.get("downloads", ()))
         self.started = time.perf_counter()
         self.measuring = False
         self.construction_error: BaseException | None = None
@@ -74,6 +76,9 @@ class Session:
 
     def crashed(self, error: BaseException) -> None:
         """Report an error that ends the script: in the run that it is in, or before any."""
+        if (refusal := self.keeper.refusal(error)) is not None:
+            self._end("refused", refusal)
+            return
         if self.watch is not None and self.watch.crashed(error):
             self._end("measured", "")
             return
@@ -131,7 +136,8 @@ class Session:
         with self._lock:
             if not self._ended:
                 self._ended = True
-                self.channel.send("end", kind=kind, reason=reason, pid=os.getpid())
+                notes = [*self.notes, *self.keeper.summary()]
+                self.channel.send("end", kind=kind, reason=reason, notes=notes, pid=os.getpid())
 
     @staticmethod
     def _exit() -> NoReturn:

@@ -1,0 +1,1 @@
+"""What a script writes, renames and removes: kept apart, so that its folders stay as they are."""

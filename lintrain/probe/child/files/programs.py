@@ -1,0 +1,64 @@
+"""Programs that the script starts: Python is under guard too, any other is only kept from writing."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any, cast
+
+from lintrain.probe.child.files.calls import Calls
+from lintrain.probe.child.hooks import AfterImport
+
+
+class Programs:
+    """Sees what is started; `others` are the names of programs that no guard reaches."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.others: list[str] = []
+        self._calls = calls
+
+    def install(self, hooks: AfterImport) -> None:
+        """See `subprocess` and `os.system`."""
+        hooks.add("subprocess", self._watch)
+        system: Any = getattr(os, "system")  # noqa: B009 - deprecated for callers, of whom this is none
+
+        @functools.wraps(system)
+        def watched(command: Any) -> Any:
+            self._note(command)
+            return system(command)
+
+        setattr(os, "system", watched)  # noqa: B010 - as above
+
+    def _watch(self, module: Any) -> None:
+        build = module.Popen.__init__
+
+        @functools.wraps(build)
+        def init(popen: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
+            self._note(args)
+            if kwargs.get("cwd") is not None:
+                kwargs["cwd"] = self._found(kwargs["cwd"])
+            build(popen, self._all_found(args), *rest, **kwargs)
+
+        module.Popen.__init__ = init
+
+    def _all_found(self, args: Any) -> Any:
+        return [self._found(word) for word in cast("list[Any]", args)] if isinstance(args, list | tuple) else args
+
+    def _note(self, args: Any) -> None:
+        try:
+            first: Any = cast("list[Any]", args)[0] if isinstance(args, list | tuple) else args
+            words = os.fsdecode(first).split()
+        except (TypeError, IndexError):
+            return  # `subprocess` says what is wrong
+        name = os.path.basename(words[0]) if words else ""
+        if not name.startswith("python") and name not in self.others:
+            self.others.append(name)
+
+    def _found(self, argument: Any) -> Any:
+        """An argument that names a file which the script wrote before names it where it is."""
+        overlay = self._calls.overlay
+        key = self._calls.key(argument) if overlay.is_used else None
+        if key is None or not overlay.exists(key):
+            return argument
+        found = overlay.seen(key)
+        return argument if found == key else found

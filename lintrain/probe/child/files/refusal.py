@@ -1,0 +1,45 @@
+"""Errors that the kernel raised for lintrain, not for the user: what the script wrote past the guard."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator
+
+from lintrain.probe.child.files import real
+
+REFUSED = (errno.EACCES, errno.EPERM, errno.EXDEV, errno.EROFS)
+WORDS = re.compile(
+    r"permission denied|os error 13|errno 13|cannot be opened|can't be opened|unable to open|failed to open",
+    re.IGNORECASE,
+)
+PATH = re.compile(r"""(?:/[^\s'"`:;,()<>]+)+|(?<=['"`])[^'"`\n]+(?=['"`])""")
+
+
+def refused_path(error: BaseException, is_free: Callable[[str], bool]) -> str | None:
+    """What the script wanted to write and the user may write, but a probe may not; None for any other error."""
+    for link in _chain(error):
+        text = str(link)
+        if getattr(link, "errno", None) in REFUSED or WORDS.search(text):
+            named = [getattr(link, name, None) for name in ("filename", "filename2")]
+            for path in [*named, *PATH.findall(text)]:
+                if isinstance(path, str) and _may_be_written(path) and not is_free(os.path.abspath(path)):
+                    return path
+    return None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(8):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _may_be_written(path: str) -> bool:
+    """Whether the user has the right: asking for it is not what the kernel was told to refuse."""
+    if real.exists(path):
+        return real.access(path, os.W_OK | os.R_OK)
+    above = os.path.dirname(os.path.abspath(path))
+    return real.is_folder(above) and real.access(above, os.W_OK)
