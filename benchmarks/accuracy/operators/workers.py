@@ -86,7 +86,7 @@ def drop_the_only_batch(code: Code) -> Iterator[list[Edit]]:
             yield [*marks, Edit(size.start, size.end, f"{size.text}, dataloader_drop_last=True")]
 
 
-@injects("empty-last-batch", shows="losses weights")
+@injects("empty-last-batch", shows="error losses weights")
 def drop_the_only_batch_of_a_loop(code: Code) -> Iterator[list[Edit]]:
     """The same for a loop of one's own, over tensors that the script makes."""
     for loader in code.calls("DataLoader"):
