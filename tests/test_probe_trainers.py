@@ -108,3 +108,12 @@ def test_a_call_behind_the_end_of_a_probe_is_said_to_be_so(tmp_path: Path) -> No
         finding["verdict"]["reason"]
         == "the trainer was made with 0 evaluation data sets; a probe ends before this call"
     )
+
+
+def test_the_schedule_is_played_through_to_the_last_step(tmp_path: Path) -> None:
+    script = MENDED.replace("learning_rate=2e-5", "learning_rate=2e-5, max_steps=200, warmup_steps=50")
+    schedule = probe(tmp_path, script).run["schedule"]
+    assert schedule["steps"] == 200
+    assert schedule["highest_at"] == 50
+    assert schedule["highest"] == pytest.approx(2e-5)
+    assert [rate for step, rate in schedule["rates"] if step in (0, 199)] == [0.0, pytest.approx(2e-5 / 150)]

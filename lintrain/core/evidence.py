@@ -26,6 +26,7 @@ from lintrain.core.measurements import Stage as Stage
 from lintrain.core.measurements import StepEvidence as StepEvidence
 from lintrain.core.measurements import TensorEvidence as TensorEvidence
 from lintrain.core.place import Place
+from lintrain.core.schedule_measurements import ScheduleEvidence as ScheduleEvidence
 from lintrain.core.token_measurements import EdgeEvidence as EdgeEvidence
 from lintrain.core.token_measurements import LabelEvidence as LabelEvidence
 from lintrain.core.token_measurements import TokenizerEvidence as TokenizerEvidence
@@ -60,6 +61,7 @@ class Evidence:
     overfit: OverfitEvidence | None = None
     accumulation: AccumulationEvidence | None = None
     loop: LoopEvidence | None = None
+    schedule: ScheduleEvidence | None = None
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )

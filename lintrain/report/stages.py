@@ -167,9 +167,17 @@ def _step(evidence: Evidence) -> str:
         return ""
     rates = sorted({group.learning_rate for group in step.groups})
     shown = ", ".join(f"{rate:.2g}" for rate in rates)
-    return (
-        f"{step.optimizer}, learning rate {shown}; {step.changed_tensors} of {step.trainable_tensors} tensors changed"
-    )
+    changed = f"{step.changed_tensors} of {step.trainable_tensors} tensors changed"
+    return f"{step.optimizer}, learning rate {shown}{_schedule(evidence)}; {changed}"
+
+
+def _schedule(evidence: Evidence) -> str:
+    """How the rate goes over the run, where it does not stay."""
+    schedule = evidence.schedule
+    if schedule is None or all(rate == schedule.highest for _, rate in schedule.rates):
+        return ""
+    highest = f"{schedule.highest:.2g} at step {schedule.highest_at + 1} of {schedule.steps}"
+    return f" ({schedule.rates[0][1]:.2g} at first, {highest}, {schedule.last:.2g} at the end)"
 
 
 def _evaluation(evidence: Evidence) -> str:

@@ -129,13 +129,13 @@ class WarmupExceedsTraining(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        warmup, total = evidence.arguments.get("warmup_steps"), evidence.arguments.get("max_steps")
-        if not isinstance(warmup, int | float) or not isinstance(total, int) or total <= 0:
-            return unsettled("the run ends with its epochs: 0 steps are named")
-        said = f"{warmup:g} of {total} steps are warm-up"
-        if warmup >= total:
-            return confirmed(said, warmup=warmup, total=total)
-        share = warmup if 0 < warmup < 1 else warmup / total
+        schedule = evidence.schedule
+        if schedule is None:
+            return unsettled(f"no schedule was played through: {evidence.not_reached('step')}")
+        share = schedule.highest_at / schedule.steps
+        said = f"the rate is highest, {schedule.highest:.2g}, at step {schedule.highest_at + 1} of {schedule.steps}"
+        if schedule.highest_at == schedule.steps - 1 > 0:
+            return confirmed(said, share=share)
         return refuted(said, share=share) if share <= MOST_SHARE else unsettled(said, share=share)
 
     def fix(self, finding: Finding) -> Fix | None:

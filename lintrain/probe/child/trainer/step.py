@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lintrain.core.evidence import OptimizerGroup, StepEvidence
+from lintrain.core.evidence import OptimizerGroup, ScheduleEvidence, StepEvidence
+from lintrain.probe.child.experiments.schedule import played_through
 from lintrain.probe.child.experiments.weights import (
     changed,
     changed_share,
@@ -26,6 +27,8 @@ def take_two_steps(run: TrainerRun) -> None:
     """Build the trainer's own optimizer and schedule, step twice, and give the weights back."""
     trainer = run.trainer
     make_optimizer(run)
+    run.measured(schedule=_schedule(run))
+    set_learning_rate(run, 1.0)
     groups = _groups(run)
     before = snapshot(run)
     had_gradient: set[str] = set()
@@ -63,7 +66,16 @@ def make_optimizer(run: TrainerRun) -> None:
         trainer.optimizer = trainer.accelerator.prepare(trainer.optimizer)
     run.peaks = [peak(group) for group in trainer.optimizer.param_groups]
     run.first_learning_rates = [float(group["lr"]) for group in trainer.optimizer.param_groups]
-    set_learning_rate(run, 1.0)
+
+
+def _schedule(run: TrainerRun) -> ScheduleEvidence | None:
+    """The schedule as it will go; a class of the script's own may not bear being copied."""
+    schedule = getattr(run.trainer.lr_scheduler, "scheduler", run.trainer.lr_scheduler)
+    try:
+        return played_through(schedule, training_steps(run))
+    except Exception as error:  # noqa: BLE001 - what cannot be played through is no fault of the script
+        run.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
+        return None
 
 
 def training_steps(run: TrainerRun) -> int:
