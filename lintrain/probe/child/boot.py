@@ -11,6 +11,7 @@ from typing import Any
 from lintrain.probe.child import processes, quick_datasets, quiet
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.lightning import interceptor as lightning
 from lintrain.probe.child.loop import interceptor as loop
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.trainer import interceptor as trainer
@@ -26,6 +27,7 @@ def start(request: dict[str, Any]) -> None:
     processes.install(session, hooks)
     trainer.install(session, hooks)
     loop.install(session, hooks)
+    lightning.install(session, hooks)
     hooks.install()
     if session.is_root:
         _watch_the_end(session)

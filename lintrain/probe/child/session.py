@@ -16,7 +16,7 @@ from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of
 from lintrain.probe.child.library import version_of
 
-PACKAGES = ("torch", "transformers", "datasets", "accelerate", "evaluate", "peft", "trl", "tokenizers")
+PACKAGES = ("torch", "transformers", "datasets", "accelerate", "evaluate", "peft", "trl", "tokenizers", "lightning")
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 
 
@@ -39,6 +39,7 @@ class Session:
         self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
         self.watch: Any = None
+        self.launcher = ""
         self._ended = False
         self._lock = threading.RLock()
         os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))
@@ -105,6 +106,11 @@ class Session:
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
         self._end("measured", "")
+        self._exit()
+
+    def stop(self, reason: str) -> NoReturn:
+        """End the process because what the script wants to train cannot be put together."""
+        self._end("crashed", reason)
         self._exit()
 
     def failed(self, error: BaseException) -> None:

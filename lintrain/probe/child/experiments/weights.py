@@ -37,14 +37,15 @@ def pulls(weight: Any) -> bool:
 
 def changed(run: Run, before: dict[str, Any]) -> set[str]:
     """The names of the weights that are not what they were."""
-    return {name for name, weight in trainable(run).items() if not weight.detach().equal(before[name])}
+    known = {name: weight for name, weight in trainable(run).items() if name in before}
+    return {name for name, weight in known.items() if not weight.detach().equal(before[name])}
 
 
 def changed_share(run: Run, before: dict[str, Any]) -> float | None:
     """Of the single weights that had a gradient in the last step: the share that is not what it was."""
     felt = moved = 0
     for name, weight in trainable(run).items():
-        if weight.grad is not None:
+        if weight.grad is not None and name in before:
             had_gradient = weight.grad != 0
             felt += int(had_gradient.sum())
             moved += int((had_gradient & (weight.detach() != before[name])).sum())

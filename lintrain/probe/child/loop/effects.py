@@ -8,7 +8,9 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-LAUNCHERS = ("/accelerate/", "/fabric/", "/lightning/", "/pytorch_lightning/", "/deepspeed/")
+from lintrain.probe.child.frames import is_users
+
+LAUNCHERS = ("/accelerate/", "/lightning/", "/lightning_fabric/", "/pytorch_lightning/", "/deepspeed/")
 
 
 class Mark:
@@ -88,10 +90,17 @@ def last_operations(node: Any) -> list[str]:
 
 
 def is_called_by_launcher() -> bool:
-    """Whether code of accelerate, Fabric or Lightning called backward."""
+    """Whether code of accelerate, Fabric or Lightning called backward, nearer than any of the script's own.
+
+    A hook of that name, which a module of Lightning may have, is called by the library and counts as its code.
+    """
     frame = inspect.currentframe()
     while frame is not None:
-        if any(name in frame.f_code.co_filename for name in LAUNCHERS):
+        path = frame.f_code.co_filename
+        if is_users(path):
+            if frame.f_code.co_name != "backward":
+                return False
+        elif any(name in path for name in LAUNCHERS):
             return True
         frame = frame.f_back
     return False

@@ -43,6 +43,11 @@ def trained_module(iteration: Iteration, optimizers: list[Any]) -> Any:
     return LooseParameters(optimizers[-1])
 
 
+def unwrapped(module: Any) -> Any:
+    """The script's own module under the one that Fabric made of it."""
+    return module.module if type(module).__name__ == "_FabricModule" else module
+
+
 def held_by(optimizer: Any) -> set[int]:
     """The parameters of an optimizer, by identity."""
     return {id(weight) for group in optimizer.param_groups for weight in group["params"]}

@@ -106,7 +106,7 @@ class LoopRun(Run):
     def _facts(self) -> dict[str, Any]:
         return {
             **self.session.facts(),
-            "framework": framework(),
+            "framework": framework(self.session),
             "trainer": "a loop",
             "call": self.call,
             "construction": None,
@@ -171,12 +171,10 @@ class LoopRun(Run):
         if not any(optimizer is own for own in self.optimizers) or self._steps >= MEASURED_STEPS:
             return
         if not self._before:
-            self._before = snapshot(self)
-            self._groups = tuple(_group(group) for own in self.optimizers for group in own.param_groups)
-        self._pulled |= {name for name, weight in trainable(self).items() if pulls(weight)}
+            self._remember()
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         for group in optimizer.param_groups:
-            group["lr"] = group.get("initial_lr", group["lr"])
+            group["lr"] = _peak(group)
 
     def stepped(self, optimizer: Any) -> None:
         """A step was taken."""
@@ -185,6 +183,15 @@ class LoopRun(Run):
             return
         for group, rate in zip(optimizer.param_groups, self._rates, strict=False):
             group["lr"] = rate
+        self._pulled |= {name for name, weight in trainable(self).items() if pulls(weight)}
+        self._took_step(optimizer)
+
+    def _remember(self) -> None:
+        """Keep the weights as they are before the measured steps."""
+        self._before = snapshot(self)
+        self._groups = tuple(_group(group) for own in self.optimizers for group in own.param_groups)
+
+    def _took_step(self, optimizer: Any) -> None:
         self._steps += 1
         if self._steps == MEASURED_STEPS:
             self._compare(optimizer)
@@ -250,11 +257,14 @@ class LoopRun(Run):
             if name not in self.statuses:
                 self.skip(name, f"the {stage} stage failed")
 
+    def _counts(self, effects: Effects) -> dict[str, int]:
+        return dict(effects.counts)
+
     def _send(self, effects: Effects, rates: tuple[float, ...]) -> None:
         first = self._first.losses if self._first else ()
         self.measured(
             loop=LoopEvidence(
-                **effects.counts,
+                **self._counts(effects),
                 backwards_per_step=tuple(effects.per_step),
                 learning_rates=rates,
                 losses=tuple(_described(call) for call in first[:4]),
@@ -262,8 +272,10 @@ class LoopRun(Run):
         )
 
 
-def framework() -> str:
+def framework(session: Session) -> str:
     """What carries the loop: accelerate or Fabric where the script made one, else torch alone."""
+    if session.launcher:
+        return session.launcher
     accelerate = loaded("accelerate.state")
     if accelerate is not None and accelerate.AcceleratorState._shared_state:
         return "accelerate"
@@ -272,8 +284,12 @@ def framework() -> str:
 
 def _group(group: dict[str, Any]) -> OptimizerGroup:
     first = float(group["lr"])
-    peak = float(group.get("initial_lr", first))
-    return OptimizerGroup(peak, first, float(group.get("weight_decay", 0.0)), len(group["params"]))
+    return OptimizerGroup(_peak(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
+
+
+def _peak(group: dict[str, Any]) -> float:
+    """The highest learning rate of a group: `max_lr` of a one-cycle schedule, else the one before any schedule."""
+    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
 
 
 def _described(call: LossCall) -> Any:

@@ -11,6 +11,7 @@ from lintrain.core.place import Place
 from lintrain.probe.child.frames import frame_place, users_frame
 from lintrain.probe.child.library import library
 from lintrain.probe.child.loop.effects import Effects
+from lintrain.probe.child.loop.model import unwrapped
 from lintrain.probe.child.loop.run import LoopRun
 from lintrain.probe.child.loop.seen import Forward, Iteration, LossCall, modes_of, tensors_in
 from lintrain.probe.child.session import Session
@@ -25,7 +26,10 @@ MOST_FORWARDS = 64
 
 
 class Watch:
-    """What the taps saw until now; `run` is there from the first backward pass on."""
+    """What the taps saw until now; `run` is there from the first backward pass on.
+
+    With `is_guided` a library runs the loop: it says by itself which batches it takes, and when it ends.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -36,9 +40,10 @@ class Watch:
         self.run: LoopRun | None = None
         self.scale = 1.0
         self.depth = 0
+        self.is_guided = False
         self._is_busy = False
         self._is_taking = False
-        self._is_stepping = False
+        self.is_stepping = False
         self._waiting: list[Forward] = []
         self._rates: list[float] = []
         self._began = 0.0
@@ -68,6 +73,8 @@ class Watch:
 
     def opens(self, loader: Any) -> bool:
         """A loader is iterated; False where its batches need no watching."""
+        if self.is_guided:
+            return False
         if self.run is not None and loader is self.loader:
             self.finish()
         return bool(self.optimizers)
@@ -106,16 +113,17 @@ class Watch:
 
     def _has_seen_enough(self) -> bool:
         counts = self.effects.counts
-        return (counts["steps"] >= STEPS and counts["batches"] >= BATCHES) or self._is_late()
+        return (counts["steps"] >= STEPS and counts["batches"] >= BATCHES) or self.is_late()
 
-    def _is_late(self) -> bool:
+    def is_late(self) -> bool:
+        """Whether the run was followed for as long as it may be."""
         return time.perf_counter() - self._began > SECONDS
 
     def ends_early(self, loader: Any, *, can_end: bool) -> None:
         """A loader is about to say that it has no more batches."""
         if self.run is not None and loader is self.loader:
             self._settle(self.run)
-            if not can_end or self._is_late():
+            if not can_end or self.is_late():
                 self.finish()
 
     # models and losses
@@ -126,7 +134,7 @@ class Watch:
         if not self.optimizers or isinstance(module, nn.modules.loss._Loss) or len(self._waiting) >= MOST_FORWARDS:
             return
         records = any(tensor.requires_grad for tensor in tensors_in(output))
-        forward = Forward(module, args, kwargs, output, records, modes_of(module))
+        forward = Forward(unwrapped(module), args, kwargs, output, records, modes_of(module))
         self._waiting.append(forward)
         self.iteration.forwards.append(forward)
 
@@ -194,29 +202,43 @@ class Watch:
         """An optimizer is about to step."""
         if not self.is_on:
             return
-        closure = kwargs.get("closure", args[0] if args else None)
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first one is the optimizer itself
         if self.run is None and closure is None:
             self._enter(frame_place(users_frame()))
         self.effects.steps(optimizer, has_closure=closure is not None)
         self._rates.append(float(optimizer.param_groups[0]["lr"]))
-        self._is_stepping = True
+        self.is_stepping = True
         if self.run is not None:
             with self.paused():
                 self.run.steps(optimizer)
 
     def stepped(self, optimizer: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
         """An optimizer has stepped."""
-        self._is_stepping = False
+        self.is_stepping = False
         if not self.is_on or self.run is None:
             return
         self.effects.stepped(optimizer)
         with self.paused():
             self.run.stepped(optimizer)
-        if self.loader is None and self.effects.counts["steps"] >= STEPS:
+        if self.loader is None and not self.is_guided and self.effects.counts["steps"] >= STEPS:
             self._settle(self.run)
             self.finish()
 
     # the run
+
+    def guided_by(self, run: LoopRun) -> None:
+        """A library takes over: it trains what it was given, and `run` is told."""
+        self._began = time.perf_counter()
+        self.run, self.is_guided = run, True
+
+    def ends_guided(self) -> None:
+        """The library says that the training part is over."""
+        if self.run is not None:
+            self._settle(self.run)
+
+    def rates(self) -> tuple[float, ...]:
+        """The learning rates of the steps until now, of the first group each."""
+        return tuple(self._rates)
 
     def _enter(self, place: Place | None, *, failed: str = "") -> LoopRun:
         self._began = time.perf_counter()
@@ -229,14 +251,14 @@ class Watch:
         """The training part was seen; what follows until the loop comes round again is evaluation."""
         if not run.is_settled:
             with self.paused():
-                run.settle(self.effects, tuple(self._rates))
+                run.settle(self.effects, self.rates())
 
     def finish(self) -> None:
         """End the process: the loop comes round again, or nothing more of it can be seen."""
         if self.run is not None:
             self._settle(self.run)
             with self.paused():
-                self.run.close(self.effects, tuple(self._rates))
+                self.run.close(self.effects, self.rates())
             self.session.finish()
 
     def left(self) -> bool:
@@ -245,7 +267,7 @@ class Watch:
             return False
         self._settle(self.run)
         with self.paused():
-            self.run.close(self.effects, tuple(self._rates))
+            self.run.close(self.effects, self.rates())
         return True
 
     def crashed(self, error: BaseException) -> bool:
@@ -256,7 +278,7 @@ class Watch:
         run = self.run or self._enter(None, failed=stage)
         with self.paused():
             run.crashed(error, stage)
-            run.close(self.effects, tuple(self._rates))
+            run.close(self.effects, self.rates())
         return True
 
     def _was_training(self) -> bool:
@@ -269,6 +291,6 @@ class Watch:
             return "evaluation"
         if self._is_taking:
             return "batch"
-        if self._is_stepping:
+        if self.is_stepping:
             return "step"
         return "forward"

@@ -1,0 +1,1 @@
+"""Lightning and Fabric: `Trainer.fit` runs by itself, shortened, under the watch that loops have."""
