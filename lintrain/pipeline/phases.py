@@ -114,7 +114,7 @@ def training_loops(pipeline: Pipeline) -> Iterator[TrainingLoop]:
 
 def events_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
     """What happens inside a loop, in order."""
-    return tuple(event for event in pipeline.events if event.is_inside(loop))
+    return pipeline.events_in(loop)
 
 
 def is_certain_step(event: Event) -> bool:

@@ -175,6 +175,8 @@ class Pipeline:
     is_exhausted: bool = False
     sources: dict[str, Source] = field(default_factory=dict[str, "Source"])
     """The script and those of the project's modules that were read for it, by their paths."""
+    _by_loop: dict[int, list[Event]] = field(default_factory=dict[int, "list[Event]"], repr=False)
+    _sorted: tuple[int, Event | None] = field(default=(0, None), repr=False)
 
     def __post_init__(self) -> None:
         self.sources[self.source.path] = self.source
@@ -200,6 +202,17 @@ class Pipeline:
     def acts(self, *acts: Act) -> list[Event]:
         """The events of these kinds, in order."""
         return [event for event in self.events if event.act in acts]
+
+    def events_in(self, loop: Loop) -> tuple[Event, ...]:
+        """What happens inside a loop, in order; every event is sorted into its loops once."""
+        state = (len(self.events), self.events[-1] if self.events else None)
+        if self._sorted[0] != state[0] or self._sorted[1] is not state[1]:
+            self._by_loop.clear()
+            for event in self.events:
+                for around in {id(around) for around in event.loops}:
+                    self._by_loop.setdefault(around, []).append(event)
+            self._sorted = state
+        return tuple(self._by_loop.get(id(loop), ()))
 
     def computed_from(self, value: Value) -> Iterator[Value]:
         """A value, and the values that arithmetic made it of."""

@@ -99,9 +99,10 @@ class SynchronizedEveryStep(Rule):
         trainings = list(training_loops(pipeline)) if trains_by_hand(pipeline) else []
         found: dict[Place, Finding] = {}
         for call in pipeline.calls if trainings else ():
-            training = next((each for each in trainings if _runs_each_time(pipeline, each, call)), None)
-            if call.path in STOPS and training is not None:
-                found.setdefault(call.place, self._report(call, training, f"every step {STOPS[call.path]}"))
+            if call.path in STOPS:
+                training = next((each for each in trainings if _runs_each_time(pipeline, each, call)), None)
+                if training is not None:
+                    found.setdefault(call.place, self._report(call, training, f"every step {STOPS[call.path]}"))
             if call.path in DETECTS and call.is_certain and _is_switched_on(pipeline, call):
                 found.setdefault(
                     call.place, self._report(call, trainings[0], "every backward pass is searched for NaN")
