@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lintrain.core.place import Place
+from lintrain.probe.child.kinds import is_mapping
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,10 @@ class Given:
     dataset: Any
     key: str | None = None
     place: Place | None = None
+
+    def is_of(self, owned: Any) -> bool:
+        """Whether this is what an attribute of the trainer holds: the dataset, or the one under its key."""
+        return self.dataset is (owned.get(self.key) if self.key is not None and is_mapping(owned) else owned)
 
     @property
     def name(self) -> str:

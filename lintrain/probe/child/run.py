@@ -76,6 +76,7 @@ class Run(ABC):
     def attempt(self, name: str, work: Callable[[], Result]) -> Result | None:
         """Run one stage; an error in the user's pipeline is its result, not a crash."""
         self.session.channel.send("stage-started", run=0, stage=name)
+        self.about, self.fallback = "", self.call
         started = time.perf_counter()
         try:
             result = work()

@@ -37,14 +37,17 @@ def measure_accumulation(run: TrainerRun) -> None:
 
 
 def _parted(run: TrainerRun) -> list[Batch] | None:
-    """The first batch as that many batches of equal size as the run accumulates, but no more than a few."""
+    """The first batch as that many batches of equal size as the run accumulates, but no more than a few.
+
+    None where a row of the batch is not a row of the data: preferences have two of them for each.
+    """
     wanted = min(int(run.trainer.args.gradient_accumulation_steps), MOST_PARTS)
     batch: object = run.batches[0] if run.batches else None
     if wanted < 2 or not is_mapping(batch):
         return None
     entries: Batch = dict(batch)
     rows = {int(value.shape[0]) if getattr(value, "ndim", 0) else 0 for value in entries.values()}
-    if len(rows) != 1 or (size := rows.pop() // wanted) == 0:
+    if len(rows) != 1 or max(rows) > int(run.trainer._train_batch_size) or (size := rows.pop() // wanted) == 0:
         return None
     return [
         {name: value[start * size : (start + 1) * size] for name, value in entries.items()} for start in range(wanted)

@@ -23,6 +23,7 @@ from lintrain.probe.child.given import Given
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.replace import replaced
 from lintrain.probe.child.trainer.run import TrainerRun
+from lintrain.probe.child.trainer.setfit import fit_and_evaluate, outer_trainer
 
 BATCHES = 2
 
@@ -40,6 +41,10 @@ class Seen:
 
 def evaluate_two_batches(run: TrainerRun, given: list[Given]) -> None:
     """Evaluate two batches of all evaluation sets; without any the stage is not reached."""
+    outer = outer_trainer(run.trainer)
+    if outer is not None:
+        run.attempt("evaluation", lambda: fit_and_evaluate(run, outer))
+        return
     splits = [split for split in given if split.argument != "train_dataset"]
     if not splits:
         run.skip("evaluation", "no `eval_dataset` is given")
@@ -94,6 +99,10 @@ def _collate(run: TrainerRun, split: Given, rows: Any) -> None:
 def _call(trainer: Any, split: Given, rows: Any) -> None:
     if split.argument == "test_dataset":
         trainer.predict(rows)
+    elif split.is_of(trainer.eval_dataset):
+        # a trainer prepares what it is given by a call (TRL's DPOTrainer, 1.16), but not again what it already has
+        with replaced(trainer, eval_dataset={split.key: rows} if split.key is not None else rows):
+            trainer.evaluate()
     else:
         trainer.evaluate(eval_dataset=rows)
 

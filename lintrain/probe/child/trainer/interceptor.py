@@ -10,6 +10,7 @@ from lintrain.core.place import Place
 from lintrain.probe.child.frames import frame_place, users_frame
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.session import Session
+from lintrain.probe.child.trainer.setfit import follow
 
 ENTRIES = ("train", "evaluate", "predict")
 
@@ -19,6 +20,7 @@ def install(session: Session, hooks: AfterImport) -> None:
     hooks.add("transformers.training_args", lambda module: _patch_arguments(session, module.TrainingArguments))
     hooks.add("transformers.trainer", lambda module: _patch_trainer(session, module.Trainer))
     hooks.add("transformers.modeling_utils", lambda module: _patch_loading(module.PreTrainedModel))
+    hooks.add("setfit.trainer", follow)
     hooks.add("torch.nn.modules.module", lambda module: _patch_state(module.Module))
 
 

@@ -25,6 +25,23 @@ def later_datasets(trainer: Any) -> Iterator[tuple[str, Any, Place]]:
         frame = frame.f_back
 
 
+def calls_later(owner: Any, method: str) -> Place | None:
+    """Where the lines below the running ones call a method of an object, or None."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            names = {**frame.f_globals, **frame.f_locals}
+            for node in ast.walk(_tree(frame)):
+                match node:
+                    case ast.Call(func=ast.Attribute(value=value, attr=attribute)) if attribute == method:
+                        if node.lineno > frame.f_lineno and look_up(value, names) is owner:
+                            return _place(node, frame)
+                    case _:
+                        pass
+        frame = frame.f_back
+    return None
+
+
 def later_trainings() -> Iterator[str]:
     """Places of `….train()` on trainers that the script makes only below the running lines."""
     frame = inspect.currentframe()

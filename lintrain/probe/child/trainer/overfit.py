@@ -53,7 +53,7 @@ def overfit_one_batch(run: TrainerRun, steps: int) -> None:
 def one_batch(run: TrainerRun) -> Any:
     """A batch of the training set with a row of every label, as the run's own loader collates it."""
     trainer = run.trainer
-    if trainer.train_dataset is None:
+    if trainer.train_dataset is None or is_mapping(trainer.train_dataset):
         return next(iter(trainer.get_train_dataloader()))
     rows = subset(trainer.train_dataset, trainer._train_batch_size)
     with replaced(trainer, train_dataset=rows):

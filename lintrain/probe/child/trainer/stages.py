@@ -11,6 +11,7 @@ from lintrain.probe.child.experiments.model import measure_model
 from lintrain.probe.child.experiments.overlap import shared_rows
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.given import Given
+from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.trainer.accumulation import measure_accumulation
 from lintrain.probe.child.trainer.backward import measure_gradients
@@ -121,7 +122,9 @@ def _skip_rest(run: TrainerRun, failed: str) -> None:
 def _overfit(run: TrainerRun) -> None:
     if not run.session.overfit:
         return
-    if run.passed("step"):
+    if run.batches and not is_mapping(run.batches[0]):
+        run.skip("overfit", "the trainer makes its rows anew at every step")
+    elif run.passed("step"):
         run.attempt("overfit", lambda: overfit_one_batch(run, run.session.overfit))
     else:
         run.skip("overfit", "training does not get as far as one step")
