@@ -78,7 +78,7 @@ def test_only_a_precision_of_the_cpu_is_taken_over() -> None:
 
 
 def test_options_without_a_value_are_those_of_the_installed_launchers() -> None:
-    from accelerate.commands.launch import launch_command_parser
+    from accelerate.commands.launch import launch_command_parser  # type: ignore[import-untyped]
     from torch.distributed.run import get_args_parser
 
     from lintrain.probe.launchers import ACCELERATE_FLAGS, TORCHRUN_FLAGS

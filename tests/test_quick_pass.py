@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
 from lintrain.pipeline.quick import may_train
+from lintrain.source.source import Source
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from lintrain.pipeline.quick import may_train
     ],
 )
 def test_a_file_that_may_train_is_read(code: str) -> None:
-    assert may_train(ast.parse(code))
+    assert may_train(Source("train.py", code))
 
 
 @pytest.mark.parametrize(
@@ -38,4 +37,4 @@ def test_a_file_that_may_train_is_read(code: str) -> None:
     ],
 )
 def test_a_file_that_cannot_train_is_not_read(code: str) -> None:
-    assert not may_train(ast.parse(code))
+    assert not may_train(Source("train.py", code))

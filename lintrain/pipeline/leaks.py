@@ -68,8 +68,9 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     known = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
     classes = {call.place: call.path.rpartition(".")[2] for call in known}
     classes |= dict(_copiers(pipeline))
-    for node in [pipeline.source.tree, *pipeline.source.nodes_of(ast.FunctionDef)]:
-        yield from _in_block(pipeline, node.body, classes, splits)
+    functions = pipeline.source.nodes_of(ast.FunctionDef)
+    for body in [pipeline.source.tree.body, *(function.body for function in functions)]:
+        yield from _in_block(pipeline, body, classes, splits)
 
 
 def _copiers(pipeline: Pipeline) -> Iterator[tuple[Place, str]]:

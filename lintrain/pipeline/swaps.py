@@ -37,12 +37,15 @@ def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
     if not pipeline.source.says(SAYS_VIEW):
         return
     views = {call.lineno for call in pipeline.source.nodes_of(ast.Call) if _is_view(call)}
-    blocks = [pipeline.source.tree, *pipeline.source.nodes_of(ast.FunctionDef, ast.For, ast.While, ast.With)]
-    for node in blocks if views else ():
-        last = node.body[-1].end_lineno or 0 if node.body else 0
-        if any(node.body[0].lineno <= line <= last for line in views):
+    blocks: list[ast.FunctionDef | ast.For | ast.While | ast.With] = pipeline.source.nodes_of(
+        ast.FunctionDef, ast.For, ast.While, ast.With
+    )
+    bodies = [pipeline.source.tree.body, *(node.body for node in blocks)]
+    for body in bodies if views else ():
+        last = body[-1].end_lineno or 0 if body else 0
+        if any(body[0].lineno <= line <= last for line in views):
             sizes = _Sizes({})
-            for statement in node.body:
+            for statement in body:
                 yield from _in_statement(pipeline, statement, sizes)
 
 

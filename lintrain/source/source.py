@@ -72,12 +72,12 @@ class Source:
         """Where in `nodes` those of each kind are."""
         found: dict[type[ast.AST], list[int]] = {}
         for position, node in enumerate(self.nodes):
-            found.setdefault(type(node), []).append(position)  # type: ignore[arg-type] # classes can be hashed
+            found.setdefault(type(node), []).append(position)
         return found
 
     def nodes_of(self, *kinds: type[Node]) -> list[Node]:
         """The nodes of these kinds, each of them a class that the parser makes nodes of, outer ones first."""
-        positions = [each for kind in kinds for each in self._positions.get(kind, ())]  # type: ignore[arg-type] # as above
+        positions = [each for kind in kinds for each in self._positions.get(kind, ())]
         found = map(self.nodes.__getitem__, positions if len(kinds) == 1 else sorted(positions))
         return cast("list[Node]", list(found))
 

@@ -120,7 +120,8 @@ class SynchronizedEveryStep(Rule):
 
 def _runs_each_time(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
     """Whether a call is a statement of the training loop's own body, or of a `with` in it."""
-    for node in pipeline.source.nodes_of(ast.For, ast.While):
+    loops: list[ast.For | ast.While] = pipeline.source.nodes_of(ast.For, ast.While)
+    for node in loops:
         if pipeline.source.place(node) == training.loop.place:
             return any(pipeline.source.place(part) == call.place for part in _statements_of(node.body))
     return False

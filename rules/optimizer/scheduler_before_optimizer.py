@@ -152,7 +152,10 @@ def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> 
 def _are_neighbours(pipeline: Pipeline, step: Event, later: Event) -> bool:
     """Whether both are statements of one block, so that they can change places."""
     source = pipeline.source_of(step.place)
-    for node in source.nodes_of(ast.For, ast.While, ast.If, ast.With, ast.FunctionDef):
+    blocks: list[ast.For | ast.While | ast.If | ast.With | ast.FunctionDef] = source.nodes_of(
+        ast.For, ast.While, ast.If, ast.With, ast.FunctionDef
+    )
+    for node in blocks:
         statements = [each for each in node.body if isinstance(each, ast.Expr)]
         places = [source.place(each) for each in statements]
         if step.place in places and later.place in places:

@@ -152,9 +152,9 @@ class PadInLoss(Rule):
             if _scores_padding(given):
                 yield self._of_rows(given)
         for batch in own_batches(pipeline):
-            labels = batch.parts.get("labels")
-            if batch.run.model is not None and batch.run.model.task in SCORE_TOKENS and _is_padded_here(labels):
-                yield self._of_call(batch.place, labels, "data_collator")
+            part = batch.parts.get("labels")
+            if batch.run.model is not None and batch.run.model.task in SCORE_TOKENS and _is_padded_here(part):
+                yield self._of_call(batch.place, part, "data_collator")
 
     def _of_call(self, place: Place, labels: object, subject: str | None = None) -> Finding:
         owner = labels.dataset if isinstance(labels, ColumnValues) else None
