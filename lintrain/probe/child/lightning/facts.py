@@ -87,7 +87,8 @@ def _schedule(trainer: Any) -> dict[str, Scalar]:
 def length_of(schedule: Any) -> int | None:
     """The steps after which a schedule has come to its end, as far as it tells; None where it has none."""
     lambdas: list[Any] = getattr(schedule, "lr_lambdas", None) or []
-    keywords: dict[str, Any] = next((each.keywords for each in lambdas if isinstance(each, functools.partial)), {})
+    partials = [each for each in lambdas if isinstance(each, functools.partial)]
+    keywords: dict[str, Any] = partials[0].keywords if partials else {}
     for name in LENGTHS:
         value = keywords.get(name, getattr(schedule, name, None))
         if isinstance(value, int | float) and not isinstance(value, bool):

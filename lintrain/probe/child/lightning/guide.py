@@ -60,7 +60,7 @@ class Guide:
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         """A batch was trained on."""
-        is_last = trainer.fit_loop.epoch_loop._num_ready_batches_reached()
+        is_last = trainer.fit_loop.epoch_loop._is_training_done
         with self.watch.paused():
             self.run.ends_batch()
         if self.watch.is_late():
@@ -74,9 +74,8 @@ class Guide:
         self, trainer: Any, _module: Any, batch: Any, _index: int, dataloader_idx: int = 0
     ) -> None:
         """A batch of validation is there."""
-        self.has_validated = True
-        loaders = trainer.val_dataloaders
-        self._takes(loaders, batch, dataloader_idx)
+        self.has_validated = self.has_validated or not trainer.sanity_checking
+        self._takes(trainer.val_dataloaders, batch, dataloader_idx)
 
     def on_test_batch_start(self, trainer: Any, _module: Any, batch: Any, _index: int, dataloader_idx: int = 0) -> None:
         """A batch of a test is there."""

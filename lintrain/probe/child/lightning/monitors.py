@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
 from lintrain.probe.child.frames import is_users
 from lintrain.probe.child.lightning.facts import logged_names, monitors_of
+
+SETS_UP = re.compile(r"__init__$|configure_|test_|on_test_|predict_|on_predict_")
+"""Methods that log nothing while training: those that say what is watched, and those of other calls."""
 
 
 def missing_by_shortening(trainer: Any, error: BaseException, *, has_validated: bool) -> str | None:
@@ -25,7 +29,7 @@ def _is_logged_somewhere(trainer: Any, name: str, has_validated: bool) -> bool:
     for function in (each for owner in owners for each in _functions(owner)):
         if "validation" in function.__name__ and not has_validated:
             continue
-        if "test" not in function.__name__ and function.__name__ != "__init__" and name in _texts(function.__code__):
+        if not SETS_UP.match(function.__name__) and name in _texts(function.__code__):
             return True
     return False
 

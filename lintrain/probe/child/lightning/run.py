@@ -103,7 +103,8 @@ class LightningRun(LoopRun):
 
     def ends_batch(self) -> None:
         """A batch was trained on: once every optimizer has stepped, the weights are compared."""
-        if self._before and all(self._taken[id(optimizer)] >= MEASURED_STEPS for optimizer in self.optimizers):
+        taken = [self._taken[id(optimizer)] for optimizer in self.optimizers]
+        if self._before and taken and min(taken) >= MEASURED_STEPS:
             self._steps = MEASURED_STEPS
             self._compare(self.optimizers[0])
 

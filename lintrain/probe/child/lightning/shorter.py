@@ -26,7 +26,7 @@ def without_finders(session: Session, trainer: Any) -> None:
 
 def shorten_training(session: Session, trainer: Any) -> None:
     """A few steps of one epoch, and then validation, however seldom it was asked for."""
-    fit_loop = trainer.fit_loop
+    fit_loop, comes_to_validation = trainer.fit_loop, _comes_to_validation(trainer)
     if trainer.accumulate_grad_batches > MOST_ACCUMULATED:
         said = f"gradients were added up over {MOST_ACCUMULATED} batches instead of {trainer.accumulate_grad_batches}"
         session.shorten(said)
@@ -36,12 +36,20 @@ def shorten_training(session: Session, trainer: Any) -> None:
         session.shorten(f"training ended after {wanted} batches{_of(fit_loop.max_batches)}")
         fit_loop.max_batches = wanted
     fit_loop.min_epochs, fit_loop.epoch_loop.min_steps = 0, None
-    fit_loop.epoch_loop._should_check_val_fx = functools.partial(_validates, trainer)
+    fit_loop.epoch_loop._should_check_val_fx = functools.partial(_validates, trainer, comes_to_validation)
 
 
-def _validates(trainer: Any, _fetcher: Any) -> bool:
-    is_last = trainer.fit_loop.epoch_loop._num_ready_batches_reached()
-    return bool(trainer.enable_validation and (is_last or trainer.should_stop))
+def _comes_to_validation(trainer: Any) -> bool:
+    """Whether the whole run would validate at all: `max_steps` may end it before."""
+    interval = trainer.val_check_batch
+    if trainer.max_steps <= 0 or not isinstance(interval, int):
+        return True
+    return trainer.max_steps * trainer.accumulate_grad_batches >= interval
+
+
+def _validates(trainer: Any, comes_to_validation: bool, _fetcher: Any) -> bool:
+    is_last = trainer.fit_loop.epoch_loop._is_training_done
+    return bool(comes_to_validation and trainer.enable_validation and (is_last or trainer.should_stop))
 
 
 def _of(count: float) -> str:

@@ -105,6 +105,8 @@ def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) ->
 
 
 def _end(session: Session, run: LightningRun) -> None:
+    if "batch" in run.statuses:
+        session.watch.ends_guided()
     with session.watch.paused():
         run.close(session.watch.effects, session.watch.rates())
     session.finish()

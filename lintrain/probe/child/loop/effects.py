@@ -42,8 +42,10 @@ class Effects:
 
     def _adds(self, parameter: Any, _added: Any) -> None:
         """A gradient is about to be added to one that a step has used already, if there is one still."""
-        is_old = id(parameter) in self._used and parameter.grad is not None and bool(parameter.grad.any())
-        self.counts["added_to_old_gradients"] += is_old
+        is_there = parameter.grad is not None and bool(parameter.grad.any())
+        self.counts["added_to_old_gradients"] += is_there and id(parameter) in self._used
+        if not is_there:  # cleared since the step: what is added up from here on is new
+            self._used.discard(id(parameter))
 
     def goes_backward(self, loss: Any) -> None:
         """Hook a mark into the graph that backward goes through; that of the batch before may be there still."""

@@ -200,7 +200,7 @@ class Watch:
 
     def steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An optimizer is about to step."""
-        if not self.is_on:
+        if not self.is_on or not optimizer.param_groups:  # Lightning has one that stands for none
             return
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first one is the optimizer itself
         if self.run is None and closure is None:
