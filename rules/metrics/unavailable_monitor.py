@@ -196,6 +196,7 @@ class UnavailableMonitor(Rule):
             because=[Reason(near.place, f"logs `{near.name}`", "logged")],
             help=f"watch a name that the module logs, or log `{watched}`",
             subject="callbacks",
+            facts={"watched": watched},
         )
 
     def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Place) -> Iterator[Finding]:
@@ -236,12 +237,25 @@ class UnavailableMonitor(Rule):
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.framework == "lightning":
+            return _seen_by_lightning(str(finding.facts.get("watched", "")), evidence)
         strategy, metric = evidence.arguments.get("eval_strategy"), evidence.arguments.get("metric_for_best_model")
         if not isinstance(strategy, str):
             return unsettled("the training arguments were not seen: 0 of them are known")
         if metric is None or strategy == "no":
             return confirmed(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 0 values to compare")
         return refuted(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 1 value each time")
+
+
+def _seen_by_lightning(watched: str, evidence: Evidence) -> Verdict:
+    """What a short run logged, and Lightning's own error about a name that it misses."""
+    logged = [name for name in str(evidence.arguments.get("logged") or "").split(", ") if name]
+    if watched in logged:
+        return refuted(f"`{watched}` is among the {len(logged)} names that were logged")
+    stage = evidence.stage("evaluation")
+    if stage is not None and stage.failure is not None and watched in stage.failure.message:
+        return confirmed(f"{stage.failure.type}: {stage.failure.message}", stage=stage.name)
+    return unsettled(f"`{watched}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}")
 
 
 UNGIVEN = Absent()

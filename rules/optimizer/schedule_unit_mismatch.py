@@ -167,6 +167,7 @@ from collections.abc import Iterator
 from lintrain import (
     Argument,
     Configured,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -177,14 +178,21 @@ from lintrain import (
     Rule,
     Scheduler,
     Unit,
+    Verdict,
     configured_schedules,
+    confirmed,
     counts_epochs,
     length_of,
     literal,
     pace_of,
     pace_of_updates,
+    refuted,
     unit_of,
+    unsettled,
 )
+
+FAR = 2
+"""A schedule that ends this many times too early or too late is counted in something else."""
 
 
 class ScheduleUnitMismatch(Rule):
@@ -238,6 +246,17 @@ class ScheduleUnitMismatch(Rule):
             help='add `"interval": "step"`' if unit is Unit.BATCHES else 'leave `"interval": "step"` out',
             facts={"code": handed.with_interval("step") if handed and unit is Unit.BATCHES else None},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.framework != "lightning":
+            return super().verify(finding, evidence)
+        length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
+        times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
+        if not isinstance(length, int) or not isinstance(times, int):
+            return unsettled(f"a schedule of {length} steps is stepped {times} times: one of the two is not known")
+        said = f"the schedule has {length} steps, and Lightning takes {times} of them, one with every {interval}"
+        is_far = max(length, times) >= FAR * min(length, times)
+        return confirmed(said, length=length, times=times) if is_far else refuted(said, length=length, times=times)
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")

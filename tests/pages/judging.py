@@ -36,11 +36,13 @@ def unjudged_reasons() -> dict[str, str]:
 
 
 def is_judged(rule: RuleFile, script: Script) -> bool:
-    """Whether a probe can say something of an example: the rule listens, and there is a Trainer to stop at.
+    """Whether a probe can say something of an example: the rule listens, and there is a training call to stop at."""
+    return rule.reads_evidence and has_trainer(script)
 
-    That of Lightning is none.
-    """
-    return rule.reads_evidence and re.search(r"(?<!\bL\.)Trainer\(", script.text) is not None
+
+def has_trainer(script: Script) -> bool:
+    """Whether an example makes a Trainer, of transformers or of Lightning."""
+    return re.search(r"Trainer\(", script.text) is not None
 
 
 def unlisted(rule: RuleFile) -> list[str]:

@@ -51,19 +51,25 @@ def given_arguments(trainer: Any) -> dict[str, Scalar]:
 
 def planned(trainer: Any) -> dict[str, Scalar]:
     """The run as it was meant, before it is shortened: its batches, steps and epochs, and how it optimises."""
-    epochs = trainer.max_epochs
     return {
         "automatic_optimization": bool(trainer.lightning_module.automatic_optimization),
         "optimizers": len(trainer.optimizers),
         "planned_batches": _finite(trainer.num_training_batches),
-        "planned_epochs": epochs if isinstance(epochs, int) and epochs > 0 else None,
-        "planned_steps": _planned_steps(trainer),
+        "planned_epochs": planned_epochs(trainer),
+        "planned_steps": planned_steps(trainer),
         "monitors": ", ".join(sorted(monitors_of(trainer))),
         **_schedule(trainer),
     }
 
 
-def _planned_steps(trainer: Any) -> int | None:
+def planned_epochs(trainer: Any) -> int | None:
+    """The epochs of the whole run; None where it has no limit of epochs."""
+    epochs = trainer.max_epochs
+    return epochs if isinstance(epochs, int) and epochs > 0 else None
+
+
+def planned_steps(trainer: Any) -> int | None:
+    """The optimizer steps of the whole run; None where they are not known."""
     try:
         return _finite(trainer.estimated_stepping_batches)
     except Exception:  # noqa: BLE001 - Lightning refuses to tell for some runs, which may go well all the same
@@ -87,7 +93,7 @@ def _schedule(trainer: Any) -> dict[str, Scalar]:
 def length_of(schedule: Any) -> int | None:
     """The steps after which a schedule has come to its end, as far as it tells; None where it has none."""
     lambdas: list[Any] = getattr(schedule, "lr_lambdas", None) or []
-    partials = [each for each in lambdas if isinstance(each, functools.partial)]
+    partials: list[functools.partial[Any]] = [each for each in lambdas if isinstance(each, functools.partial)]
     keywords: dict[str, Any] = partials[0].keywords if partials else {}
     for name in LENGTHS:
         value = keywords.get(name, getattr(schedule, name, None))

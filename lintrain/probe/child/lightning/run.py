@@ -11,7 +11,15 @@ from lintrain.core.place import Place
 from lintrain.probe.child.experiments.gradients import Gradients
 from lintrain.probe.child.experiments.model import measure_model
 from lintrain.probe.child.frames import failure_of
-from lintrain.probe.child.lightning.facts import Scalar, given_arguments, logged_names, planned
+from lintrain.probe.child.lightning.facts import (
+    Scalar,
+    given_arguments,
+    logged_names,
+    planned,
+    planned_epochs,
+    planned_steps,
+)
+from lintrain.probe.child.lightning.schedule import schedule_evidence
 from lintrain.probe.child.loop.effects import Effects
 from lintrain.probe.child.loop.run import MEASURED_STEPS, STAGES, LoopRun
 from lintrain.probe.child.loop.seen import Iteration
@@ -64,6 +72,16 @@ class LightningRun(LoopRun):
         self.measured(arguments=self._arguments)
         with self._watch.paused():
             self.attempt("dataset", self._measure_dataset)
+            self._play_schedule()
+
+    def _play_schedule(self) -> None:
+        """The schedule as it will go; a class of the script's own may not bear being copied."""
+        steps, epochs = planned_steps(self.trainer), planned_epochs(self.trainer)
+        for configured in self.trainer.lr_scheduler_configs[:1]:
+            try:
+                self.measured(schedule=schedule_evidence(configured, steps, epochs))
+            except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will tell
+                self.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
 
     def loads_for_evaluation(self, loaders: list[Any]) -> None:
         """The loaders of a call that only evaluates are there."""
