@@ -128,6 +128,27 @@ def test_a_watched_name_that_is_logged_late_is_not_held_against_the_script(tmp_p
     assert "`train_loss` was not logged in the few batches that ran" in probed.run["stages"][7]["reason"]
 
 
+def test_a_schedule_that_waits_for_a_name_which_nobody_logs_fails_the_evaluation(tmp_path: Path) -> None:
+    plateau = WHOLE.replace("CosineAnnealingLR(optimizer, T_max=steps)", "ReduceLROnPlateau(optimizer)")
+    logged = plateau.replace('"interval": "step"', '"monitor": "val_loss"')
+    assert failed(probe(tmp_path, logged)) == {}
+    wrong = probe(tmp_path, plateau.replace('"interval": "step"', '"monitor": "valid_loss"'))
+    assert "ReduceLROnPlateau conditioned on metric valid_loss" in failed(wrong)["evaluation"]
+
+
+def test_a_run_that_ends_before_its_first_validation_has_nothing_to_watch(tmp_path: Path) -> None:
+    ends = probe(tmp_path, WHOLE.replace("max_epochs=50,", "max_steps=200,"))
+    assert "`val_loss`" in failed(ends)["evaluation"]
+    goes_on = probe(tmp_path, WHOLE.replace("max_epochs=50,", "max_steps=300,"))
+    assert goes_on.stages["evaluation"] == "passed"
+
+
+def test_one_batch_is_learnt_by_heart_on_request(tmp_path: Path) -> None:
+    overfit = probe(tmp_path, WHOLE, "--overfit", "20").run["overfit"]
+    assert (overfit["steps"], overfit["rows"], len(overfit["losses"])) == (20, 16, 21)
+    assert overfit["losses_at_ten_times"][-1] < overfit["losses_at_ten_times"][0]
+
+
 def test_validation_that_is_missing_is_not_taken_for_a_late_one(tmp_path: Path) -> None:
     probed = probe(tmp_path, WHOLE.replace(", eval_loader)", ")"))
     assert "`val_loss`" in failed(probed)["evaluation"]

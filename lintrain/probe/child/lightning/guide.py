@@ -97,6 +97,11 @@ class Guide:
         self.stage = "evaluation"
         trainer.should_stop = True
 
+    def on_train_end(self, *_: Any) -> None:
+        """Everything was seen; the run is still set up."""
+        with self.watch.paused():
+            self.run.overfits()
+
 
 def callback_of(trainer: Any, watch: Watch, run: LightningRun) -> Any:
     """The guide as a callback of the Trainer's own library."""

@@ -19,6 +19,7 @@ from lintrain.probe.child.lightning.facts import (
     planned_epochs,
     planned_steps,
 )
+from lintrain.probe.child.lightning.overfit import overfit_one_batch
 from lintrain.probe.child.lightning.schedule import schedule_evidence
 from lintrain.probe.child.loop.effects import Effects
 from lintrain.probe.child.loop.run import MEASURED_STEPS, STAGES, LoopRun
@@ -43,6 +44,7 @@ class LightningRun(LoopRun):
         self._model = pretrained_part(module) or module
         self._arguments: dict[str, Scalar] = given_arguments(trainer)
         self._taken: Counter[int] = Counter()
+        self._first_weights: dict[str, Any] = {}
 
     @property
     def optimizers(self) -> tuple[Any, ...]:
@@ -107,6 +109,7 @@ class LightningRun(LoopRun):
             self.attempt("batch", self._describe_batch)
         self._gradients = Gradients(self)
         self._remember()
+        self._first_weights = self._before if self.session.overfit else {}
 
     def goes_backward(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there; the output is what the module, or the last part of it that it called, gave."""
@@ -141,6 +144,18 @@ class LightningRun(LoopRun):
         return counts
 
     # the end
+
+    def overfits(self) -> None:
+        """On request: one batch learnt by heart, from the weights of the start."""
+        if not self.session.overfit:
+            return
+        if not self.passed("step") or not self.batches:
+            self.skip("overfit", "training does not get as far as one step")
+        elif not self.module.automatic_optimization:
+            self.skip("overfit", "the module optimises by hand")
+        else:
+            rates = [group.learning_rate for group in self._groups]
+            self.attempt("overfit", lambda: overfit_one_batch(self, self._first_weights, rates))
 
     def crashed(self, error: BaseException, stage: str) -> None:
         """The call ended in a stage; those after it are not reached."""

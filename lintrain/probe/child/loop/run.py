@@ -133,7 +133,8 @@ class LoopRun(Run):
     def goes_backward(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there."""
         standard = standard_loss(iteration, loss)
-        self.losses.append(number(loss) / self._watch.scale if standard is None else number(standard.result))
+        if not self._watch.effects.per_step:  # later ones come from weights that steps at the peak rate have changed
+            self.losses.append(number(loss) / self._watch.scale if standard is None else number(standard.result))
         if self._first is None:
             self._first = iteration
             self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))

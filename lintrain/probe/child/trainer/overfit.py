@@ -12,6 +12,7 @@ from lintrain.probe.child.experiments.subset import subset
 from lintrain.probe.child.experiments.weights import restore, snapshot
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.replace import replaced
+from lintrain.probe.child.run import Run
 from lintrain.probe.child.trainer.forward import recording
 from lintrain.probe.child.trainer.run import TrainerRun
 from lintrain.probe.child.trainer.step import one_step, set_learning_rate
@@ -33,7 +34,7 @@ def overfit_one_batch(run: TrainerRun, steps: int) -> None:
         set_learning_rate(run, factor)
         losses, last = _descend(run, batch, steps, ends, len(series))
         series.append(losses)
-        predicted = predicted if len(series) > 1 else _classes(run, batch, last)
+        predicted = predicted if len(series) > 1 else classes_in_batch(run, batch, last)
         restore(run, before)
     optimizer.load_state_dict(state)
     run.measured(
@@ -44,7 +45,7 @@ def overfit_one_batch(run: TrainerRun, steps: int) -> None:
             learning_rate=max(run.peaks, default=0.0),
             predicted_classes=predicted[0],
             batch_classes=predicted[1],
-            rows=_rows(batch),
+            rows=rows_of(batch),
             stopped_early=time.perf_counter() > ends,
         )
     )
@@ -77,7 +78,7 @@ def _descend(run: TrainerRun, batch: Any, steps: int, ends: float, done: int) ->
     return losses, output
 
 
-def _classes(run: TrainerRun, batch: Any, output: Any) -> tuple[int | None, int | None]:
+def classes_in_batch(run: Run, batch: Any, output: Any) -> tuple[int | None, int | None]:
     """How many classes the model predicts on the batch, and how many the batch holds."""
     labels = batch.get("labels") if hasattr(batch, "get") else None
     logits = getattr(output, "logits", None)
@@ -88,6 +89,7 @@ def _classes(run: TrainerRun, batch: Any, output: Any) -> tuple[int | None, int 
     return len(set(logits.argmax(dim=1).tolist())), len(set(labels.tolist()))
 
 
-def _rows(batch: Any) -> int:
+def rows_of(batch: Any) -> int:
+    """The rows of a batch with names; 0 where it has none."""
     values = batch.values() if is_mapping(batch) else ()
     return next((int(value.shape[0]) for value in values if getattr(value, "ndim", 0)), 0)
