@@ -1,0 +1,101 @@
+"""Start probed scripts by forking, so that each finds torch imported and costs no imports."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import random
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any, NoReturn
+
+import numpy as np
+import torch
+
+from lintrain.probe import launcher
+
+
+class Forked:
+    """Stands in for `subprocess.Popen` where the launcher starts a script."""
+
+    def __init__(self, command: Sequence[str], *, cwd: str, env: dict[str, str], **_: Any) -> None:
+        reading, writing = os.pipe()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(command, cwd, env, writing)
+        os.close(writing)
+        self.stdout: IO[bytes] = os.fdopen(reading, "rb", buffering=0)
+
+    def poll(self) -> int | None:
+        """The exit status, or None while it runs."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status, waited for."""
+        end = time.monotonic() + (timeout or 3600)
+        while self.poll() is None:
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired("script", timeout or 0)
+            time.sleep(0.01)
+        assert self.returncode is not None
+        return self.returncode
+
+
+def install_forking() -> None:
+    """Have the launcher fork this process."""
+    stand_in = ModuleType("subprocess")
+    vars(stand_in).update(vars(subprocess), Popen=Forked)
+    launcher.subprocess = stand_in  # type: ignore[attr-defined]
+
+
+def _become(command: Sequence[str], folder: str, environment: dict[str, str], output: int) -> NoReturn:
+    """Live as a Python that was started on a script with the probe's `sitecustomize`."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.closerange(3, 64)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile = sys.modules["tempfile"]
+    tempfile.tempdir = None  # type: ignore[attr-defined]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
+    sys.argv = list(command[1:])
+    sys.path.insert(0, str(Path(command[1]).absolute().parent))
+    atexit._clear()  # pyright: ignore[reportPrivateUsage]
+    _run(command[1])
+
+
+def _run(script: str) -> NoReturn:
+    from lintrain.probe.child.boot import start
+
+    status = 0
+    try:
+        start(json.loads(Path(os.environ["LINTRAIN_PROBE_REQUEST"]).read_text(encoding="utf-8")))
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException as error:  # noqa: BLE001 - as Python does with whatever ends a script
+        status = 1
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        threading._shutdown()  # type: ignore[attr-defined]  # what Python does before its exit hooks
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+        os._exit(status)
