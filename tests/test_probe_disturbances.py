@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,59 @@ def test_a_sitecustomize_of_the_environment_still_runs(tmp_path: Path, monkeypat
     monkeypatch.setenv("PYTHONPATH", f"{own}:{ROOT}")
     probed = probe(tmp_path, "import os\nraise SystemExit(40 if os.environ.get('SEEN') == 'yes' else 41)\n")
     assert "exit status 40" in probed.document["reason"]
+
+
+DRAWING = """
+import random
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+for seed in (random.seed, np.random.seed, torch.manual_seed):
+    seed(0)
+
+
+class Drawn(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return torch.tensor([random.random(), np.random.rand(), torch.rand(1).item()])
+
+
+net = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for batch in DataLoader(Drawn(), batch_size=4, shuffle=True):
+    optimizer.zero_grad()
+    net(batch).mean().backward()
+    optimizer.step()
+    print(batch.sum().item(), random.random(), np.random.rand(), torch.rand(1).item())
+"""
+
+
+@pytest.mark.slow
+def test_a_loop_draws_the_same_random_numbers_as_without_a_probe(tmp_path: Path) -> None:
+    probed = probe(tmp_path, DRAWING + "raise SystemExit(5)\n")
+    alone = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert probed.document["probe"]["ending"]["output"].splitlines()[:4] == alone.stdout.splitlines()[:4]
+
+
+@pytest.mark.slow
+def test_a_process_that_hides_from_the_probe_ends_with_it(tmp_path: Path) -> None:
+    hiding = (
+        "import subprocess\nprint(subprocess.Popen(['sleep', '600'], env={}, start_new_session=True).pid, flush=True)\n"
+    )
+    probed = probe(tmp_path, hiding + DRAWING)
+    pid = int(probed.document["probe"]["ending"]["output"].splitlines()[0])
+    assert not Path("/proc", str(pid)).exists()
+
+
+@pytest.mark.slow
+def test_what_a_writer_past_the_guard_is_refused_is_not_called_a_mistake(tmp_path: Path) -> None:
+    past = DRAWING.replace("    print(", "    import _io; _io.FileIO('log.bin', 'w')\n    print(", 1)
+    probed = probe(tmp_path, past)
+    assert files_of(tmp_path) == {"train.py"}
+    if probed.code == 0:
+        pytest.skip("this kernel holds no process to its folders")
+    assert probed.code == 3
+    assert "`log.bin` past the guard of its files" in probed.document["reason"]

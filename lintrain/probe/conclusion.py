@@ -71,7 +71,7 @@ def why_stopped(record: Record, spell: Spell = plain_line) -> str:
             return f"the script ended{how} and trained nothing: no `Trainer` was called, and no optimizer stepped"
         case "exited":
             return f"no training call was reached: {ending.reason}"
-        case "time" | "memory":
+        case "time" | "memory" | "disk":
             return f"a bound was hit{_during(record.runs)}: {ending.reason}"
         case "probe-failed":
             return f"lintrain itself failed: {ending.reason}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from typing import IO
 
 from lintrain.probe.environment import script_environment
 from lintrain.probe.output import ScriptOutput
-from lintrain.probe.processes import end_family, family, resident_bytes
+from lintrain.probe.processes import adopt_orphans, end_family, family, resident_bytes
 from lintrain.probe.record import Ending
+from lintrain.probe.remains import held_bytes, remove_shared_memory
 from lintrain.probe.request import Request
 from lintrain.probe.stream import Assembly, Event, EventFile
 
@@ -48,6 +50,8 @@ class Launch:
         self._events = EventFile(Path(request.events))
         self._started = time.monotonic()
         self._memory_checked = 0.0
+        self._disk = shutil.disk_usage(request.temporary).free // 2
+        self._others = adopt_orphans()
         self._process = subprocess.Popen(
             list(command),
             cwd=request.folder,
@@ -66,7 +70,8 @@ class Launch:
         try:
             kind, reason = self._wait(bounds, listen)
         finally:
-            end_family(self._process, str(self._file))
+            end_family(self._process, str(self._file), self._others)
+            remove_shared_memory(Path(self.request.temporary))
         self._listen(listen)
         seconds = time.monotonic() - self._started
         return Ending(kind, reason, seconds, self._output.tail())
@@ -106,10 +111,15 @@ class Launch:
         passed = time.monotonic() - self._started
         if passed > bounds.seconds:
             return "time", f"{bounds.seconds:g} s went by (`--timeout` sets the bound)"
-        if bounds.memory is None or passed - self._memory_checked < MEMORY_SECONDS:
+        if passed - self._memory_checked < MEMORY_SECONDS:
             return None
         self._memory_checked = passed
-        used = resident_bytes(family(self._process.pid, str(self._file)))
+        written = held_bytes(Path(self.request.temporary))
+        if written > self._disk:
+            return "disk", f"the script's files hold {written / GIB:.1f} GiB, half of what was free"
+        if bounds.memory is None:
+            return None
+        used = resident_bytes(family(self._process.pid, str(self._file), self._others))
         if used > bounds.memory:
             bound = bounds.memory / GIB
             return "memory", f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the bound)"

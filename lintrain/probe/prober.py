@@ -15,6 +15,7 @@ from lintrain.probe.downloads import download_folders, paths_of_downloads
 from lintrain.probe.entry import Entry
 from lintrain.probe.launcher import Bounds, Launch, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
+from lintrain.probe.remains import remove_folder
 from lintrain.probe.request import SAMPLE_ROWS, Request
 from lintrain.probe.stream import Event
 
@@ -40,7 +41,7 @@ def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
         with download_folders():
             return _probe(wanted, temporary, listen)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_folder(temporary)
 
 
 def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> Record:

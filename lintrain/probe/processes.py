@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -11,13 +12,34 @@ import time
 from pathlib import Path
 
 GRACE_SECONDS = 0.3
+BECOME_SUBREAPER = 36
 
 
-def family(root: int, mark: str) -> list[int]:
-    """The processes of a probe: those of the root's session, and those that carry the mark in their environment."""
+def adopt_orphans() -> frozenset[int]:
+    """Become the parent of what outlives its own parent among our descendants, so that none can hide (Linux).
+
+    Gives the children that this process has already.
+    """
+    if not sys.platform.startswith("linux"):
+        return frozenset()
+    ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
+    return frozenset(pid for pid in _all_processes() if _relations(pid)[0] == os.getpid())
+
+
+def family(root: int, mark: str, others: frozenset[int] = frozenset()) -> list[int]:
+    """The processes of a probe: those of the root's session, those that carry the mark in their environment, and
+    orphans in sessions of their own that came to us since `others` were our children.
+    """
     if not Path("/proc/self/environ").exists():
         return [root]
-    return [pid for pid in _all_processes() if _session(pid) == root or mark.encode() in _environment(pid)]
+    found = {pid: _relations(pid) for pid in _all_processes()}
+    own = os.getsid(0)
+    orphans = {pid for pid, (parent, session) in found.items() if parent == os.getpid() and session != own} - others
+    return [
+        pid
+        for pid, (parent, session) in found.items()
+        if session == root or pid in orphans or parent in orphans or mark.encode() in _environment(pid)
+    ]
 
 
 def _all_processes() -> list[int]:
@@ -26,12 +48,13 @@ def _all_processes() -> list[int]:
     ]
 
 
-def _session(pid: int) -> int | None:
+def _relations(pid: int) -> tuple[int, int]:
+    """Parent and session of a process; 0 and 0 for one that has ended."""
     try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+        state, parent, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
     except OSError:
-        return None  # gone in the meantime
-    return int(after_name.split()[3])
+        return 0, 0
+    return (0, 0) if state == "Z" else (int(parent), int(session))
 
 
 def _environment(pid: int) -> bytes:
@@ -58,23 +81,36 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def end_family(process: subprocess.Popen[bytes], mark: str) -> None:
+def end_family(process: subprocess.Popen[bytes], mark: str, others: frozenset[int] = frozenset()) -> None:
     """End a script and everything that it started, politely first."""
     if sys.platform == "win32":
         subprocess.run(["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, check=False)
         process.wait()
         return
-    _signal_all(process.pid, mark, signal.SIGTERM)
+    _signal_all(process.pid, mark, others, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < deadline and (process.poll() is None or family(process.pid, mark)):
+    while time.monotonic() < deadline and (process.poll() is None or family(process.pid, mark, others)):
         time.sleep(0.02)
-    _signal_all(process.pid, mark, signal.SIGKILL)
+    _signal_all(process.pid, mark, others, signal.SIGKILL)
     process.wait()
+    _bury_orphans(others)
 
 
-def _signal_all(root: int, mark: str, number: signal.Signals) -> None:
+def _bury_orphans(others: frozenset[int]) -> None:
+    """Take note of the end of adopted processes; those of this process itself are left to who started them."""
+    own = os.getsid(0)
+    for pid in _all_processes() if sys.platform.startswith("linux") else ():
+        try:
+            state, parent, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
+            if state == "Z" and int(parent) == os.getpid() and int(session) != own and pid not in others:
+                os.waitpid(pid, os.WNOHANG)
+        except (OSError, ChildProcessError):
+            continue
+
+
+def _signal_all(root: int, mark: str, others: frozenset[int], number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(root, number)
-    for pid in family(root, mark):
+    for pid in family(root, mark, others):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

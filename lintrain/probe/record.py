@@ -22,7 +22,8 @@ class Ending:
     """How the script came to its end.
 
     `kind`: measured, crashed (an error before any training call), no-training, exited (silently, with a status),
-    killed, time, memory, probe-failed; `output` is the end of what the script printed.
+    killed, time, memory, disk, refused (it wrote past the guard of its files),
+    probe-failed; `output` is the end of what the script printed.
     """
 
     kind: str

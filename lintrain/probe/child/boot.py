@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
+import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -44,3 +47,38 @@ def _watch_the_end(session: Session) -> None:
 
     sys.excepthook = excepthook
     atexit.register(session.left)
+    _watch_hard_ends(session)
+
+
+def _watch_hard_ends(session: Session) -> None:
+    """`os._exit` and `exec` run no exit hook; threads that go on keep a script whose last line has run."""
+    end: Any = os._exit
+
+    @functools.wraps(end)
+    def ends(status: int) -> None:
+        if session.is_root and session.has_begun:
+            session.left()
+        end(status)
+
+    def main_ends() -> None:
+        if session.is_root and session.has_gone_through and not session.has_ended:
+            session.finish()
+
+    os._exit = ends  # type: ignore[assignment]
+    for name in ("execv", "execve"):
+        setattr(os, name, _saying_so(session, getattr(os, name)))
+    register = getattr(threading, "_register_atexit", None)  # called before threads are waited for; since Python 3.9
+    if register is not None:
+        register(main_ends)
+
+
+def _saying_so(session: Session, execute: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that puts another program in the place of this one: what was measured until then is sent."""
+
+    @functools.wraps(execute)
+    def becomes(*args: Any) -> Any:
+        if session.is_root and session.has_begun:
+            session.left()
+        return execute(*args)
+
+    return becomes

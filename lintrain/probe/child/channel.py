@@ -7,6 +7,9 @@ import json
 import os
 from typing import Any
 
+DUMPS, WRITE = json.dumps, os.write
+"""As they are before the script, which may put something else in their place."""
+
 
 class Channel:
     """The writing end; several processes of one script may append to the same file."""
@@ -16,8 +19,8 @@ class Channel:
 
     def send(self, event: str, **values: Any) -> None:  # Any: whatever JSON and dataclasses hold
         """Append one event; dataclasses among the values become dictionaries."""
-        line = json.dumps({"event": event, **values}, default=_plain)
-        os.write(self._descriptor, line.encode() + b"\n")
+        line = DUMPS({"event": event, **values}, default=_plain)
+        WRITE(self._descriptor, line.encode() + b"\n")
 
 
 def _plain(value: object) -> object:

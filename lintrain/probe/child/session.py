@@ -16,6 +16,9 @@ from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of
 from lintrain.probe.child.library import version_of
 
+END = os._exit
+"""The original: the script's own call of it is watched."""
+
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "evaluate", "peft", "trl", "tokenizers", "lightning")
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 
@@ -42,12 +45,27 @@ class Session:
         self.launcher = ""
         self._ended = False
         self._lock = threading.RLock()
-        os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))
+        self._root = os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))  # the script may clear its environment
 
     @property
     def is_root(self) -> bool:
         """Whether this process runs the script itself, not a worker that the script started."""
-        return os.environ.get(ROOT_PROCESS) == str(os.getpid())
+        return self._root == str(os.getpid())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a loop of the script is followed, or was."""
+        return self.watch is not None and self.watch.run is not None
+
+    @property
+    def has_gone_through(self) -> bool:
+        """Whether the loop is over when the script's last line has run; it may go on in a thread."""
+        return self.has_begun and (self.watch.is_in_main_thread or self.watch.run.is_settled)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last word was said."""
+        return self._ended
 
     def folder(self, name: str) -> str:
         """A folder for files that must not stay, made at the first use."""
@@ -152,4 +170,4 @@ class Session:
                 stream.flush()
             except (OSError, ValueError, AttributeError):
                 continue  # a stream that the script closed or replaced
-        os._exit(0)
+        END(0)

@@ -85,8 +85,8 @@ def _replace_early_copies(guarded: dict[int, Guarded]) -> None:
             continue
         owners = [module, *(getattr(module, inner, None) for inner in BOUND_EARLY.get(name, ()))]
         for owner in filter(None, owners):
-            for attribute, value in list(vars(owner).items()):
-                inner = value.__func__ if isinstance(value, staticmethod) else value
+            for attribute, value in list(getattr(owner, "__dict__", {}).items()):
+                inner = value.__func__ if type(value) is staticmethod else value
                 if id(inner) in guarded:
                     found = guarded[id(inner)]
                     setattr(owner, attribute, staticmethod(found) if inner is not value else found)

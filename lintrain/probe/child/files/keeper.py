@@ -29,6 +29,7 @@ class Keeper:
         self._overlay = Overlay(os.path.join(temporary, "layer"), self._free.has)
         self._calls = Calls(self._overlay)
         self._programs = Programs(self._calls)
+        self._memory_names = os.path.join(temporary, "shared-memory.txt")
         self.is_held = False
 
     def install(self, hooks: AfterImport, *, is_root: bool) -> None:
@@ -36,6 +37,7 @@ class Keeper:
         guard.install(self._calls)
         natives.install(self._calls, hooks)
         self._programs.install(hooks)
+        self._programs.install_names(hooks, self._memory_names)
         sys.meta_path.append(_WrittenModules(self._overlay))
         if is_root:
             self.is_held = allow_writing_only_in((*self._free.folders, *DEVICES))
@@ -46,7 +48,7 @@ class Keeper:
             return None
         path = refused_path(error, self._free.has)
         if path is not None:
-            return f"the script wrote to `{path}` past the guard of its files, which a probe does not allow"
+            return f"the script wrote to {path} past the guard of its files, which a probe does not allow"
         names = ("CalledProcessError", "FileNotFoundError")
         if self._programs.others and type(error).__name__ in names:
             return f"the script started `{self._programs.others[0]}`, which a probe lets write no files"

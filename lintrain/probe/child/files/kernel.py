@@ -21,9 +21,12 @@ WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
 CHANGES = WRITE_FILE | sum(1 << bit for bit in range(4, 14))
 """Writing, removing, making of every kind, and moving between folders."""
 
+SIGNALS = 1 << 1
+"""From version 6 on: none to processes that the script did not start."""
+
 
 class _Rules(ctypes.Structure):
-    _fields_ = [("handled", ctypes.c_uint64)]
+    _fields_ = [("files", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
 
 
 class _Below(ctypes.Structure):
@@ -41,8 +44,8 @@ def allow_writing_only_in(folders: Iterable[str]) -> bool:
     if version < LEAST_VERSION:
         return False
     changes = CHANGES | (TRUNCATE if version >= 3 else 0)
-    rules = _Rules(changes)
-    ruleset = system.syscall(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(ctypes.sizeof(rules)), 0)
+    rules, size = (_Rules(changes, 0, SIGNALS), 24) if version >= 6 else (_Rules(changes, 0, 0), 8)
+    ruleset = system.syscall(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), 0)
     if ruleset < 0:
         return False
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -66,8 +67,18 @@ def _redirect(calls: Calls, native: Native, module: Any) -> None:
     if name not in getattr(owner, "__dict__", ()):
         return
     own = owner.__dict__[name]
-    function = _redirected(calls, native, getattr(owner, name))
+    original = getattr(owner, name)
+    function = _redirected(calls, native, original)
     setattr(owner, name, staticmethod(function) if isinstance(own, staticmethod) or _is_static(own) else function)
+    if not above:
+        _replace_early_copies(native.module.partition(".")[0], name, original, function)
+
+
+def _replace_early_copies(package: str, name: str, original: object, function: object) -> None:
+    """Where the package was imported before the probe began, its other modules hold the function already."""
+    for path, module in list(sys.modules.items()):
+        if path.partition(".")[0] == package and getattr(module, "__dict__", {}).get(name) is original:
+            setattr(module, name, function)
 
 
 def _is_static(own: Any) -> bool:
@@ -85,7 +96,11 @@ def _redirected(calls: Calls, native: Native, original: Callable[..., Any]) -> C
         elif native.keyword in kwargs:
             mode = kwargs.get("mode", "r")
             kwargs[native.keyword] = _found(calls, kwargs[native.keyword], _how(native, mode))
-        return original(*given, **kwargs)
+        try:
+            return original(*given, **kwargs)
+        except Exception as error:
+            error.args = tuple(calls.overlay.said(word) for word in error.args)
+            raise
 
     return call
 

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from lintrain.probe.child.files import real
 
@@ -42,6 +43,10 @@ class Overlay:
         if path == self._written:
             return os.sep
         return path[len(self._written) :] if path.startswith(self._written + os.sep) else path
+
+    def said(self, text: Any) -> Any:  # Any: words of an error, mostly text
+        """A text with the names that the script knows its files by."""
+        return text.replace(self._written, "") if isinstance(text, str) else text
 
     def key(self, path: str, *, follows: bool = True) -> str | None:
         """The key of a path, or None where it is free."""

@@ -6,6 +6,7 @@ import functools
 import os
 from typing import Any, cast
 
+from lintrain.probe.child.files import real
 from lintrain.probe.child.files.calls import Calls
 from lintrain.probe.child.hooks import AfterImport
 
@@ -28,6 +29,10 @@ class Programs:
             return system(command)
 
         setattr(os, "system", watched)  # noqa: B010 - as above
+
+    def install_names(self, hooks: AfterImport, file: str) -> None:
+        """Write down the names of shared memory, which outlives processes that are killed."""
+        hooks.add("multiprocessing.shared_memory", functools.partial(_name_memory, file))
 
     def _watch(self, module: Any) -> None:
         build = module.Popen.__init__
@@ -62,3 +67,18 @@ class Programs:
             return argument
         found = overlay.seen(key)
         return argument if found == key else found
+
+
+def _name_memory(file: str, module: Any) -> None:
+    system = getattr(module, "_posixshmem", None)
+    if system is None:
+        return
+    opens = system.shm_open
+
+    @functools.wraps(opens)
+    def shm_open(path: str, *args: Any, **kwargs: Any) -> int:
+        with real.open_file(file, "a", encoding="utf-8") as opened:
+            opened.write(f"/{path.lstrip('/')}\n")
+        return int(opens(path, *args, **kwargs))
+
+    system.shm_open = shm_open

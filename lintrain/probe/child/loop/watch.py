@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from lintrain.probe.child.loop.effects import Effects
 from lintrain.probe.child.loop.model import unwrapped
 from lintrain.probe.child.loop.run import LoopRun
 from lintrain.probe.child.loop.seen import Forward, Iteration, LossCall, modes_of, tensors_in
+from lintrain.probe.child.random_state import same_random_numbers
 from lintrain.probe.child.session import Session
 
 STEPS = 4
@@ -47,6 +49,7 @@ class Watch:
         self._waiting: list[Forward] = []
         self._rates: list[float] = []
         self._began = 0.0
+        self.is_in_main_thread = False
 
     @property
     def is_root(self) -> bool:
@@ -61,12 +64,11 @@ class Watch:
     @contextmanager
     def paused(self) -> Generator[None]:
         """The watch itself uses torch now; the script's random state is given back."""
-        torch = library("torch")
-        self._is_busy, state = True, torch.get_rng_state()
+        self._is_busy = True
         try:
-            yield
+            with same_random_numbers():
+                yield
         finally:
-            torch.set_rng_state(state)
             self._is_busy = False
 
     # loaders
@@ -242,6 +244,7 @@ class Watch:
 
     def _enter(self, place: Place | None, *, failed: str = "") -> LoopRun:
         self._began = time.perf_counter()
+        self.is_in_main_thread = threading.current_thread() is threading.main_thread()
         self.run = LoopRun(self.session, place, self)
         with self.paused():
             self.run.enter(self.loader, self.iteration, failed=failed)
