@@ -114,7 +114,8 @@ def _split(evidence: Evidence, split: SplitEvidence) -> str:
     rows = f"{split.rows} rows" if split.rows is not None else "a stream"
     first = evidence.splits[0]
     is_alike = split is not first and split.column_names == first.column_names
-    columns = "" if is_alike else f" [{', '.join(column.name for column in split.columns)}]"
+    names = ", ".join(column.name for column in split.columns)
+    columns = f" [{names}]" if names and not is_alike else ""
     said = f", {_labels(split.labels)}" if split.labels else ""
     return f"{split.argument}{key} {rows}{columns}{said}"
 
