@@ -15,6 +15,7 @@ from lintrain.core.measurements import BatchEvidence as BatchEvidence
 from lintrain.core.measurements import ColumnEvidence as ColumnEvidence
 from lintrain.core.measurements import Failure as Failure
 from lintrain.core.measurements import ForwardEvidence as ForwardEvidence
+from lintrain.core.measurements import LabelConflicts as LabelConflicts
 from lintrain.core.measurements import LayerGradient as LayerGradient
 from lintrain.core.measurements import ModelEvidence as ModelEvidence
 from lintrain.core.measurements import OptimizerGroup as OptimizerGroup
@@ -51,6 +52,7 @@ class Evidence:
     stages: tuple[Stage, ...] = ()
     splits: tuple[SplitEvidence, ...] = ()
     shared_rows: SharedRows | None = None
+    conflicts: LabelConflicts | None = None
     model: ModelEvidence | None = None
     tokenizer: TokenizerEvidence | None = None
     batches: tuple[BatchEvidence, ...] = ()

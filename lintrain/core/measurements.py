@@ -110,6 +110,17 @@ class SharedRows:
     looked_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class LabelConflicts:
+    """Rows of a dataset of `rows` rows, `compared` of them, that share all texts with a row of another label."""
+
+    rows: int
+    compared: int
+    conflicting: int
+    inputs: tuple[str, ...]
+    label: str
+
+
 CLASSIFICATION_TASKS = frozenset(
     {"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"}
 )

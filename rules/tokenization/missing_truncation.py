@@ -181,11 +181,11 @@ def _positions(pipeline: Pipeline, feed: TokenFeed) -> tuple[int | None, str]:
 
 
 def _is_short(dataset: Dataset | None) -> bool:
-    """Whether rows are known to be short: sentences of a well-known data set, or those that the script spells out."""
+    """Whether rows may well be short: sentences of a well-known data set, or those that the script itself makes."""
     root = dataset.lineage[-1] if dataset else None
     if root is None:
         return False
-    return root.hub_name in SHORT or (root.rows is not None and root.operations[:1] in {("from_dict",), ("from_list",)})
+    return root.hub_name in SHORT or root.operations[:1] in {("from_dict",), ("from_list",)}
 
 
 def _is_chunked(feed: TokenFeed) -> bool:

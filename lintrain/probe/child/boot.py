@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from lintrain.probe.child import processes, quick_datasets, quiet
+from lintrain.probe.child import label_conflicts, processes, quick_datasets, quiet
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.lightning import interceptor as lightning
@@ -27,6 +27,7 @@ def start(request: dict[str, Any]) -> None:
     session.keeper.install(hooks, is_root=session.is_root)
     quiet.install(session, hooks)
     quick_datasets.install(session, hooks)
+    label_conflicts.install(session, hooks)
     processes.install(session, hooks)
     trainer.install(session, hooks)
     loop.install(session, hooks)

@@ -9,7 +9,7 @@ import time
 import traceback
 from typing import Any, NoReturn
 
-from lintrain.core.evidence import Failure, Stage
+from lintrain.core.evidence import Failure, LabelConflicts, Stage
 from lintrain.core.place import Place
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.files.keeper import Keeper
@@ -41,6 +41,7 @@ class Session:
         self.construction_place: Place | None = None
         self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
+        self.conflicts: dict[str, LabelConflicts | None] = {}
         self.watch: Any = None
         self.launcher = ""
         self._ended = False

@@ -15,6 +15,7 @@ from lintrain.probe.child.experiments.gradients import Gradients, backward_evide
 from lintrain.probe.child.experiments.losses import loss_evidence
 from lintrain.probe.child.experiments.model import is_fresh, measure_model
 from lintrain.probe.child.experiments.outputs import number, shape_of
+from lintrain.probe.child.experiments.subset import number_of_rows
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.experiments.weights import (
     changed,
@@ -25,6 +26,7 @@ from lintrain.probe.child.experiments.weights import (
     trainable,
 )
 from lintrain.probe.child.given import Given
+from lintrain.probe.child.label_conflicts import of_training
 from lintrain.probe.child.library import loaded
 from lintrain.probe.child.loop.effects import Effects
 from lintrain.probe.child.loop.model import held_by, output_of, trained_module
@@ -119,6 +121,8 @@ class LoopRun(Run):
     def _measure_dataset(self) -> None:
         self.measured(model=measure_model(self), tokenizer=measure_tokenizer(self))
         self._measure_split("train_dataset", self._loader)
+        rows = number_of_rows(getattr(self._loader, "dataset", None))
+        self.measured(conflicts=of_training(self.session, rows))
 
     def _measure_split(self, argument: str, loader: Any) -> None:
         dataset = getattr(loader, "dataset", None)

@@ -9,9 +9,11 @@ from lintrain.core.place import Place
 from lintrain.probe.child.experiments.columns import measure_splits
 from lintrain.probe.child.experiments.model import measure_model
 from lintrain.probe.child.experiments.overlap import shared_rows
+from lintrain.probe.child.experiments.subset import number_of_rows
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.given import Given
 from lintrain.probe.child.kinds import is_mapping
+from lintrain.probe.child.label_conflicts import of_training
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.trainer.accumulation import measure_accumulation
 from lintrain.probe.child.trainer.backward import measure_gradients
@@ -65,7 +67,8 @@ def _facts(run: TrainerRun) -> dict[str, Any]:
 def _measure_dataset(run: TrainerRun, given: list[Given]) -> None:
     run.measured(model=measure_model(run), tokenizer=measure_tokenizer(run))
     measure_splits(run, given)
-    run.measured(shared_rows=shared_rows(given))
+    rows = number_of_rows(run.trainer.train_dataset)
+    run.measured(shared_rows=shared_rows(given), conflicts=of_training(run.session, rows))
 
 
 def _has_own_loader(run: TrainerRun) -> bool:

@@ -1,0 +1,61 @@
+"""Rows with the same texts and different labels, counted when the script maps them: before anything cuts them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from lintrain.core.evidence import LabelConflicts
+from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.label_rows import is_label
+from lintrain.probe.child.library import library
+from lintrain.probe.child.session import Session
+
+MOST_ROWS = 200_000
+"""Of longer datasets so many rows are compared, the first ones."""
+
+
+def install(session: Session, hooks: AfterImport) -> None:
+    """Look at every dataset of `datasets` that is mapped."""
+    hooks.add("datasets.arrow_dataset", lambda module: _watch(session, module.Dataset))
+
+
+def _watch(session: Session, dataset_class: Any) -> None:
+    map_rows = dataset_class.map
+
+    @functools.wraps(map_rows)
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._fingerprint not in session.conflicts:
+            session.conflicts[self._fingerprint] = conflicts_in(self)
+        return map_rows(self, *args, **kwargs)
+
+    dataset_class.map = watched
+
+
+def conflicts_in(dataset: Any) -> LabelConflicts | None:
+    """The conflicts of a table with texts and one column of classes; None for others."""
+    texts = [name for name, feature in dataset.features.items() if getattr(feature, "dtype", "") == "string"]
+    labels = [name for name in dataset.column_names if is_label(dataset, name)]
+    inputs = [name for name in texts if name not in labels]
+    if len(labels) != 1 or not inputs or not len(dataset):
+        return None
+    rows = min(len(dataset), MOST_ROWS)
+    table = library("pyarrow").table({name: _column(dataset, name, rows) for name in (*inputs, labels[0])})
+    counted = table.group_by(inputs).aggregate([(labels[0], "count_distinct"), (labels[0], "count")])
+    several = library("pyarrow.compute").greater(counted[f"{labels[0]}_count_distinct"], 1)
+    conflicting = library("pyarrow.compute").sum(counted.filter(several)[f"{labels[0]}_count"]).as_py() or 0
+    return LabelConflicts(len(dataset), rows, int(conflicting), tuple(inputs), labels[0])
+
+
+def _column(dataset: Any, name: str, rows: int) -> Any:
+    column = dataset.data.column(name)
+    if dataset._indices is not None:
+        column = column.take(dataset._indices.column(0).slice(0, rows))
+    return column.slice(0, rows)
+
+
+def of_training(session: Session, rows: int | None) -> LabelConflicts | None:
+    """Those of the dataset that the training set was made of: as long, or the only one there is."""
+    found = [each for each in session.conflicts.values() if each is not None]
+    alike = [each for each in found if each.rows == rows]
+    return alike[0] if len(alike) == 1 else found[0] if len(found) == 1 else None
