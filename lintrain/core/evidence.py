@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lintrain.core.data_measurements import ColumnEvidence as ColumnEvidence
+from lintrain.core.data_measurements import LabelConflicts as LabelConflicts
+from lintrain.core.data_measurements import Sample as Sample
+from lintrain.core.data_measurements import SharedRows as SharedRows
+from lintrain.core.data_measurements import SplitEvidence as SplitEvidence
 from lintrain.core.loop_measurements import LoopEvidence as LoopEvidence
 from lintrain.core.loop_measurements import LossEvidence as LossEvidence
 from lintrain.core.measured_evaluation import EvaluationEvidence as EvaluationEvidence
@@ -12,17 +17,12 @@ from lintrain.core.measurements import CLASSIFICATION_TASKS as CLASSIFICATION_TA
 from lintrain.core.measurements import AccumulationEvidence as AccumulationEvidence
 from lintrain.core.measurements import BackwardEvidence as BackwardEvidence
 from lintrain.core.measurements import BatchEvidence as BatchEvidence
-from lintrain.core.measurements import ColumnEvidence as ColumnEvidence
 from lintrain.core.measurements import Failure as Failure
 from lintrain.core.measurements import ForwardEvidence as ForwardEvidence
-from lintrain.core.measurements import LabelConflicts as LabelConflicts
 from lintrain.core.measurements import LayerGradient as LayerGradient
 from lintrain.core.measurements import ModelEvidence as ModelEvidence
 from lintrain.core.measurements import OptimizerGroup as OptimizerGroup
 from lintrain.core.measurements import OverfitEvidence as OverfitEvidence
-from lintrain.core.measurements import Sample as Sample
-from lintrain.core.measurements import SharedRows as SharedRows
-from lintrain.core.measurements import SplitEvidence as SplitEvidence
 from lintrain.core.measurements import Stage as Stage
 from lintrain.core.measurements import StepEvidence as StepEvidence
 from lintrain.core.measurements import TensorEvidence as TensorEvidence
