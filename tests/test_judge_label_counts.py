@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.core.evidence import Evidence
+from lintrain.core.evidence import ColumnEvidence, Evidence, ModelEvidence, SplitEvidence
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
-from lintrain.core.measurements import ColumnEvidence, ModelEvidence, SplitEvidence
 from lintrain.core.place import Place
 from lintrain.core.verdict import Verdict
 from lintrain.rulebook import load_rules

@@ -27,8 +27,8 @@ from lintrain.probe.child.experiments.weights import (
 )
 from lintrain.probe.child.given import Given
 from lintrain.probe.child.label_conflicts import of_training
-from lintrain.probe.child.library import loaded
 from lintrain.probe.child.loop.effects import Effects
+from lintrain.probe.child.loop.facts import framework, group_of
 from lintrain.probe.child.loop.model import held_by, output_of, trained_module
 from lintrain.probe.child.loop.seen import Iteration, LossCall
 from lintrain.probe.child.loop.standard_loss import chance_of, standard_loss
@@ -194,7 +194,7 @@ class LoopRun(Run):
     def _remember(self) -> None:
         """Keep the weights as they are before the measured steps."""
         self._before = snapshot(self)
-        self._groups = tuple(_group(group) for own in self.optimizers for group in own.param_groups)
+        self._groups = tuple(group_of(group) for own in self.optimizers for group in own.param_groups)
 
     def _took_step(self, optimizer: Any) -> None:
         self._steps += 1
@@ -275,26 +275,6 @@ class LoopRun(Run):
                 losses=tuple(_described(call) for call in first[:4]),
             )
         )
-
-
-def framework(session: Session) -> str:
-    """What carries the loop: accelerate or Fabric where the script made one, else torch alone."""
-    if session.launcher:
-        return session.launcher
-    accelerate = loaded("accelerate.state")
-    if accelerate is not None and accelerate.AcceleratorState._shared_state:
-        return "accelerate"
-    return "torch"
-
-
-def _group(group: dict[str, Any]) -> OptimizerGroup:
-    first = float(group["lr"])
-    return OptimizerGroup(_peak(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
-
-
-def _peak(group: dict[str, Any]) -> float:
-    """The highest learning rate of a group: `max_lr` of a one-cycle schedule, else the one before any schedule."""
-    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
 
 
 def _described(call: LossCall) -> Any:
