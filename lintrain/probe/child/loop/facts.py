@@ -22,9 +22,9 @@ def framework(session: Session) -> str:
 def group_of(group: dict[str, Any]) -> OptimizerGroup:
     """One parameter group: its peak rate and the one in force."""
     first = float(group["lr"])
-    return OptimizerGroup(_peak(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
+    return OptimizerGroup(peak_of(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
 
 
-def _peak(group: dict[str, Any]) -> float:
+def peak_of(group: dict[str, Any]) -> float:
     """The highest learning rate of a group: `max_lr` of a one-cycle schedule, else the one before any schedule."""
     return float(group.get("max_lr", group.get("initial_lr", group["lr"])))

@@ -28,7 +28,7 @@ from lintrain.probe.child.experiments.weights import (
 from lintrain.probe.child.given import Given
 from lintrain.probe.child.label_conflicts import of_training
 from lintrain.probe.child.loop.effects import Effects
-from lintrain.probe.child.loop.facts import framework, group_of
+from lintrain.probe.child.loop.facts import framework, group_of, peak_of
 from lintrain.probe.child.loop.model import held_by, output_of, trained_module
 from lintrain.probe.child.loop.seen import Iteration, LossCall
 from lintrain.probe.child.loop.standard_loss import chance_of, standard_loss
@@ -179,7 +179,7 @@ class LoopRun(Run):
             self._remember()
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         for group in optimizer.param_groups:
-            group["lr"] = _peak(group)
+            group["lr"] = peak_of(group)
 
     def stepped(self, optimizer: Any) -> None:
         """A step was taken."""
