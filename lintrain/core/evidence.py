@@ -9,6 +9,7 @@ from lintrain.core.data_measurements import LabelConflicts as LabelConflicts
 from lintrain.core.data_measurements import Sample as Sample
 from lintrain.core.data_measurements import SharedRows as SharedRows
 from lintrain.core.data_measurements import SplitEvidence as SplitEvidence
+from lintrain.core.keras_measurements import KerasEvidence as KerasEvidence
 from lintrain.core.loop_measurements import LoopEvidence as LoopEvidence
 from lintrain.core.loop_measurements import LossEvidence as LossEvidence
 from lintrain.core.measured_evaluation import EvaluationEvidence as EvaluationEvidence
@@ -63,6 +64,7 @@ class Evidence:
     overfit: OverfitEvidence | None = None
     accumulation: AccumulationEvidence | None = None
     loop: LoopEvidence | None = None
+    keras: KerasEvidence | None = None
     schedule: ScheduleEvidence | None = None
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]

@@ -41,6 +41,7 @@ from collections.abc import Iterator
 from lintrain import (
     Argument,
     Encoding,
+    Evidence,
     Finding,
     KerasRun,
     Level,
@@ -51,7 +52,11 @@ from lintrain import (
     Slices,
     Unknown,
     Value,
+    Verdict,
+    confirmed,
     is_missing,
+    refuted,
+    unsettled,
 )
 
 LABELS = ("labels", "label")
@@ -87,6 +92,18 @@ class KerasLabelsInInputs(Rule):
             help="pass the labels as `y`, or name them in `label_cols`",
             subject="x",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        keras = evidence.keras
+        if keras is None:
+            return unsettled(evidence.not_reached("batch"))
+        names = ", ".join(f"`{name}`" for name in keras.inputs)
+        if keras.has_targets:
+            return refuted(f"the batch has targets beside its inputs {names}")
+        stage = evidence.failed_stage
+        if stage is not None and set(LABELS) & set(keras.inputs):
+            return confirmed(f"no targets beside the {len(keras.inputs)} inputs {names}", stage=stage.name)
+        return unsettled(f"no stage fails on the inputs {names}")
 
 
 def _label_among(inputs: Value) -> str | None:

@@ -38,6 +38,7 @@ from collections.abc import Iterator
 from lintrain import (
     AddImport,
     Constant,
+    Evidence,
     Finding,
     Fix,
     KerasRun,
@@ -52,10 +53,14 @@ from lintrain import (
     Rule,
     Task,
     Value,
+    Verdict,
+    confirmed,
     is_missing,
     keras_name,
     number_of,
+    refuted,
     text_of,
+    unsettled,
 )
 
 LOSSES = {
@@ -91,6 +96,18 @@ class KerasLogitsLoss(Rule):
             level=Level.WARNING if is_mild else Level.ERROR,
             facts={"code": code, "keras": keras, "is_layer": is_layer},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        keras = evidence.keras
+        if keras is None or not keras.loss or keras.are_within_one is None:
+            return unsettled(evidence.not_reached("forward"))
+        if keras.from_logits:
+            return refuted(f"`{keras.loss}` takes {keras.span} for logits")
+        if not keras.are_within_one:
+            return confirmed(f"`{keras.loss}` takes {keras.span} for probabilities", stage="forward")
+        if keras.are_probabilities or keras.loss == "binary_crossentropy":
+            return refuted(f"{keras.span} are probabilities")
+        return unsettled(f"{keras.span} may be either")
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")

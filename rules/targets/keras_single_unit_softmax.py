@@ -62,6 +62,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     Constant,
+    Evidence,
     Finding,
     Fix,
     Layer,
@@ -71,9 +72,13 @@ from lintrain import (
     Reason,
     RenameArgument,
     Rule,
+    Verdict,
     activation_of,
+    confirmed,
     loss_of,
+    refuted,
     units_of,
+    unsettled,
 )
 
 
@@ -106,6 +111,19 @@ class KerasSingleUnitSoftmax(Rule):
             subject="activation",
             facts={"is_binary": is_text and loss == "binary_crossentropy"},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        keras = evidence.keras
+        if keras is None or keras.units is None:
+            return unsettled(evidence.not_reached("forward"))
+        if keras.units != 1:
+            return refuted(f"the outputs have {keras.units} units")
+        if keras.output_minimum == keras.output_maximum == 1.0:
+            return confirmed(f"all {keras.output_shape[0]} outputs are 1", stage="forward")
+        if keras.loss == "categorical_crossentropy":
+            losses = evidence.forward.losses if evidence.forward else ()
+            return confirmed(f"a categorical loss over {keras.units} unit is {max(losses, default=0.0):.3g}")
+        return refuted(f"{keras.span} of {keras.units} unit")
 
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("is_binary"):

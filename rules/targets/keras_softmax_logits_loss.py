@@ -52,6 +52,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Finding,
     Fix,
     KerasRun,
@@ -62,8 +63,12 @@ from lintrain import (
     Reason,
     RemoveArgument,
     Rule,
+    Verdict,
     activation_of,
+    confirmed,
     loss_of,
+    refuted,
+    unsettled,
 )
 
 ACTIVATIONS = {
@@ -99,6 +104,22 @@ class KerasSoftmaxLogitsLoss(Rule):
             level=Level.ERROR if silent else Level.WARNING,
             facts=_call_of(made),
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        keras = evidence.keras
+        if keras is None or not keras.loss or keras.are_probabilities is None or keras.sums is None:
+            return unsettled(evidence.not_reached("forward"))
+        if not keras.from_logits:
+            return refuted(f"`{keras.loss}` takes {keras.span} for probabilities")
+        if keras.loss == "binary_crossentropy":
+            are_probabilities = keras.are_within_one
+            told = keras.span
+        else:
+            are_probabilities = keras.are_probabilities
+            told = f"{keras.span}, in rows that add up to {keras.sums[0]:.3f} to {keras.sums[1]:.3f}"
+        if are_probabilities:
+            return confirmed(f"`{keras.loss}` takes {told} for logits", stage="forward")
+        return refuted(f"`{keras.loss}` gets {told}")
 
     def fix(self, finding: Finding) -> Fix | None:
         facts = finding.facts

@@ -61,6 +61,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     Constant,
+    Evidence,
     Finding,
     Fix,
     KerasLabels,
@@ -71,7 +72,11 @@ from lintrain import (
     Reason,
     Replace,
     Rule,
+    Verdict,
+    confirmed,
     loss_of,
+    refuted,
+    unsettled,
 )
 
 WANTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossentropy": True}
@@ -99,6 +104,17 @@ class KerasSparseMismatch(Rule):
             subject="loss",
             facts={"other": other if isinstance(run.value("loss"), Constant) else None},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        keras = evidence.keras
+        if keras is None or keras.targets_are_rows is None or keras.loss not in WANTS_ONE_HOT:
+            return unsettled(evidence.not_reached("forward"))
+        shapes = f"targets {list(keras.target_shape)} for outputs {list(keras.output_shape)}"
+        if WANTS_ONE_HOT[keras.loss] is keras.targets_are_rows:
+            return refuted(f"`{keras.loss}` gets {shapes}")
+        if evidence.failed_with("shape"):
+            return confirmed(f"`{keras.loss}` gets {shapes}", stage="forward")
+        return unsettled(f"`{keras.loss}` gets {shapes} and raises nothing")
 
     def fix(self, finding: Finding) -> Fix | None:
         other = finding.facts.get("other")

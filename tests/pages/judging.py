@@ -37,7 +37,8 @@ def unjudged_reasons() -> dict[str, str]:
 
 def is_judged(rule: RuleFile, script: Script) -> bool:
     """Whether a probe can say something of an example: the rule listens, and there is a training call to stop at."""
-    return rule.reads_evidence and has_trainer(script)
+    is_keras = rule.name.startswith("keras-") and re.search(r"^\w+\.fit\(", script.example, re.MULTILINE) is not None
+    return rule.reads_evidence and (is_keras or has_trainer(script))
 
 
 def has_trainer(script: Script) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from lintrain.probe.child import label_conflicts, processes, quick_datasets, quiet
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.keras import interceptor as keras
 from lintrain.probe.child.lightning import interceptor as lightning
 from lintrain.probe.child.loop import interceptor as loop
 from lintrain.probe.child.session import Session
@@ -31,6 +32,7 @@ def start(request: dict[str, Any]) -> None:
     processes.install(session, hooks)
     trainer.install(session, hooks)
     loop.install(session, hooks)
+    keras.install(session, hooks)
     lightning.install(session, hooks)
     hooks.install()
     if session.is_root:

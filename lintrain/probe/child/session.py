@@ -19,7 +19,18 @@ from lintrain.probe.child.library import version_of
 END = os._exit
 """The original: the script's own call of it is watched."""
 
-PACKAGES = ("torch", "transformers", "datasets", "accelerate", "evaluate", "peft", "trl", "tokenizers", "lightning")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "datasets",
+    "accelerate",
+    "evaluate",
+    "peft",
+    "trl",
+    "tokenizers",
+    "keras",
+    "lightning",
+)
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 
 

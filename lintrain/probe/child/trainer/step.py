@@ -90,9 +90,11 @@ def training_steps(run: TrainerRun) -> int:
 
 def _batches(run: TrainerRun) -> int:
     """Batches of one epoch: of the training set, else of the loader that a subclass makes as it likes."""
-    trainer_class: Any = type(run.trainer)
     own_loader = library("transformers.trainer").Trainer.get_train_dataloader
-    if run.trainer.train_dataset is None or trainer_class.get_train_dataloader is not own_loader:
+    if (
+        run.trainer.train_dataset is None
+        or getattr(run.trainer.get_train_dataloader, "__func__", None) is not own_loader
+    ):
         return len(run.trainer.get_train_dataloader())
     return math.ceil(len(run.trainer.train_dataset) / max(1, int(run.trainer._train_batch_size)))
 

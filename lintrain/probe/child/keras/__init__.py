@@ -1,0 +1,1 @@
+"""Runs of Keras 3 on torch: intercepted at `Model.fit`, its own training step driven on a few batches."""

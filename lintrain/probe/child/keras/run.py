@@ -1,0 +1,72 @@
+"""A `fit` of Keras under measurement: its model, its data and its optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lintrain.core.place import Place
+from lintrain.probe.child.library import library
+from lintrain.probe.child.run import Run
+from lintrain.probe.child.session import Session
+
+
+class Weights:
+    """The variables of a Keras model as the parameters of a module, by their paths in the model."""
+
+    def __init__(self, model: Any) -> None:
+        self.keras = model
+        self.training = True
+
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """Every variable, those that train first; the state of random generators, whole numbers, is none."""
+        for variable in (*self.keras.trainable_variables, *self.keras.non_trainable_variables):
+            weight = getattr(variable, "_value", variable.value)
+            if weight.is_floating_point():
+                yield variable.path.replace("/", "."), weight
+
+    def parameters(self) -> Iterator[Any]:
+        """Their tensors."""
+        return (weight for _, weight in self.named_parameters())
+
+
+class KerasRun(Run):
+    """`given` are the arguments of `fit`; `iterator` gives batches as Keras takes them, and `waiting` is
+    a loss whose backward pass waits."""
+
+    def __init__(self, session: Session, model: Any, call: Place | None, given: dict[str, Any]) -> None:
+        super().__init__(session, call)
+        self.keras = model
+        self.given = given
+        self.iterator: Any = None
+        self.waiting: Any = None
+        self.validation: Any = given["validation_data"]
+        self._weights = Weights(model)
+
+    @property
+    def model(self) -> Any:
+        """The weights by name: shared measurements ask for nothing else of a model."""
+        return self._weights
+
+    @property
+    def collator(self) -> Any:
+        """What Keras puts around the data."""
+        return getattr(self.iterator, "data_adapter", None)
+
+    @property
+    def clipped_at(self) -> float | None:
+        """The norm that the optimizer clips to."""
+        names = ("global_clipnorm", "clipnorm")
+        limits = [limit for name in names if (limit := getattr(self.keras.optimizer, name, None))]
+        return float(limits[0]) if limits else None
+
+    @property
+    def scale(self) -> float:
+        """What the optimizer multiplies the loss by in mixed precision."""
+        return float(getattr(self.keras.optimizer, "dynamic_scale", None) or 1.0)
+
+    def parts(self, batch: Any) -> tuple[Any, Any, Any]:
+        """Inputs, targets and sample weights of a batch."""
+        adapters = library("keras.src.trainers.data_adapters.data_adapter_utils")
+        x, y, weights = adapters.unpack_x_y_sample_weight(batch)
+        return x, y, weights

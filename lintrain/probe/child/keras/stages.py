@@ -1,0 +1,136 @@
+"""The stages of one `fit`, in the order of the pipeline: Keras' own training step on a few batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from lintrain.core.evidence import EvaluationEvidence, ModelEvidence, Stage
+from lintrain.core.place import Place
+from lintrain.probe.child.keras.compiled import arguments_of
+from lintrain.probe.child.keras.data import part_training_data, splits_of, take_batches
+from lintrain.probe.child.keras.run import KerasRun
+from lintrain.probe.child.keras.training import measure_backward, measure_forward, take_two_steps
+from lintrain.probe.child.kinds import is_mapping
+from lintrain.probe.child.session import Session
+
+EVALUATION_BATCHES = 2
+
+
+def measure(session: Session, model: Any, call: Place | None, given: dict[str, Any]) -> None:
+    """Every stage that this call can reach; evidence is sent as it comes."""
+    run = KerasRun(session, model, call, given)
+    session.channel.send("run", run=0, values=_facts(run))
+    for name in ("script", "construction"):
+        session.channel.send(
+            "stage", run=0, stage=Stage(name, "passed", session.elapsed() if name == "script" else 0.0)
+        )
+    run.attempt("dataset", lambda: _measure_dataset(run))
+    _measure_training(run)
+    _evaluate(run)
+    run.measured(shortcuts=session.shortcuts, notes=session.notes)
+
+
+def _facts(run: KerasRun) -> dict[str, Any]:
+    return {
+        **run.session.facts(),
+        "framework": "keras",
+        "trainer": "Model.fit",
+        "call": run.call,
+        "construction": getattr(run.keras, "lintrain_compiled", None),
+        "device": "cpu",
+        "arguments": arguments_of(run),
+        "shortcuts": run.session.shortcuts,
+        "notes": run.session.notes,
+    }
+
+
+def _measure_dataset(run: KerasRun) -> None:
+    part_training_data(run)
+    run.measured(splits=splits_of(run))
+
+
+def _measure_training(run: KerasRun) -> None:
+    work = {
+        "batch": lambda: take_batches(run),
+        "forward": lambda: _go_forward(run),
+        "backward": lambda: measure_backward(run),
+        "step": lambda: take_two_steps(run),
+    }
+    names = list(work)
+    for number, name in enumerate(names):
+        if name == "backward" and not run.keras.trainable_variables:
+            for later in names[number:]:
+                run.skip(later, "no weight of the model is trained")
+            return
+        run.attempt(name, work[name])
+        if not run.passed(name):
+            for later in names[number + 1 :]:
+                run.skip(later, f"the {name} stage failed")
+            return
+
+
+def _go_forward(run: KerasRun) -> None:
+    measure_forward(run)
+    run.measured(model=_model_evidence(run))
+
+
+def _model_evidence(run: KerasRun) -> ModelEvidence:
+    model = run.keras
+    weights = [weight for _, weight in run.model.named_parameters()]
+    kinds = {type(layer).__name__ for layer in model._flatten_layers()}
+    return ModelEvidence(
+        name=type(model).__name__,
+        inputs=(),
+        label_inputs=(),
+        task="",
+        num_labels=None,
+        label_names=(),
+        positions=None,
+        rotary=False,
+        pretrained=False,
+        parameters=sum(weight.numel() for weight in weights),
+        trainable_parameters=sum(weight.numel() for weight in weights if weight.requires_grad),
+        training=True,
+        has_dropout_or_batch_norm=any("Dropout" in kind or kind == "BatchNormalization" for kind in kinds),
+        device=str(next((weight.device for weight in weights), "cpu")),
+    )
+
+
+def _evaluate(run: KerasRun) -> None:
+    if run.validation is None:
+        run.skip("evaluation", "no validation data is given")
+    elif not run.passed("forward"):
+        run.skip("evaluation", "the model was not built")
+    else:
+        run.attempt("evaluation", lambda: _evaluate_two_batches(run))
+
+
+def _evaluate_two_batches(run: KerasRun) -> None:
+    x, y, weights = run.parts(run.validation)
+    size = run.given["validation_batch_size"] or run.given["batch_size"]
+    rows = len(x) if hasattr(x, "shape") else 0
+    most = EVALUATION_BATCHES * (size or 32)
+    metrics: Any = run.keras.evaluate(
+        x,
+        y,
+        batch_size=size,
+        sample_weight=weights,
+        steps=None if rows and rows <= most else EVALUATION_BATCHES,
+        verbose=0,
+        return_dict=True,
+    )
+    numbers: Mapping[str, Any] = metrics if is_mapping(metrics) else {}
+    run.measured(
+        evaluation=EvaluationEvidence(
+            wanted=True,
+            has_metric_function=run.keras._compile_metrics is not None,
+            metric_function_called=run.keras._compile_metrics is not None,
+            rows=min(rows, most),
+            number_of_rows=rows or None,
+            returned=type(metrics).__name__,
+            metrics={str(name): float(value) for name, value in numbers.items()},
+            non_finite=tuple(str(name) for name, value in numbers.items() if not math.isfinite(value)),
+        )
+    )
