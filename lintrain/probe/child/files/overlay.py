@@ -22,6 +22,8 @@ class Overlay:
     """The layer in `root`; `is_free` says which keys are left to the script as they are."""
 
     def __init__(self, root: str, is_free: Callable[[str], bool]) -> None:
+        self._root = root
+        self._is_used = False
         self._written = os.path.join(root, "written")
         self._gone = os.path.join(root, "gone")
         self._is_free = is_free
@@ -32,7 +34,8 @@ class Overlay:
     @property
     def is_used(self) -> bool:
         """Whether any process of the script has written or removed anything."""
-        return real.exists(self._written) or real.exists(self._gone)
+        self._is_used = self._is_used or real.exists(self._root)
+        return self._is_used
 
     def folder(self) -> str:
         """The folder that the script believes to be in."""

@@ -75,12 +75,22 @@ def quieten(session: Session, arguments: Any) -> None:
     if not hasattr(arguments, "lintrain_asked"):
         asked = ("output_dir", "save_strategy", "report_to", "push_to_hub")
         object.__setattr__(arguments, "lintrain_asked", {name: getattr(arguments, name, None) for name in asked})
+        _say_what_is_off(session, arguments)
     changes: dict[str, Any] = {"output_dir": session.folder("output"), "report_to": [], "push_to_hub": False}
     changes["save_strategy"] = type(arguments.save_strategy)("no")
     if getattr(arguments, "logging_dir", None):
         changes["logging_dir"] = session.folder("logs")
     for name, value in changes.items():
         object.__setattr__(arguments, name, value)
+
+
+def _say_what_is_off(session: Session, arguments: Any) -> None:
+    trackers = [str(name) for name in arguments.report_to or () if name != "none"]
+    if trackers:
+        session.note(f"nothing is reported to {', '.join(trackers)}")
+    if arguments.push_to_hub:
+        session.note("`push_to_hub` was asked for and not carried out")
+    session.note("the Trainer saves no checkpoint, and its `output_dir` is a temporary folder")
 
 
 def _patch_trainer(session: Session, trainer: Any) -> None:
