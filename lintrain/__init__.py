@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lintrain.core.evidence import Evidence as Evidence
+    from lintrain.core.evidence import LoopEvidence as LoopEvidence
+    from lintrain.core.evidence import LossEvidence as LossEvidence
+    from lintrain.core.evidence import ModelEvidence as ModelEvidence
+    from lintrain.core.evidence import TargetAlignment as TargetAlignment
     from lintrain.core.finding import Finding as Finding
     from lintrain.core.finding import Reason as Reason
     from lintrain.core.finding import one_at_each_place as one_at_each_place
@@ -304,7 +308,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WORDS_OF = {
-    "lintrain.core.evidence": "Evidence",
+    "lintrain.core.evidence": "Evidence LoopEvidence LossEvidence ModelEvidence TargetAlignment",
     "lintrain.core.finding": "Finding Reason one_at_each_place",
     "lintrain.core.fix": (
         "AddArgument AddImport Fix InsertAfter InsertAtTop InsertBefore RemoveArgument RemoveImport RenameArgument "

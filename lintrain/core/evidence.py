@@ -10,8 +10,13 @@ from lintrain.core.data_measurements import Sample as Sample
 from lintrain.core.data_measurements import SharedRows as SharedRows
 from lintrain.core.data_measurements import SplitEvidence as SplitEvidence
 from lintrain.core.keras_measurements import KerasEvidence as KerasEvidence
+from lintrain.core.loop_measurements import LoaderUse as LoaderUse
 from lintrain.core.loop_measurements import LoopEvidence as LoopEvidence
 from lintrain.core.loop_measurements import LossEvidence as LossEvidence
+from lintrain.core.loop_measurements import OptimizerUse as OptimizerUse
+from lintrain.core.loop_measurements import ReachedWeights as ReachedWeights
+from lintrain.core.loop_measurements import ScheduleUse as ScheduleUse
+from lintrain.core.loop_measurements import TargetAlignment as TargetAlignment
 from lintrain.core.measured_evaluation import EvaluationEvidence as EvaluationEvidence
 from lintrain.core.measured_targets import ScoredTokens as ScoredTokens
 from lintrain.core.measurements import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
@@ -110,6 +115,11 @@ class Evidence:
         if stage is not None and stage.reason:
             return f"the {name} stage was not reached: {stage.reason}"
         return f"the {name} stage was not reached"
+
+    @property
+    def without_loop(self) -> str:
+        """Why nothing of a loop of the script's own was counted, in words that stand after `unsettled:`."""
+        return f"`{self.trainer}` runs the loop" if self.trainer else self.not_reached("forward")
 
     @property
     def given_splits(self) -> dict[str, tuple[SplitEvidence, ...]]:

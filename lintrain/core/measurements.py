@@ -188,7 +188,8 @@ class OptimizerGroup:
 class StepEvidence:
     """Two real optimizer steps at the peak learning rate: how many trainable tensors changed.
 
-    `unchanged` names those that stayed bit-equal although they had a gradient; `outside_optimizer` those in no group.
+    `unchanged` names those that stayed bit-equal although they had a gradient; `outside_optimizer` those in no group;
+    `non_finite` counts those that hold NaN or infinity afterwards.
     """
 
     optimizer: str
@@ -199,6 +200,7 @@ class StepEvidence:
     outside_optimizer: tuple[str, ...] = ()
     skipped: bool = False
     changed_share: float | None = None
+    non_finite: int = 0
 
 
 @dataclass(frozen=True, slots=True)

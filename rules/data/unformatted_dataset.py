@@ -71,6 +71,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     Dataset,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -79,14 +80,20 @@ from lintrain import (
     Reason,
     Replace,
     Rule,
+    Verdict,
+    confirmed,
     feedings,
     is_missing,
     ragged_at,
+    refuted,
     trains_by_hand,
+    unsettled,
 )
 
 MAKES_TENSORS = re.compile(r"\bstack\(|(set|with)_(format|transform)\(|as_tensor\(|\.tensor\(")
 """Code that formats rows, or that puts the positions of a batch together again."""
+
+RAISED = "'list' object has no attribute"
 
 
 class UnformattedDataset(Rule):
@@ -114,6 +121,18 @@ class UnformattedDataset(Rule):
             because=[Reason(last.place, "made here, without a format", "made", last.text)],
             help=f'give it `{text}.with_format("torch")`' if text.isidentifier() else 'use `with_format("torch")`',
             facts={"line": place.line, "column": place.column, "end": place.end_column, "text": text},
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(RAISED):
+            return confirmed(f"`{RAISED}` is raised")
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        return (
+            refuted(f"{loop.backwards} batches went through the loop")
+            if loop.backwards
+            else unsettled(f"{loop.batches} batches were taken")
         )
 
     def fix(self, finding: Finding) -> Fix | None:

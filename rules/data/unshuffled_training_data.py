@@ -149,6 +149,7 @@ from lintrain import (
     AddArgument,
     Constant,
     Dataset,
+    Evidence,
     Feeding,
     Finding,
     Fix,
@@ -160,14 +161,21 @@ from lintrain import (
     Reason,
     Replace,
     Rule,
+    Verdict,
+    confirmed,
     feedings,
     is_deliberate,
     is_map_style,
     is_missing,
     keeps_source_order,
     literal,
+    refuted,
     trains_by_hand,
+    unsettled,
 )
+
+ORDERED = frozenset({"SequentialSampler"})
+"""Samplers that give the rows in one order, epoch by epoch."""
 
 
 class UnshuffledTrainingData(Rule):
@@ -205,6 +213,16 @@ class UnshuffledTrainingData(Rule):
             help="pass `shuffle=True`",
             facts=_spelled(told),
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        loader = loop.loader
+        if loader is None or loader.batches is None or loader.sampler not in ORDERED | {"RandomSampler"}:
+            return unsettled(f"the order of {loop.batches} batches is not known from their loader")
+        text = f"a `{loader.sampler}` orders the rows of {loader.batches} batches"
+        return (confirmed if loader.sampler in ORDERED else refuted)(text, sampler=loader.sampler)
 
     def fix(self, finding: Finding) -> Fix:
         line, column = finding.facts.get("line"), finding.facts.get("column")

@@ -76,6 +76,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Feeding,
     Finding,
     Fix,
@@ -88,6 +89,8 @@ from lintrain import (
     Reason,
     Rule,
     Sequence,
+    Verdict,
+    confirmed,
     counts_epochs,
     feedings,
     is_true,
@@ -95,7 +98,9 @@ from lintrain import (
     literal,
     mentions,
     options_of,
+    refuted,
     runs_by_launcher,
+    unsettled,
 )
 
 EPOCH_LOOP = re.compile(r"for (\w+) in range\(")
@@ -130,6 +135,16 @@ class MissingSetEpoch(Rule):
             help=f"call `{statement}` at the head of each epoch",
             facts={"statement": statement if is_certain else None},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        told = loop.loader.epochs_told if loop.loader else ()
+        text = f"in {len(told)} rounds its sampler was at the epochs {', '.join(map(str, told))}"
+        if len(told) < 2:
+            return unsettled(f"{len(told)} rounds over the loader were seen, and the second one tells")
+        return (confirmed if len(set(told)) == 1 else refuted)(text, rounds=len(told))
 
     def fix(self, finding: Finding) -> Fix | None:
         statement = finding.facts.get("statement")

@@ -83,6 +83,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Launcher,
     Level,
@@ -94,12 +95,16 @@ from lintrain import (
     Rule,
     TrainingLoop,
     Unknown,
+    Verdict,
+    confirmed,
     made_here,
     may_hide,
     overlap,
+    refuted,
     text_of_event,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -142,6 +147,17 @@ class UnpreparedObject(Rule):
                     because=[Reason(training.backward.place, "trained with accelerate here", "backward")],
                     help="give the loader to `accelerator.prepare` together with the model",
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        steps = f"{loop.steps_past_the_launcher} of {loop.steps} steps"
+        text = f"{steps} and {loop.batches_past_the_launcher} of {loop.batches} batches went past the launcher"
+        if not loop.steps:
+            return unsettled(text)
+        is_past = loop.steps_past_the_launcher or loop.batches_past_the_launcher
+        return (confirmed if is_past else refuted)(text, steps=loop.steps_past_the_launcher)
 
 
 def _is_understood(launcher: Launcher) -> bool:

@@ -63,6 +63,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -71,13 +72,17 @@ from lintrain import (
     Replace,
     Rule,
     TrainingLoop,
+    Verdict,
     always_with,
     clippings,
+    confirmed,
     is_certain_step,
     is_of,
     one_at_each_place,
+    refuted,
     swap_of,
     text_of_event,
+    unsettled,
 )
 
 
@@ -98,6 +103,15 @@ class ClipAfterStep(Rule):
             help=f"clip between `backward` and `{optimizer}.step()`",
             facts={"step": swapped[0], "clip": swapped[1]} if swapped else {},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        text = f"{loop.clipped_for_nothing} of {loop.clips} clippings found no gradient that a step was still to use"
+        if not loop.clips or 0 < loop.clipped_for_nothing < loop.clips:
+            return unsettled(text, clips=loop.clips)
+        return (confirmed if loop.clipped_for_nothing else refuted)(text, clips=loop.clips)
 
     def fix(self, finding: Finding) -> Fix | None:
         step, clip = finding.facts.get("step"), finding.facts.get("clip")

@@ -44,6 +44,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -52,13 +53,17 @@ from lintrain import (
     Replace,
     Rule,
     TrainingLoop,
+    Verdict,
     always_in_order,
     clippings,
+    confirmed,
     is_certain_step,
     is_of,
     one_at_each_place,
+    refuted,
     swap_of,
     text_of_event,
+    unsettled,
 )
 
 
@@ -81,6 +86,15 @@ class ClipBeforeBackward(Rule):
             help="clip between `backward` and the step",
             facts={"clip": swapped[0], "backward": swapped[1]} if swapped else {},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        text = f"{loop.clipped_for_nothing} of {loop.clips} clippings found no gradient that a step was still to use"
+        if not loop.clips or 0 < loop.clipped_for_nothing < loop.clips:
+            return unsettled(text, clips=loop.clips)
+        return (confirmed if loop.clipped_for_nothing else refuted)(text, clips=loop.clips)
 
     def fix(self, finding: Finding) -> Fix | None:
         clip, backward = finding.facts.get("clip"), finding.facts.get("backward")

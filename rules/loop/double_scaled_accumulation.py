@@ -62,6 +62,7 @@ from lintrain import (
     Act,
     Arithmetic,
     Constant,
+    Evidence,
     Finding,
     Fix,
     Launcher,
@@ -72,8 +73,12 @@ from lintrain import (
     Replace,
     Rule,
     Unknown,
+    Verdict,
+    confirmed,
     divisor_of,
+    refuted,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -102,6 +107,15 @@ class DoubleScaledAccumulation(Rule):
             help="leave the division to the Accelerator",
             facts={"loss": division.left_text},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        if not loop.backwards:
+            return unsettled(f"{loop.backwards} backward passes were seen")
+        text = f"{loop.divided_twice} of {loop.backwards} losses were divided twice before they went backward"
+        return (confirmed if loop.divided_twice else refuted)(text, divided_twice=loop.divided_twice)
 
     def fix(self, finding: Finding) -> Fix | None:
         loss = str(finding.facts["loss"])

@@ -97,7 +97,9 @@ from lintrain import (
     InsertAtTop,
     Level,
     Loop,
+    LoopEvidence,
     Model,
+    ModelEvidence,
     Pipeline,
     Place,
     Reason,
@@ -191,6 +193,8 @@ class EvalModeInTraining(Rule):
         model = evidence.model
         if model is None:
             return unsettled(evidence.not_reached("forward"))
+        if evidence.loop is not None:
+            return _in_own_loop(finding, evidence.loop, model)
         if model.training:
             return refuted("the model is in train mode when it trains", training=True)
         if not model.has_dropout_or_batch_norm:
@@ -205,6 +209,18 @@ class EvalModeInTraining(Rule):
             return None
         statement = f"{name}.train()"
         return Fix.of(f"insert `{statement}` at the top of the loop", InsertAtTop(loops[0].place, statement), safe=True)
+
+
+def _in_own_loop(finding: Finding, loop: LoopEvidence, model: ModelEvidence) -> Verdict:
+    """Of a loop the passes that backward passes used were counted, with the first one of its second round."""
+    text = f"{loop.trained_in_eval_mode} of {loop.trained} training passes had all dropout and batch norm in eval mode"
+    if loop.trained_in_eval_mode:
+        return confirmed(text, trained_in_eval_mode=loop.trained_in_eval_mode)
+    if not model.has_dropout_or_batch_norm:
+        return refuted("the model has neither dropout nor batch normalisation", trained=loop.trained)
+    if loop.trained and (loop.came_round or not finding.related("training")):
+        return refuted(text, trained=loop.trained)
+    return unsettled(f"{text}, and the loop did not come round to train after its evaluation")
 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:

@@ -60,6 +60,7 @@ from lintrain import (
     Act,
     Constant,
     Event,
+    Evidence,
     Finding,
     Launcher,
     Level,
@@ -68,13 +69,17 @@ from lintrain import (
     Reason,
     Rule,
     TrainingLoop,
+    Verdict,
     always_in_order,
+    confirmed,
     divisor_of,
     hides_gradients,
     number_of,
+    refuted,
     text_of_event,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -104,6 +109,15 @@ class MissingAccumulateContext(Rule):
             ],
             help="put the iteration inside `with accelerator.accumulate(model):`",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        text = f"{loop.steps} steps came after {loop.backwards} backward passes"
+        if loop.backwards < 2 or not loop.steps:
+            return unsettled(text)
+        return (confirmed if max(loop.backwards_per_step) < 2 else refuted)(text, steps=loop.steps)
 
 
 def _holds_gradients_back(pipeline: Pipeline) -> bool:

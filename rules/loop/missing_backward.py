@@ -50,6 +50,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Level,
     Optimizer,
@@ -57,12 +58,16 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    Verdict,
+    confirmed,
     events_in,
     is_certain_step,
     made_here,
     may_hide,
+    refuted,
     text_of_event,
     trains_by_hand,
+    unsettled,
 )
 
 COMPUTES = re.compile(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
@@ -105,6 +110,25 @@ class MissingBackward(Rule):
             because=[Reason(forward.place, "runs the model", "forward"), *made_here(step.subject, "made here")],
             help="call `backward` on the loss before the step",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        steps, nothing = loop.steps, sum(use.steps_on_nothing for use in loop.optimizers)
+        if nothing < steps:
+            return refuted(f"{steps - nothing} of {steps} steps found gradients", steps_on_nothing=nothing)
+        if steps and not loop.backwards:
+            return confirmed(f"{nothing} of {steps} steps found no gradient, after 0 backward passes", steps=steps)
+        return unsettled(f"{loop.backwards} backward passes and {steps} steps were seen", steps=steps)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        if evidence.loop is not None and evidence.loop.steps > 1:
+            found = self.finding(evidence.place, "the optimizer steps, and nothing has computed gradients")
+            yield from self.if_confirmed(found, evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
 
 
 def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:

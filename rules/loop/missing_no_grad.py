@@ -5,12 +5,20 @@ takes about the memory of training, and where outputs or losses are collected th
 
 ## Bad
 
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
     net.eval()
     for val_x, val_y in eval_loader:
         predicted = net(val_x).argmax(dim=-1)  # <- missing-no-grad
 
 ## Good
 
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
     net.eval()
     with torch.no_grad():
         for val_x, val_y in eval_loader:
@@ -49,6 +57,7 @@ from lintrain import (
     Act,
     AddImport,
     Event,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -58,13 +67,17 @@ from lintrain import (
     Reason,
     Rule,
     Unknown,
+    Verdict,
     WrapInWith,
     callee_text,
+    confirmed,
     covers,
     evaluates,
     evaluation_loop,
+    refuted,
     touches,
     trains_by_hand,
+    unsettled,
 )
 
 SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.func.functional_call"})
@@ -97,6 +110,16 @@ class MissingNoGrad(Rule):
             help=f"put the {what} inside `with torch.no_grad():`",
             level=Level.NOTE if ".detach()" in pipeline.code(place) else Level.WARNING,
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        if not loop.evaluated:
+            return unsettled(f"0 forward passes were seen behind {loop.steps} steps of training")
+        text = f"autograd recorded {loop.recorded_for_nothing} of {loop.evaluated} evaluation passes"
+        told = confirmed if loop.recorded_for_nothing else refuted
+        return told(text, recorded_for_nothing=loop.recorded_for_nothing)
 
     def fix(self, finding: Finding) -> Fix | None:
         places = finding.related("evaluation")

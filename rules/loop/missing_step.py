@@ -66,6 +66,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     InsertAfter,
@@ -73,13 +74,17 @@ from lintrain import (
     Optimizer,
     Pipeline,
     Rule,
+    Verdict,
     always_with,
+    confirmed,
     events_in,
     is_of,
     made_here,
     may_hide,
+    refuted,
     text_of_event,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -106,6 +111,19 @@ class MissingStep(Rule):
             help=f"call `{optimizer}.step()` after `backward`",
             facts={"optimizer": optimizer if _is_plain(pipeline, backward, cleared) else None},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        for use in loop.optimizers:
+            if use.reached and not use.steps and not use.is_stepped_elsewhere and use.dropped:
+                text = f"`{use.name}` took 0 steps, and the gradients of {use.dropped} of {use.reached} backward passes"
+                return confirmed(f"{text} were cleared unused", dropped=use.dropped, reached=use.reached)
+        idle = [use for use in loop.optimizers if use.reached and not use.steps]
+        if loop.steps and not idle:
+            return refuted(f"{loop.steps} steps were taken in {loop.backwards} backward passes", steps=loop.steps)
+        return unsettled(f"{loop.steps} steps were seen in {loop.backwards} backward passes", steps=loop.steps)
 
     def fix(self, finding: Finding) -> Fix | None:
         optimizer = finding.facts.get("optimizer")

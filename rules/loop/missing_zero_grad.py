@@ -82,6 +82,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     InsertBefore,
@@ -91,14 +92,18 @@ from lintrain import (
     Reason,
     Rule,
     TrainingLoop,
+    Verdict,
+    confirmed,
     is_certain_step,
     is_left_after,
     is_of,
     made_here,
     may_hide,
+    refuted,
     text_of_event,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -139,6 +144,27 @@ class MissingZeroGrad(Rule):
             help=f"call `{optimizer}.zero_grad()` before `backward`",
             facts={"optimizer": optimizer if _is_plain(training) else None},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        for use in loop.optimizers:
+            if use.steps_on_used:
+                text = f"{use.steps_on_used} of {use.steps} steps of `{use.name}` took gradients that a step had used"
+                return confirmed(text, steps_on_used=use.steps_on_used, steps=use.steps)
+        if loop.steps > 1:
+            return refuted(f"0 of {loop.steps} steps took gradients that a step had used", steps=loop.steps)
+        return unsettled(f"{loop.steps} steps were seen, and the second one tells", steps=loop.steps)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        uses = evidence.loop.optimizers if evidence.loop else ()
+        if any(use.steps_on_used == use.steps - 1 > 1 for use in uses):
+            what = "nothing clears the gradients between two steps"
+            yield from self.if_confirmed(self.finding(evidence.place, what), evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
 
     def fix(self, finding: Finding) -> Fix | None:
         optimizer = finding.facts.get("optimizer")

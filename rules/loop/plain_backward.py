@@ -57,6 +57,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     Launcher,
@@ -67,13 +68,17 @@ from lintrain import (
     Replace,
     Rule,
     TrainingLoop,
+    Verdict,
+    confirmed,
     divisor_of,
     launchers_of,
     number_of,
+    refuted,
     text_of,
     text_of_event,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -104,6 +109,15 @@ class PlainBackward(Rule):
             help=f"call `{name or 'accelerator'}.backward(loss)`",
             facts={"statement": f"{name}.backward({loss})" if is_simple else None},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        if not loop.backwards:
+            return unsettled(f"{loop.backwards} backward passes were seen")
+        text = f"{loop.past_the_launcher} of {loop.backwards} backward passes went past the launcher"
+        return (confirmed if loop.past_the_launcher else refuted)(text, past_the_launcher=loop.past_the_launcher)
 
     def fix(self, finding: Finding) -> Fix | None:
         statement = finding.facts.get("statement")

@@ -91,6 +91,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -102,8 +103,12 @@ from lintrain import (
     Rule,
     Tensor,
     Value,
+    Verdict,
+    confirmed,
+    refuted,
     text_of_event,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -131,6 +136,15 @@ class RetainedGraph(Rule):
             help=f"add `{_detached(added)}`",
             facts={"added": added},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        text = f"in {loop.kept_old_graphs} of {loop.backwards} backward passes graphs of earlier ones were still held"
+        if loop.kept_old_graphs:
+            return confirmed(text, kept_old_graphs=loop.kept_old_graphs)
+        return refuted(text, backwards=loop.backwards) if loop.backwards > 2 else unsettled(text)
 
     def fix(self, finding: Finding) -> Fix | None:
         detached = _detached(str(finding.facts["added"]))

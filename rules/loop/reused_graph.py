@@ -130,6 +130,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Function,
     Instance,
@@ -141,9 +142,13 @@ from lintrain import (
     Rule,
     TrainingLoop,
     Value,
+    Verdict,
+    confirmed,
     hides_gradients,
+    refuted,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
@@ -151,6 +156,8 @@ RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 
 
 DETACHES = re.compile(r"detach|\.data\b|no_grad|inference_mode")
+
+SECOND_TIME = "Trying to backward through the graph a second time"
 
 
 class ReusedGraph(Rule):
@@ -174,6 +181,15 @@ class ReusedGraph(Rule):
             because=[Reason(backward.place, "frees the graph", "backward")],
             help=f"detach `{carried}` before the next iteration uses it",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(SECOND_TIME):
+            return confirmed(f"`{SECOND_TIME}`")
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        text = f"{loop.backwards} backward passes went each through a graph of its own"
+        return refuted(text, backwards=loop.backwards) if loop.backwards > 1 else unsettled(text)
 
 
 def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tuple[str, Event]]:

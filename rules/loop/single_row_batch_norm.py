@@ -109,6 +109,7 @@ from lintrain import (
     Act,
     AddArgument,
     Event,
+    Evidence,
     Feeding,
     Finding,
     Fix,
@@ -122,12 +123,16 @@ from lintrain import (
     Tensor,
     TorchDataset,
     Value,
+    Verdict,
+    confirmed,
     covers,
     expects_error,
     feedings,
     is_missing,
     literal,
     modules_in,
+    refuted,
+    unsettled,
 )
 
 ROWWISE = re.compile(
@@ -142,6 +147,8 @@ RESHAPES = re.compile(
 """Code of a forward pass after which there may be another number of rows, or that looks how many there are."""
 
 KEEPS_ROWS = re.compile(r"\w+(\.(to|cuda|float|double|clone|detach)\(.*\))+")
+
+TOO_FEW = "Expected more than 1 value per channel when training"
 
 
 class SingleRowBatchNorm(Rule):
@@ -182,6 +189,19 @@ class SingleRowBatchNorm(Rule):
                 help="add `drop_last=True`, or take another `batch_size`",
                 facts={"drops": True},
             )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(TOO_FEW):
+            return confirmed(f"`{TOO_FEW}`")
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        split, loader = evidence.split("train_dataset"), loop.loader
+        if split is None or split.rows is None or loader is None or not loader.batch_size:
+            return unsettled(f"the last batch was not seen: {loop.batches} batches were taken")
+        left = 0 if loader.drops_last else split.rows % loader.batch_size
+        text = f"of {split.rows} rows in batches of {loader.batch_size}, {left} are left for a last batch"
+        return (confirmed if left == 1 or loader.batch_size == 1 else refuted)(text, left=left)
 
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("drops"):

@@ -55,6 +55,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     InsertBefore,
@@ -67,16 +68,20 @@ from lintrain import (
     Reason,
     Rule,
     Unknown,
+    Verdict,
     always_with,
     callee_text,
+    confirmed,
     covers,
     evaluates,
     evaluation_loop,
     ignores_mode,
     may_hide,
     modules_in,
+    refuted,
     touches,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -109,6 +114,16 @@ class TrainModeInEval(Rule):
             help=f"call `{shown}.eval()` before it",
             facts={"model": name if is_mendable else None},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        if not loop.evaluated:
+            return unsettled(f"0 forward passes were seen behind {loop.steps} steps of training")
+        number = loop.evaluated_in_train_mode
+        text = f"{number} of {loop.evaluated} evaluation passes had dropout or batch norm in train mode"
+        return (confirmed if number else refuted)(text, evaluated_in_train_mode=number)
 
     def fix(self, finding: Finding) -> Fix | None:
         name, places = finding.facts.get("model"), finding.related("evaluation")

@@ -70,6 +70,7 @@ from lintrain import (
     Condition,
     Constant,
     Event,
+    Evidence,
     Finding,
     Level,
     Model,
@@ -81,11 +82,15 @@ from lintrain import (
     Tensor,
     TrainingLoop,
     Value,
+    Verdict,
+    confirmed,
     hides_gradients,
     number_of,
+    refuted,
     text_of,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -112,6 +117,16 @@ class UnscaledAccumulation(Rule):
             because=[Reason(window.place, f"steps once in {batches} batches", "step")],
             help=f"divide the loss by {shown} before `backward`",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        most = max(loop.backwards_per_step, default=0)
+        if most < 2:
+            return unsettled(f"at most {most} backward passes came before a step", backwards=most)
+        text = f"of up to {most} losses added up to one step {loop.undivided_losses} went backward as they were"
+        return (confirmed if loop.undivided_losses else refuted)(text, undivided=loop.undivided_losses, added=most)
 
 
 def _window(training: TrainingLoop) -> Condition | None:

@@ -82,6 +82,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -92,15 +93,19 @@ from lintrain import (
     Replace,
     Rule,
     TrainingLoop,
+    Verdict,
     always_in_order,
+    confirmed,
     going_back,
     hides_gradients,
     is_certain_step,
     is_of,
+    refuted,
     swap_of,
     text_of_event,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -139,6 +144,28 @@ class WrongStepOrder(Rule):
             help="clear before `backward`, and step after it",
             facts={"first": swapped[0], "second": swapped[1]} if swapped else {},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        for use in loop.optimizers:
+            if use.steps and use.reached and use.steps_on_nothing == use.steps:
+                text = f"{use.steps_on_nothing} of {use.steps} steps of `{use.name}` found no gradient"
+                return confirmed(f"{text}, after {use.reached} backward passes", steps_on_nothing=use.steps_on_nothing)
+        steps, nothing = loop.steps, sum(use.steps_on_nothing for use in loop.optimizers)
+        if steps and not nothing:
+            return refuted(f"{steps} of {steps} steps found gradients", steps=steps)
+        return unsettled(f"{nothing} of {steps} steps found no gradient", steps=steps, steps_on_nothing=nothing)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        uses = evidence.loop.optimizers if evidence.loop else ()
+        if any(use.dropped and use.steps_on_nothing == use.steps > 1 for use in uses):
+            what = "the optimizer steps when its gradients are cleared already"
+            yield from self.if_confirmed(self.finding(evidence.place, what), evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
 
     def fix(self, finding: Finding) -> Fix | None:
         first, second = finding.facts.get("first"), finding.facts.get("second")

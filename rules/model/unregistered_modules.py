@@ -131,6 +131,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     Class,
+    Evidence,
     Finding,
     Fix,
     KeptModules,
@@ -143,9 +144,13 @@ from lintrain import (
     Rule,
     Sequence,
     Value,
+    Verdict,
+    confirmed,
     has_parameters,
     is_module,
     modules_in,
+    refuted,
+    unsettled,
 )
 
 BY_HAND = frozenset(
@@ -179,6 +184,17 @@ class UnregisteredModules(Rule):
             because=edits,
             help=f"put them into an `nn.{container}`",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        reached = loop.reached
+        if reached is None or not reached.tensors:
+            return unsettled(f"in {loop.backwards} backward passes no weight was found to depend on")
+        outside = reached.outside_modules
+        text = f"{outside} of {reached.tensors} weights that the loss reaches are of no module that was called"
+        return (confirmed if outside else refuted)(text, outside_modules=outside)
 
     def fix(self, finding: Finding) -> Fix | None:
         edits = [Replace(each.place, each.text) for each in finding.related("value")]

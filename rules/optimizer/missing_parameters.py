@@ -86,6 +86,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Instance,
     Level,
@@ -97,14 +98,18 @@ from lintrain import (
     Rule,
     TrainingLoop,
     Value,
+    Verdict,
+    confirmed,
     has_parameters,
     is_certain_step,
     mentions,
     modules_in,
     overlap,
+    refuted,
     touches,
     training_loops,
     trains_by_hand,
+    unsettled,
     words_of,
 )
 
@@ -145,6 +150,17 @@ class MissingParameters(Rule):
             ],
             help=f"give `{name}.parameters()` to the optimizer, or run it under `torch.no_grad()` if it is to stay",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        reached = loop.reached
+        if reached is None or not reached.tensors:
+            return unsettled(f"in {loop.backwards} backward passes no weight was found to depend on")
+        outside = reached.outside_optimizers
+        text = f"{outside} of {reached.tensors} weights that the loss reaches are of no optimizer"
+        return (confirmed if outside else refuted)(text, outside_optimizers=outside)
 
 
 def _trained(pipeline: Pipeline) -> list[Value]:

@@ -66,6 +66,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Count,
+    Evidence,
     Finding,
     Level,
     Pace,
@@ -75,14 +76,20 @@ from lintrain import (
     Scheduler,
     Unit,
     Value,
+    Verdict,
+    confirmed,
     counts_epochs,
     events_in,
     length_of,
     literal,
     pace_of,
+    refuted,
     runs_by_launcher,
     unit_of,
+    unsettled,
 )
+
+OVERRUN = "Tried to step"
 
 
 class OverrunOneCycle(Rule):
@@ -104,6 +111,25 @@ class OverrunOneCycle(Rule):
                     because=[Reason(pace.step.place, "steps with every batch of every epoch", "step")],
                     help="use `total_steps=len(loader) * epochs`",
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(OVERRUN):
+            return confirmed(f"`{OVERRUN}` beyond its end is an error")
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        batches = loop.loader.batches if loop.loader else None
+        schedule = next((each for each in loop.schedules if each.name == "OneCycleLR" and each.length), None)
+        if schedule is None or schedule.length is None or not batches or not loop.batches:
+            return unsettled(f"of {len(loop.schedules)} schedules no `OneCycleLR` was seen to go on")
+        per_epoch = round(schedule.steps_while_training / loop.batches * batches)
+        text = f"`OneCycleLR` has {schedule.length} steps, and takes {per_epoch} in an epoch"
+        if schedule.length < per_epoch or (loop.came_round and schedule.length == per_epoch):
+            rounds = ", of which a second one begins" if loop.came_round else ""
+            return confirmed(f"{text}{rounds}", length=schedule.length, per_epoch=per_epoch)
+        if loop.came_round:
+            return unsettled(f"{text}; how many epochs there are was not seen")
+        return refuted(text, length=schedule.length, per_epoch=per_epoch)
 
 
 def _is_short(pipeline: Pipeline, scheduler: Scheduler, length: Value, pace: Pace, unit: Unit) -> bool:

@@ -248,15 +248,21 @@ class ScheduleUnitMismatch(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if evidence.framework != "lightning":
-            return super().verify(finding, evidence)
-        length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
-        times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
-        if not isinstance(length, int) or not isinstance(times, int):
-            return unsettled(f"a schedule of {length} steps is stepped {times} times: one of the two is not known")
-        said = f"the schedule has {length} steps, and Lightning takes {times} of them, one with every {interval}"
-        is_far = max(length, times) >= FAR * min(length, times)
-        return confirmed(said, length=length, times=times) if is_far else refuted(said, length=length, times=times)
+        if evidence.framework == "lightning":
+            return _in_lightning(evidence)
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        batches = loop.loader.batches if loop.loader else None
+        schedule = next((each for each in loop.schedules if each.steps and each.length), None)
+        if schedule is None or schedule.length is None or not batches or not loop.batches:
+            return unsettled(f"of {len(loop.schedules)} schedules none with a known end was seen to go on")
+        per_epoch = round(schedule.steps_while_training / loop.batches * batches)
+        text = f"`{schedule.name}` ends after {schedule.length} steps, and takes {per_epoch or 1} in an epoch"
+        ends_within = schedule.length < per_epoch
+        counts_batches = not per_epoch and schedule.length >= batches
+        told = confirmed if ends_within or counts_batches else refuted
+        return told(f"{text} of {batches} batches", length=schedule.length, per_epoch=per_epoch or 1)
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
@@ -281,3 +287,14 @@ def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argum
 def _has_one_batch(pace: Pace) -> bool:
     loader = pace.loader
     return loader is not None and "batch_size=len(" in loader.text.replace(" ", "")
+
+
+def _in_lightning(evidence: Evidence) -> Verdict:
+    """Lightning says how long the run is that was planned."""
+    length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
+    times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
+    if not isinstance(length, int) or not isinstance(times, int):
+        return unsettled(f"a schedule of {length} steps is stepped {times} times: one of the two is not known")
+    said = f"the schedule has {length} steps, and Lightning takes {times} of them, one with every {interval}"
+    is_far = max(length, times) >= FAR * min(length, times)
+    return confirmed(said, length=length, times=times) if is_far else refuted(said, length=length, times=times)

@@ -89,6 +89,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -98,9 +99,13 @@ from lintrain import (
     Replace,
     Rule,
     Scheduler,
+    Verdict,
+    confirmed,
     is_untold,
     options_of,
+    refuted,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -126,6 +131,18 @@ class SchedulerBeforeOptimizer(Rule):
             help=f"move it behind `{optimizer}`",
             facts={"code": code if both else None},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        early = [schedule for schedule in loop.schedules if schedule.steps_before_optimizer]
+        if early and loop.steps:
+            text = f"`{early[0].name}` took {early[0].steps_before_optimizer} steps before the optimizer's first one"
+            return confirmed(text, steps_before_optimizer=early[0].steps_before_optimizer)
+        if any(schedule.steps for schedule in loop.schedules):
+            return refuted(f"the optimizer stepped before any of {len(loop.schedules)} schedules")
+        return unsettled(f"{len(loop.schedules)} schedules took no step as far as the loop was seen")
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")

@@ -110,6 +110,7 @@ from lintrain import (
     ABSENT,
     Act,
     Event,
+    Evidence,
     Finding,
     Level,
     Optimizer,
@@ -118,11 +119,15 @@ from lintrain import (
     Rule,
     Sequence,
     Value,
+    Verdict,
     always_with,
+    confirmed,
     is_module,
     options_of,
     overlap,
+    refuted,
     training_loops,
+    unsettled,
 )
 
 
@@ -151,6 +156,17 @@ class StaleParameters(Rule):
             because=[replaced],
             help="make the optimizer after the model is complete",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        reached = loop.reached
+        if reached is None or not reached.tensors:
+            return unsettled(f"in {loop.backwards} backward passes no weight was found to depend on")
+        outside = reached.outside_optimizers
+        text = f"{outside} of {reached.tensors} weights that the loss reaches are of no optimizer"
+        return (confirmed if outside else refuted)(text, outside_optimizers=outside)
 
 
 def _what(replaced: Event) -> str:

@@ -117,6 +117,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     Act,
+    Evidence,
     Finding,
     Instance,
     Level,
@@ -125,10 +126,14 @@ from lintrain import (
     Reason,
     Rule,
     Scheduler,
+    Verdict,
+    confirmed,
     every_node,
     nodes_of_kind,
     options_of,
+    refuted,
     trains_by_hand,
+    unsettled,
 )
 
 LOOKS = frozenset({"get_last_lr", "get_lr", "state_dict", "load_state_dict", "last_epoch", "base_lrs"})
@@ -164,6 +169,20 @@ class UnsteppedScheduler(Rule):
                 because=[step],
                 help=f"call `{name}.step()` after the optimizer's step",
             )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        idle = [schedule for schedule in loop.schedules if not schedule.steps]
+        if loop.schedules and not idle:
+            first = loop.schedules[0]
+            return refuted(
+                f"`{first.name}` took {first.steps} steps beside {loop.steps} of the optimizer", steps=first.steps
+            )
+        if idle and len(idle) == len(loop.schedules) and loop.ended and loop.steps:
+            return confirmed(f"`{idle[0].name}` took 0 steps in an epoch with {loop.steps} of the optimizer", steps=0)
+        return unsettled(f"{len(idle)} of {len(loop.schedules)} schedules took no step as far as the loop was seen")
 
 
 def _is_made_to_set_the_rate(pipeline: Pipeline, scheduler: Scheduler) -> bool:

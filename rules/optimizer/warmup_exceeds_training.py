@@ -66,6 +66,7 @@ from lintrain import (
     Fix,
     Level,
     LibraryCall,
+    LoopEvidence,
     Pipeline,
     Place,
     Reason,
@@ -130,6 +131,8 @@ class WarmupExceedsTraining(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         schedule = evidence.schedule
+        if schedule is None and evidence.loop is not None:
+            return _in_own_loop(finding, evidence.loop)
         if schedule is None:
             return unsettled(f"no schedule was played through: {evidence.not_reached('step')}")
         share = schedule.highest_at / schedule.steps
@@ -155,3 +158,15 @@ def _warms_up(settings: TrainingArguments) -> bool:
         return True
     name = literal(settings.value("lr_scheduler_type"))
     return isinstance(name, str) and name != CONSTANT
+
+
+def _in_own_loop(finding: Finding, loop: LoopEvidence) -> Verdict:
+    """A schedule by a function was looked at step by step, as far as the run is said to go."""
+    total = finding.facts.get("total")
+    peak = next((schedule.peak for schedule in loop.schedules if schedule.peak is not None), None)
+    if peak is None or not isinstance(total, int):
+        return unsettled(f"of {len(loop.schedules)} schedules none shows the end of its warm-up")
+    said = f"the rate gets to its largest value at step {peak} of {total}"
+    if peak >= total - 1:
+        return confirmed(said, peak=peak, total=total)
+    return refuted(said, peak=peak, total=total) if peak <= MOST_SHARE * total else unsettled(said, peak=peak)

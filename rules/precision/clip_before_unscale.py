@@ -75,6 +75,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     InsertBefore,
@@ -84,12 +85,16 @@ from lintrain import (
     Rule,
     Scaler,
     TrainingLoop,
+    Verdict,
     clippings,
+    confirmed,
     contradict,
     is_of,
     is_switched_off,
     one_at_each_place,
+    refuted,
     text_of_event,
+    unsettled,
 )
 
 
@@ -112,6 +117,15 @@ class ClipBeforeUnscale(Rule):
             help=f"call `{scaler}.unscale_({optimizer})` before clipping",
             facts={"statement": f"{scaler}.unscale_({optimizer})"},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        text = f"{loop.clipped_while_scaled} of {loop.clips} clippings found gradients multiplied by the scale"
+        if not loop.clips:
+            return unsettled(text, clips=loop.clips)
+        return (confirmed if loop.clipped_while_scaled else refuted)(text, clips=loop.clips)
 
     def fix(self, finding: Finding) -> Fix | None:
         statement = str(finding.facts["statement"])

@@ -179,6 +179,10 @@ class HalfPrecisionWeights(Rule):
         if evidence.step is None or evidence.model is None:
             return unsettled(evidence.not_reached("step"))
         share, formats = evidence.step.changed_share, evidence.model.formats
+        if evidence.step.non_finite:
+            lost, tensors = evidence.step.non_finite, evidence.step.trainable_tensors
+            text = f"{lost} of {tensors} tensors ({', '.join(formats)}) hold NaN or infinity after two steps"
+            return confirmed(text, non_finite=lost)
         if share is None:
             return unsettled(f"{evidence.step.changed_tensors} tensors changed, and no share of weights was counted")
         told = f"{share:.0%} of the weights with a gradient moved in two steps ({', '.join(formats)})"

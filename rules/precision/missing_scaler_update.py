@@ -56,6 +56,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     InsertAfter,
@@ -64,12 +65,18 @@ from lintrain import (
     Place,
     Rule,
     Scaler,
+    Verdict,
+    confirmed,
     is_left_after,
     is_switched_off,
     may_hide,
+    refuted,
     text_of_event,
     trains_by_hand,
+    unsettled,
 )
+
+REFUSED = "step() has already been called since the last update()"
 
 
 class MissingScalerUpdate(Rule):
@@ -92,6 +99,15 @@ class MissingScalerUpdate(Rule):
             help=f"call `{scaler}.update()` after the step",
             facts={"statement": f"{scaler}.update()"},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(REFUSED):
+            return confirmed(f"`{REFUSED}`")
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        text = f"the scaler let {loop.steps} steps pass"
+        return refuted(text, steps=loop.steps) if loop.steps > 1 else unsettled(text)
 
     def fix(self, finding: Finding) -> Fix | None:
         statement = str(finding.facts["statement"])

@@ -112,6 +112,7 @@ from lintrain import (
     Class,
     Constant,
     Event,
+    Evidence,
     Finding,
     Fix,
     Instance,
@@ -123,7 +124,11 @@ from lintrain import (
     Reason,
     Replace,
     Rule,
+    Verdict,
+    confirmed,
     modules_in,
+    refuted,
+    unsettled,
 )
 
 SMALLEST = -65504
@@ -136,6 +141,8 @@ KEEP_FORMAT = frozenset(
 )
 NUMBER = re.compile(r"[\d.e*+/() -]+|(math|np)\.sqrt\([\w.() -]+\)|[\d.]+ / (math|np)\.sqrt\([\w.() -]+\)")
 SETS_FORMAT = re.compile(r"autocast|custom_fwd|set_default_dtype|\.dtype\b")
+
+OVERFLOW = "value cannot be converted to type c10::Half without overflow"
 
 
 class UnsafeSoftmaxMask(Rule):
@@ -170,6 +177,15 @@ class UnsafeSoftmaxMask(Rule):
                 help="fill in `torch.finfo(scores.dtype).min`, of the tensor that is masked",
                 facts={"name": name if name.isidentifier() else None},
             )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(OVERFLOW):
+            return confirmed(f"`{OVERFLOW}`")
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        text = f"{loop.backwards} forward passes filled in a number that their format holds"
+        return refuted(text, passes=loop.backwards) if loop.backwards else unsettled(evidence.not_reached("backward"))
 
     def fix(self, finding: Finding) -> Fix | None:
         name = finding.facts.get("name")

@@ -18,9 +18,12 @@ The same for a squeezed prediction and targets in a column:
 
     prices = torch.randn(96, 1)
     regressor = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(regressor.parameters())
     criterion = nn.L1Loss()
     for x, y in DataLoader(TensorDataset(torch.randn(96, 8), prices), batch_size=16):
+        optimizer.zero_grad()
         criterion(regressor(x).squeeze(-1), y).backward()  # <- broadcast-loss
+        optimizer.step()
 
 ## Good
 
@@ -36,9 +39,12 @@ The same for targets in a column:
 
     prices = torch.randn(96, 1)
     regressor = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(regressor.parameters())
     criterion = nn.L1Loss()
     for x, y in DataLoader(TensorDataset(torch.randn(96, 8), prices), batch_size=16):
+        optimizer.zero_grad()
         criterion(regressor(x), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -69,12 +75,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 
 from lintrain import (
+    Evidence,
     Finding,
     Fix,
     Level,
     LossCall,
+    LossEvidence,
     Operation,
     Pipeline,
     Place,
@@ -82,8 +91,12 @@ from lintrain import (
     Replace,
     Rule,
     Shape,
+    Verdict,
+    confirmed,
     losses_called,
+    refuted,
     tensors_given,
+    unsettled,
 )
 
 SPREADING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
@@ -119,6 +132,29 @@ class BroadcastLoss(Rule):
             help="squeeze the prediction (`.squeeze(-1)`), or give the targets their last axis",
         )
 
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        losses = loop.losses_of(*SPREADING)
+        for loss in losses:
+            if _is_spread(loss):
+                shapes = f"{loss.input_shape} and targets of {loss.target_shape}"
+                pairs = prod(loss.input_shape) * prod(loss.target_shape)
+                return confirmed(f"predictions of {shapes} are compared in {pairs} pairs", pairs=pairs)
+        if losses:
+            return refuted(f"predictions are of {losses[0].input_shape}, targets of {losses[0].target_shape}")
+        return unsettled(f"none of {len(loop.losses)} losses in the first batch compares numbers")
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        for loss in evidence.loop.losses_of(*SPREADING) if evidence.loop else ():
+            if _is_spread(loss):
+                found = self.finding(loss.place or evidence.place, "predictions and targets are spread over each other")
+                yield from self.if_confirmed(found, evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
+
     def fix(self, finding: Finding) -> Fix | None:
         edits = [Replace(each.place, each.text) for each in finding.related("prediction")]
         return Fix.of("drop the last axis of the prediction", *edits, safe=True) if edits else None
@@ -131,3 +167,9 @@ def _spread(one: Shape, other: Shape) -> bool:
 
 def _is_column_against_row(column: Shape, row: Shape) -> bool:
     return row.rank == 1 and row.last != 1 and column.rank == 2 and column.last == 1
+
+
+def _is_spread(loss: LossEvidence) -> bool:
+    """Whether a column of several rows was compared with as many numbers in a row."""
+    column, row = sorted((loss.input_shape, loss.target_shape), key=len, reverse=True)
+    return len(column) == 2 and len(row) == 1 and column == (row[0], 1) and row[0] > 1

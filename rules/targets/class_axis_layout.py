@@ -6,41 +6,57 @@ with an error about sizes, or, where there happen to be as many tokens as classe
 
 ## Bad
 
+    optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     ids = lm_tokenizer(["one two three four"], return_tensors="pt")["input_ids"]
     logits = lm(ids).logits
     loss = F.cross_entropy(logits, torch.zeros_like(ids))  # <- class-axis-layout
     loss.backward()
+    optimizer.step()
 
     # raises Expected target size
 
 Targets in a column:
 
     answers = torch.randint(0, 3, (96, 1))
+    classifier = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
-        F.cross_entropy(nn.Linear(8, 3)(x), y).backward()  # <- class-axis-layout
+        optimizer.zero_grad()
+        F.cross_entropy(classifier(x), y).backward()  # <- class-axis-layout
+        optimizer.step()
 
     # raises 0D or 1D target tensor expected, multi-target not supported
 
 Targets that are no whole numbers:
 
     answers = torch.zeros(96)
+    classifier = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
-        F.cross_entropy(nn.Linear(8, 3)(x), y).backward()  # <- class-axis-layout
+        optimizer.zero_grad()
+        F.cross_entropy(classifier(x), y).backward()  # <- class-axis-layout
+        optimizer.step()
 
     # raises expected target dtype to be Long or Byte
 
 ## Good
 
+    optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     ids = lm_tokenizer(["one two three four"], return_tensors="pt")["input_ids"]
     logits = lm(ids).logits
     loss = F.cross_entropy(logits.transpose(1, 2), torch.zeros_like(ids))
     loss.backward()
+    optimizer.step()
 
 Targets of one axis:
 
     answers = torch.randint(0, 3, (96,))
+    classifier = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
-        F.cross_entropy(nn.Linear(8, 3)(x), y).backward()
+        optimizer.zero_grad()
+        F.cross_entropy(classifier(x), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -74,6 +90,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     CLASSES,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -84,9 +101,13 @@ from lintrain import (
     Replace,
     Rule,
     Tensor,
+    Verdict,
     callee_of,
+    confirmed,
     losses_called,
+    refuted,
     tensors_given,
+    unsettled,
 )
 
 CALLABLE = re.compile(r"[\w.]+(\(.*\))?", re.DOTALL)
@@ -134,6 +155,19 @@ class ClassAxisLayout(Rule):
         else:
             return None
         return self.finding(loss.place, f"`{callee_of(loss)}`: {told}", because=because, help=cure)
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        losses = loop.losses_of("cross_entropy", "nll_loss")
+        for loss in losses:
+            shapes = f"logits of {loss.input_shape}, targets of {loss.target_shape} and {loss.target_dtype}"
+            if loss.value is None:
+                return confirmed(f"`{loss.function}` raised on {shapes}")
+        if losses:
+            return refuted(f"`{losses[0].function}` took logits of {losses[0].input_shape}, and gave a loss")
+        return unsettled(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy")
 
     def fix(self, finding: Finding) -> Fix | None:
         edits = [Replace(each.place, each.text) for each in finding.related("logits")]

@@ -7,6 +7,7 @@ what the model generates, without the answers before it, makes no sense.
 ## Bad
 
     t5 = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    optimizer = torch.optim.AdamW(t5.parameters(), lr=5e-5)
     t5_tokenizer = AutoTokenizer.from_pretrained("t5-small")
     inputs = t5_tokenizer(["one two three"], return_tensors="pt")
     labels = t5_tokenizer(["four five six"], return_tensors="pt")["input_ids"]
@@ -16,6 +17,7 @@ what the model generates, without the answers before it, makes no sense.
         labels=labels,
     ).loss
     loss.backward()
+    optimizer.step()
 
 In the function that makes the rows:
 
@@ -40,6 +42,7 @@ In the function that makes the rows:
 ## Good
 
     t5 = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    optimizer = torch.optim.AdamW(t5.parameters(), lr=5e-5)
     t5_tokenizer = AutoTokenizer.from_pretrained("t5-small")
     inputs = t5_tokenizer(["one two three"], return_tensors="pt")
     labels = t5_tokenizer(["four five six"], return_tensors="pt")["input_ids"]
@@ -48,6 +51,7 @@ In the function that makes the rows:
         labels=labels,
     ).loss
     loss.backward()
+    optimizer.step()
 
 In the function that makes the rows:
 

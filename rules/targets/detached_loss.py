@@ -27,8 +27,10 @@ Through `argmax`, which has no gradient:
 A number has no `backward`:
 
     for x, y in loader:
+        optimizer.zero_grad()
         loss = F.cross_entropy(net(x), y).item()  # <- detached-loss
         loss.backward()
+        optimizer.step()
 
     # raises AttributeError: 'float' object has no attribute 'backward'
 
@@ -88,6 +90,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Level,
     Operation,
@@ -97,8 +100,12 @@ from lintrain import (
     Role,
     Rule,
     Tensor,
+    Verdict,
+    confirmed,
     options_of,
+    refuted,
     text_of_event,
+    unsettled,
 )
 
 HOW = {
@@ -113,6 +120,9 @@ HOW = {
     "detach": "`.detach()` takes it off the graph",
     "data": "`.data` takes it off the graph",
 }
+
+RAISED = ("does not require grad", "object has no attribute 'backward'")
+"""What torch and Python say of a loss without a graph."""
 
 
 class DetachedLoss(Rule):
@@ -136,6 +146,19 @@ class DetachedLoss(Rule):
             because=[Reason(event.place, "goes back from here, and reaches no parameter", "backward")],
             help="call `backward` on the loss as the loss function gave it",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        failed = evidence.failed_with(*RAISED)
+        if failed is not None and failed.failure is not None:
+            return confirmed(f"the {failed.name} stage ends with `{failed.failure.message.splitlines()[0]}`")
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        reached = sum(use.reached for use in loop.optimizers)
+        text = f"{reached} of {loop.backwards} backward passes reached a weight of an optimizer"
+        if not loop.backwards:
+            return unsettled(text)
+        return (refuted if reached else confirmed)(text, reached=reached)
 
 
 def _cut_of(event: Event) -> Operation | None:

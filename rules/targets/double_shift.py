@@ -6,9 +6,11 @@ always, and what the model writes makes no sense.
 
 ## Bad
 
+    optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     loss = lm(input_ids=ids[:, :-1], labels=ids[:, 1:]).loss  # <- double-shift
     loss.backward()
+    optimizer.step()
 
 In the function that makes the rows:
 
@@ -34,9 +36,11 @@ In a collator of one's own:
 
 ## Good
 
+    optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     loss = lm(input_ids=ids[:, :-1], labels=ids[:, :-1]).loss
     loss.backward()
+    optimizer.step()
 
 In the function that makes the rows:
 
@@ -99,6 +103,7 @@ from lintrain import (
     Reason,
     Replace,
     Rule,
+    TargetAlignment,
     Value,
     Verdict,
     are_next_tokens,
@@ -161,6 +166,8 @@ class DoubleShift(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.loop is not None and evidence.loop.alignment is not None:
+            return _in_own_loop(evidence.loop.alignment)
         batch = evidence.batch()
         if batch is None:
             return unsettled(evidence.not_reached("batch"))
@@ -197,3 +204,10 @@ def _is_moved(given: Given) -> bool:
     if given.parameter != "train_dataset" or not all(column is not None and column.is_moved for column in columns):
         return False
     return keeps_labels(given.run) and given.run.model is not None and shifts_labels(given.run.model)
+
+
+def _in_own_loop(targets: TargetAlignment) -> Verdict:
+    """The loss that was computed tells more than the batch: the model has moved its labels there."""
+    if targets.offset is None:
+        return unsettled(targets.described, scored=targets.scored)
+    return (confirmed if targets.offset == 2 else refuted)(targets.described, offset=targets.offset)

@@ -7,9 +7,12 @@ int64: the first batch ends the run.
 
     answers = torch.randint(0, 2, (96, 1))
     classifier = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
+        optimizer.zero_grad()
         loss = F.binary_cross_entropy_with_logits(classifier(x), y)  # <- integer-bce-targets
         loss.backward()
+        optimizer.step()
 
     # raises result type Float can't be cast to the desired output type Long
 
@@ -17,9 +20,12 @@ int64: the first batch ends the run.
 
     answers = torch.randint(0, 2, (96, 1))
     classifier = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
+        optimizer.zero_grad()
         loss = F.binary_cross_entropy_with_logits(classifier(x), y.float())
         loss.backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -47,6 +53,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -57,9 +64,13 @@ from lintrain import (
     Replace,
     Rule,
     Tensor,
+    Verdict,
     callee_of,
+    confirmed,
     losses_called,
+    refuted,
     tensors_given,
+    unsettled,
 )
 
 CALLABLE = re.compile(r"[\w.]+(\(.*\))?", re.DOTALL)
@@ -90,6 +101,18 @@ class IntegerBceTargets(Rule):
             because=because,
             help="convert them: `.float()`",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        losses = loop.losses_of("binary_cross_entropy", "binary_cross_entropy_with_logits")
+        for loss in losses:
+            if loss.value is None and "float" not in loss.target_dtype:
+                return confirmed(f"`{loss.function}` got targets of {loss.target_dtype}, and raised")
+        if losses:
+            return refuted(f"targets of `{losses[0].function}` are of {losses[0].target_dtype}")
+        return unsettled(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
 
     def fix(self, finding: Finding) -> Fix | None:
         edits = [Replace(each.place, each.text) for each in finding.related("target")]

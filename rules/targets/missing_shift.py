@@ -6,17 +6,21 @@ it reads: the loss falls to almost nothing, even on random tokens, and nothing o
 
 ## Bad
 
+    optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     logits = lm(ids).logits
     loss = F.cross_entropy(logits.view(-1, lm.config.vocab_size), ids.view(-1))  # <- missing-shift
     loss.backward()
+    optimizer.step()
 
 ## Good
 
+    optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     logits = lm(ids).logits
     loss = F.cross_entropy(logits[:, :-1].reshape(-1, lm.config.vocab_size), ids[:, 1:].reshape(-1))
     loss.backward()
+    optimizer.step()
 
 ## When it is fine
 
@@ -54,6 +58,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     Argument,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -64,11 +69,15 @@ from lintrain import (
     Reason,
     Replace,
     Rule,
+    Verdict,
     are_same_tokens,
+    confirmed,
     losses_called,
+    refuted,
     shifts_labels,
     tensors_given,
     tokens_of,
+    unsettled,
 )
 
 FLAT = re.compile(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
@@ -96,6 +105,15 @@ class MissingShift(Rule):
             ],
             help="compare `logits[:, :-1]` with `labels[:, 1:]`",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        targets = loop.alignment
+        if targets is None or targets.offset is None:
+            return unsettled(targets.described if targets else f"0 of {len(loop.losses)} losses lie beside the tokens")
+        return (refuted if targets.offset else confirmed)(targets.described, offset=targets.offset)
 
     def fix(self, finding: Finding) -> Fix | None:
         edits = [Replace(each.place, each.text) for each in finding.related("all positions")]

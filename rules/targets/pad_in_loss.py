@@ -19,9 +19,11 @@ it is, takes its share of every gradient, and most of it where texts are short.
 In a loop of one's own:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     batch = lm_tokenizer(["one", "one two three four"], padding=True, return_tensors="pt")
     loss = lm(**batch, labels=batch["input_ids"]).loss  # <- pad-in-loss
     loss.backward()
+    optimizer.step()
 
 A collator of one's own that pads, and copies:
 
@@ -49,10 +51,12 @@ A collator of one's own that pads, and copies:
 In a loop of one's own:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
+    optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     batch = lm_tokenizer(["one", "one two three four"], padding=True, return_tensors="pt")
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     loss = lm(**batch, labels=labels).loss
     loss.backward()
+    optimizer.step()
 
 ## When it is fine
 
@@ -179,6 +183,10 @@ class PadInLoss(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        beside = evidence.loop.alignment if evidence.loop else None
+        if beside is not None and beside.padding is not None:
+            text = f"{beside.padding} of {beside.scored} scored targets of the loss are padding"
+            return (confirmed if beside.padding else refuted)(text, padding=beside.padding, scored=beside.scored)
         batch = evidence.batch()
         if batch is None:
             return unsettled(evidence.not_reached("batch"))

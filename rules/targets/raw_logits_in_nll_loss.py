@@ -18,8 +18,11 @@ instead of to tell classes apart. No error appears.
 Softmax without the logarithm:
 
     classifier = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in loader:
+        optimizer.zero_grad()
         F.nll_loss(F.softmax(classifier(x), dim=1), y).backward()  # <- raw-logits-in-nll-loss
+        optimizer.step()
 
 ## Good
 
@@ -35,8 +38,11 @@ Softmax without the logarithm:
 With the logarithm of softmax:
 
     classifier = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in loader:
+        optimizer.zero_grad()
         F.nll_loss(F.log_softmax(classifier(x), dim=1), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -71,6 +77,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Finding,
     Level,
     LossCall,
@@ -79,9 +86,13 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    Verdict,
     callee_of,
+    confirmed,
     losses_called,
     operations_before,
+    refuted,
+    unsettled,
 )
 
 GIVEN = {
@@ -114,3 +125,27 @@ class RawLogitsInNllLoss(Rule):
             because=[Reason(made.place, f"gives {given}", "origin")] if made.place else [],
             help="use `cross_entropy` on the logits, or apply `log_softmax` first",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        losses = loop.losses_of("nll_loss")
+        for loss in losses:
+            least, most = loss.sums_of_exponentials or (1.0, 1.0)
+            if not loss.gives_log_probabilities:
+                return confirmed(f"the exponentials of a row add up to {least:.3g} to {most:.3g}, not to 1", sum=most)
+        if losses:
+            return refuted("the exponentials of every row add up to 1", calls=len(losses))
+        if loop.losses:
+            return refuted(f"`{loop.losses[0].function}` is the loss, and `nll_loss` got 0 calls")
+        return unsettled(f"{len(loop.losses)} losses of torch were seen in the first batch")
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        for loss in evidence.loop.losses_of("nll_loss") if evidence.loop else ():
+            if (loss.input_maximum or 0.0) > 0.0:
+                found = self.finding(loss.place or evidence.place, "`nll_loss` gets numbers above 0")
+                yield from self.if_confirmed(found, evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name

@@ -7,28 +7,37 @@ round, `BCELoss` wants probabilities; given logits it stops as soon as one of th
 ## Bad
 
     classifier = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in loader:
+        optimizer.zero_grad()
         probabilities = torch.sigmoid(classifier(x))  # <- sigmoid-before-bce-with-logits
         loss = F.binary_cross_entropy_with_logits(probabilities, (y == 0).float().unsqueeze(1))
         loss.backward()
+        optimizer.step()
 
 A loss that takes probabilities gets logits:
 
     classifier = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(classifier.parameters())
     criterion = nn.BCELoss()
     for x, y in loader:
+        optimizer.zero_grad()
         loss = criterion(classifier(x), (y == 0).float().unsqueeze(1))  # <- sigmoid-before-bce-with-logits
         loss.backward()
+        optimizer.step()
 
     # raises RuntimeError: all elements of input should be between 0 and 1
 
 ## Good
 
     classifier = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(classifier.parameters())
     for x, y in loader:
+        optimizer.zero_grad()
         probabilities = classifier(x)
         loss = F.binary_cross_entropy_with_logits(probabilities, (y == 0).float().unsqueeze(1))
         loss.backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -79,6 +88,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -89,9 +99,13 @@ from lintrain import (
     Reason,
     Replace,
     Rule,
+    Verdict,
     callee_of,
+    confirmed,
     losses_called,
     operations_before,
+    refuted,
+    unsettled,
 )
 
 RAW = ("linear", "logits", "conv1d", "conv2d")
@@ -130,6 +144,19 @@ class SigmoidBeforeBceWithLogits(Rule):
             because=origin,
             help="use `BCEWithLogitsLoss`, which applies the sigmoid itself",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        for loss in loop.losses_of("binary_cross_entropy_with_logits", "binary_cross_entropy"):
+            if loss.input_minimum is None or loss.input_maximum is None:
+                continue
+            text = f"inputs of `{loss.function}` lie between {loss.input_minimum:.3g} and {loss.input_maximum:.3g}"
+            are_probabilities = loss.input_minimum >= 0.0 and loss.input_maximum <= 1.0
+            told = confirmed if are_probabilities is loss.function.endswith("with_logits") else refuted
+            return told(text, minimum=loss.input_minimum, maximum=loss.input_maximum)
+        return unsettled(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
 
     def fix(self, finding: Finding) -> Fix | None:
         logits = finding.facts.get("logits")

@@ -125,20 +125,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Finding,
     Fix,
     Level,
     LossCall,
+    LossEvidence,
     Operation,
     Pipeline,
     Place,
     Reason,
     Replace,
     Rule,
+    Verdict,
     callee_of,
+    confirmed,
     losses_called,
     operations_before,
+    refuted,
     tensors_given,
+    unsettled,
 )
 
 DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
@@ -166,6 +172,29 @@ class SoftmaxBeforeCrossEntropy(Rule):
             facts={"logits": softmax.given if softmax.text else None},
         )
 
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        losses = [loss for loss in loop.losses_of("cross_entropy") if _is_of_classes(loss)]
+        given = next((loss for loss in losses if loss.gives_probabilities), None)
+        if given is not None and given.sums_of_inputs:
+            least, most = given.sums_of_inputs
+            return confirmed(f"the inputs of `cross_entropy` add up to {least:.3f} to {most:.3f} in each row", sum=most)
+        if losses and losses[0].sums_of_inputs:
+            least, most = losses[0].sums_of_inputs
+            return refuted(f"the inputs of `cross_entropy` add up to {least:.3g} to {most:.3g} in the rows", sum=most)
+        return unsettled(f"none of {len(loop.losses)} losses in the first batch is a `cross_entropy` of classes")
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
+            if loss.gives_probabilities and _is_of_classes(loss):
+                found = self.finding(loss.place or evidence.place, "`cross_entropy` gets probabilities")
+                yield from self.if_confirmed(found, evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
+
     def fix(self, finding: Finding) -> Fix | None:
         logits = finding.facts.get("logits")
         if not isinstance(logits, str) or not logits:
@@ -177,3 +206,8 @@ def _has_soft_targets(loss: LossCall) -> bool:
     """Targets that are probabilities themselves: such a loss compares distributions, by a recipe of its own."""
     targets = tensors_given(loss, "target")
     return any(target.kind == "float" or (target.made and target.made.name in DISTRIBUTIONS) for target in targets)
+
+
+def _is_of_classes(loss: LossEvidence) -> bool:
+    """Whether a loss tells two or more classes apart by their numbers."""
+    return len(loss.input_shape) > 1 and loss.input_shape[1] > 1 and "int" in loss.target_dtype

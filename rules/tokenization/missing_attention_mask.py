@@ -62,6 +62,7 @@ from collections.abc import Iterator
 from lintrain import (
     AddArgument,
     Collator,
+    Evidence,
     Feeding,
     Finding,
     Fix,
@@ -73,9 +74,13 @@ from lintrain import (
     Reason,
     Rule,
     Task,
+    Verdict,
+    confirmed,
     feedings,
     number_of,
     ragged_at,
+    refuted,
+    unsettled,
 )
 
 
@@ -100,6 +105,20 @@ class MissingAttentionMask(Rule):
                     help="pass the batch's `attention_mask` as well",
                     facts={"mask": ids.replace("input_ids", "attention_mask")},
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        batch = evidence.batch()
+        if batch is None or not loop.inputs:
+            return unsettled(f"of {loop.batches} batches it was not seen what the model got")
+        if "attention_mask" in loop.inputs:
+            return refuted("the model got `attention_mask`", inputs=", ".join(loop.inputs))
+        if batch.padding_tokens is None:
+            return unsettled("no padding is known in the batch, and the model got `" + "`, `".join(loop.inputs) + "`")
+        text = f"the model got {batch.padding_tokens} tokens of padding, and no `attention_mask`"
+        return (confirmed if batch.padding_tokens else refuted)(text, padding=batch.padding_tokens)
 
     def fix(self, finding: Finding) -> Fix:
         mask = str(finding.facts["mask"])

@@ -22,7 +22,6 @@ from lintrain.probe.judge import judge
 from lintrain.rulebook import RuleFile
 from tests.pages.assembly import Script, assemble
 from tests.pages.demands import BAD, FINE, GOOD, differences, findings_of, text_complaints
-from tests.pages.effects import EFFECT_OF
 from tests.pages.running import Outcome, PageRunner
 
 UNJUDGED = Path(__file__).with_name("unjudged.toml")
@@ -36,14 +35,19 @@ def unjudged_reasons() -> dict[str, str]:
 
 
 def is_judged(rule: RuleFile, script: Script) -> bool:
-    """Whether a probe can say something of an example: the rule listens, and there is a training call to stop at."""
+    """Whether a probe can say something of an example: the rule listens, and there is a training to follow."""
     is_keras = rule.name.startswith("keras-") and re.search(r"^\w+\.fit\(", script.example, re.MULTILINE) is not None
-    return rule.reads_evidence and (is_keras or has_trainer(script))
+    return rule.reads_evidence and (is_keras or has_trainer(script) or has_loop(script))
 
 
 def has_trainer(script: Script) -> bool:
     """Whether an example makes a Trainer, of transformers or of Lightning."""
     return re.search(r"Trainer\(", script.text) is not None
+
+
+def has_loop(script: Script) -> bool:
+    """Whether an optimizer is at work in a loop of an example's own."""
+    return "optim" in script.text and re.search(r"\.backward\(|\.step\(", script.text) is not None
 
 
 def unlisted(rule: RuleFile) -> list[str]:
@@ -62,7 +66,7 @@ def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
     complaints: list[str] = []
     for script in _scripts(rule, BAD):
         if not is_judged(rule, script):
-            complaints += _does_otherwise(rule, script, runner.run(script), wanted=True)
+            complaints += _ends_otherwise(script, runner.run(script))
             continue
         outcome = runner.probe(script)
         if outcome.evidence is None:
@@ -73,7 +77,9 @@ def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
         complaints += differences(Counter(confirmed), script.marked_lines(rule.name), script)
         complaints += [_told(verdict) for _, verdict in judged if verdict.ruling is not Ruling.CONFIRMED]
         complaints += [complaint for _, verdict in judged for complaint in _verdict_complaints(verdict)]
-        complaints += _fails_otherwise(script, outcome.evidence)
+        otherwise = _fails_otherwise(script, outcome.evidence)
+        is_ended_early = otherwise and outcome.evidence.loop is not None and outcome.evidence.failure is None
+        complaints += _ends_otherwise(script, runner.run(script)) if is_ended_early else otherwise
     return complaints
 
 
@@ -82,7 +88,7 @@ def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:
     complaints: list[str] = []
     for number, script in enumerate(_scripts(rule, GOOD)):
         if not is_judged(rule, script):
-            complaints += _does_otherwise(rule, script, runner.run(script), wanted=False)
+            complaints += _ends_otherwise(script, runner.run(script))
             continue
         outcome = runner.probe(script)
         complaints += _fails(outcome)
@@ -105,8 +111,10 @@ def wrongly_confirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
             complaints += _ends_otherwise(script, runner.run(script))
             continue
         outcome = runner.probe(script)
-        complaints += _fails(outcome)
-        complaints += _accused(rule, script, outcome.evidence) if outcome.evidence is not None else []
+        if outcome.evidence is not None:
+            complaints += _fails(outcome) + _accused(rule, script, outcome.evidence)
+        elif outcome.error is not None:  # a function that nobody calls trains nothing
+            complaints.append(f"ends with {outcome.error}\n{outcome.output[-1500:]}")
     return complaints
 
 
@@ -177,15 +185,6 @@ def _fails_otherwise(script: Script, evidence: Evidence) -> list[str]:
     if said is None or any(_plain(said) in _plain(failure) for failure in failures):
         return []
     return [f"the page says that it raises {said!r}; what failed: {failures}"]
-
-
-def _does_otherwise(rule: RuleFile, script: Script, outcome: Outcome, *, wanted: bool) -> list[str]:
-    """Whether the example ends otherwise than it says, or its loop does not do (or does) what the rule is about."""
-    complaints = _ends_otherwise(script, outcome)
-    effect = EFFECT_OF.get(rule.name)
-    if effect is None or complaints or bool(outcome.effects.get(effect)) is wanted:
-        return complaints
-    return [f"run for real, its loop {'never' if wanted else 'still'} {effect}: {outcome.effects}"]
 
 
 def _ends_otherwise(script: Script, outcome: Outcome) -> list[str]:

@@ -30,13 +30,12 @@ SLOW_IMPORTS = ("keras", "lightning", "peft", "trl", "accelerate")
 class Outcome:
     """How a script ended: its error (`IndexError: Target 2 …`) or None, what it printed, and what was measured.
 
-    `evidence` is that of a probe; `effects` are counted where the script ran without one.
+    `evidence` is that of a probe.
     """
 
     error: str | None
     output: str
     evidence: Evidence | None = None
-    effects: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
 
 
 class PageRunner:
@@ -122,12 +121,8 @@ class PageRunner:
             "seconds": SECONDS,
         }
         answer = self._ask(json.dumps(asked))
-        output, effects = folder / "output.txt", folder / "effects.json"
-        return Outcome(
-            answer["error"],
-            output.read_text(errors="replace") if output.exists() else "",
-            effects=json.loads(effects.read_text()) if effects.exists() else {},
-        )
+        output = folder / "output.txt"
+        return Outcome(answer["error"], output.read_text(errors="replace") if output.exists() else "")
 
     def _ask(self, line: str) -> dict[str, Any]:
         assert self._server.stdin

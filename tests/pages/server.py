@@ -6,7 +6,7 @@ Reads one JSON line per request from its input and answers each with one JSON li
     {"status": 0, "error": "ValueError: …" or null}
 
 With a probe's request the child is a probed process, as `sitecustomize` would have made it one. What the script prints
-goes to `output.txt` in its folder. Without one, what its loops did is counted and goes to `effects.json`.
+goes to `output.txt` in its folder.
 """
 
 from __future__ import annotations
@@ -106,12 +106,6 @@ def prepare(asked: dict[str, Any]) -> None:
         from lintrain.probe.child.boot import start
 
         start(asked["request"])
-    else:
-        from tests.pages.effects import Watch
-
-        watch = Watch()
-        watch.start()
-        atexit.register(watch.finish, Path("effects.json"))
 
 
 if __name__ == "__main__":

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from lintrain.core.loop_measurements import LossEvidence
+from lintrain.core.evidence import LossEvidence, TargetAlignment
+from lintrain.probe.child.experiments.alignment import alignment
 from lintrain.probe.child.library import library
+from lintrain.probe.child.loop.seen import LossCall
 
 OVER_CLASSES = frozenset({"cross_entropy", "nll_loss", "kl_div"})
 IGNORED = -100
 
 
-def loss_evidence(name: str, given: Any, target: Any, options: dict[str, Any], result: Any) -> LossEvidence:
-    """One call, described; tensors of the run become plain numbers."""
-    value = float(result.detach().float().mean()) if hasattr(result, "detach") else None
+def loss_evidence(call: LossCall) -> LossEvidence:
+    """One call, described."""
+    name, given, target, options, result = call.name, call.input, call.target, call.options, call.result
     return LossEvidence(
         function=name,
         input_shape=tuple(given.shape),
@@ -24,12 +26,20 @@ def loss_evidence(name: str, given: Any, target: Any, options: dict[str, Any], r
         target_dtype=_dtype(target),
         target_minimum=_edge(target, "min"),
         target_maximum=_edge(target, "max"),
-        value=value,
+        value=float(result.detach().float().mean()) if hasattr(result, "detach") else None,
         sums_of_inputs=_sums(name, given, exponential=False),
         sums_of_exponentials=_sums(name, given, exponential=True),
         ignored=_ignored(name, target, options),
         is_plain=options.get("weight") is None and not options.get("label_smoothing"),
+        alignment=_alignment(call),
+        place=call.place,
     )
+
+
+def _alignment(call: LossCall) -> TargetAlignment | None:
+    if call.name not in ("cross_entropy", "nll_loss") or call.ids is None:
+        return None
+    return alignment(call.target, call.ids, call.mask, call.options.get("ignore_index", IGNORED))
 
 
 def _dtype(tensor: Any) -> str:

@@ -52,6 +52,11 @@ def changed_share(run: Run, before: dict[str, Any]) -> float | None:
     return moved / felt if felt else None
 
 
+def non_finite(run: Run) -> int:
+    """How many trainable tensors hold NaN or infinity."""
+    return sum(not bool(library("torch").isfinite(weight.detach()).all()) for weight in trainable(run).values())
+
+
 def outside_optimizer(run: Run) -> tuple[str, ...]:
     """Trainable weights that no optimizer steps."""
     groups = [group for optimizer in run.optimizers for group in optimizer.param_groups]

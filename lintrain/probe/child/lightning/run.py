@@ -21,7 +21,6 @@ from lintrain.probe.child.lightning.facts import (
 )
 from lintrain.probe.child.lightning.overfit import overfit_one_batch
 from lintrain.probe.child.lightning.schedule import schedule_evidence
-from lintrain.probe.child.loop.effects import Effects
 from lintrain.probe.child.loop.run import MEASURED_STEPS, STAGES, LoopRun
 from lintrain.probe.child.loop.seen import Iteration
 from lintrain.probe.child.session import Session
@@ -129,16 +128,16 @@ class LightningRun(LoopRun):
             self._steps = MEASURED_STEPS
             self._compare(self.optimizers[0])
 
-    def settle(self, effects: Effects, rates: tuple[float, ...]) -> None:
+    def settle(self) -> None:
         """Training was seen; where nothing stepped, there are no weights to compare."""
         if not self._taken:
             self._before = {}
-        super().settle(effects, rates)
+        super().settle()
 
-    def _counts(self, effects: Effects) -> dict[str, int]:
+    def _counts(self) -> dict[str, int]:
         """Lightning divides every loss by the batches of a step, be it one: no second division of the script's own."""
         divided_by = self._arguments.get("accumulate_grad_batches")
-        counts = super()._counts(effects)
+        counts = super()._counts()
         if divided_by == 1 and self._arguments.get("automatic_optimization"):
             counts["divided_twice"] = 0
         return counts
@@ -164,13 +163,13 @@ class LightningRun(LoopRun):
             if name not in self.statuses:
                 self.skip(name, f"the {stage} stage failed")
 
-    def close(self, effects: Effects, rates: tuple[float, ...]) -> None:
+    def close(self) -> None:
         """Nothing more will be seen."""
         self._arguments["logged"] = ", ".join(logged_names(self.trainer))
         self.measured(arguments=self._arguments)
         if "evaluation" not in self.statuses and not self._has_evaluated:
             self.skip("evaluation", "the call was given no validation data, or its module has no step for it")
-        super().close(effects, rates)
+        super().close()
 
     def stops(self, error: BaseException) -> None:
         """What the call was given cannot be put together: there is nothing to judge."""

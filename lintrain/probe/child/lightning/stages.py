@@ -107,8 +107,7 @@ def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) ->
 def _end(session: Session, run: LightningRun) -> None:
     if "batch" in run.statuses:
         session.watch.ends_guided()
-    with session.watch.paused():
-        run.close(session.watch.effects, session.watch.rates())
+    session.watch.close(run)
     session.finish()
 
 

@@ -1,16 +1,18 @@
-"""What a loop does to gradients: which it clips and steps on, and which graphs outlive their batch."""
+"""What a loop does with its losses and gradients: which it divides and clips, and which graphs outlive their batch."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import weakref
 from collections import Counter
-from functools import partial
 from typing import Any
 
 from lintrain.probe.child.frames import is_users
+from lintrain.probe.child.loop.ledger import Ledger
 
 LAUNCHERS = ("/accelerate/", "/lightning/", "/lightning_fabric/", "/pytorch_lightning/", "/deepspeed/")
+SCALES = ("DivBackward0", "MulBackward0")
 
 
 class Mark:
@@ -26,26 +28,12 @@ class Effects:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.per_step: list[int] = []  # backward passes that each step used
+        self.rates: list[float] = []  # of the first group, at each step
+        self.ledger = Ledger()
+        self.scale = 1.0
         self.is_scaled = False
-        self._last = ""
         self._marks: list[weakref.ref[Mark]] = []
         self._waiting: list[list[str]] = []  # the last operations of each loss since the last step
-        self._used: set[int] = set()  # parameters that were stepped on
-        self._watched: set[int] = set()
-
-    def watch(self, optimizer: Any) -> None:
-        """See what is added to the gradients of an optimizer's parameters."""
-        for parameter in (parameter for group in optimizer.param_groups for parameter in group["params"]):
-            if parameter.requires_grad and parameter.is_leaf and id(parameter) not in self._watched:
-                self._watched.add(id(parameter))
-                parameter.register_hook(partial(self._adds, parameter))
-
-    def _adds(self, parameter: Any, _added: Any) -> None:
-        """A gradient is about to be added to one that a step has used already, if there is one still."""
-        is_there = parameter.grad is not None and bool(parameter.grad.any())
-        self.counts["added_to_old_gradients"] += is_there and id(parameter) in self._used
-        if not is_there:  # cleared since the step: what is added up from here on is new
-            self._used.discard(id(parameter))
 
     def goes_backward(self, loss: Any) -> None:
         """Hook a mark into the graph that backward goes through; that of the batch before may be there still."""
@@ -55,46 +43,62 @@ class Effects:
         if loss.grad_fn is not None:
             loss.grad_fn.register_hook(mark)
             self._marks.append(weakref.ref(mark))
-        self._last = "backward"
         self.counts["backwards"] += 1
-        self._waiting.append(last_operations(loss.grad_fn))
-        self.counts["divided_twice"] += self._waiting[-1] == ["DivBackward0", "DivBackward0"]
+        self._waiting.append(last_operations(loss.grad_fn)[self.is_scaled :])
+        self.counts["divided_twice"] += self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"]
         self.counts["past_the_launcher"] += not is_called_by_launcher()
 
+    def takes_batch(self) -> None:
+        """The loop takes a batch."""
+        self.counts["batches"] += 1
+        self.counts["batches_past_the_launcher"] += not is_called_by_launcher()
+
+    def scales(self, by: float) -> None:
+        """A scaler multiplies a loss."""
+        self.scale, self.is_scaled = by, by != 1.0
+
+    def unscales(self) -> None:
+        """A scaler divides gradients."""
+        self.is_scaled = False
+
     def steps(self, optimizer: Any, *, has_closure: bool) -> None:
-        """An optimizer is about to step, on the gradients that are there; one with a closure makes them itself."""
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        """An optimizer is about to step; one with a closure makes its gradients itself."""
         if not has_closure:
-            empty = all(parameter.grad is None or not parameter.grad.any() for parameter in parameters)
-            self.counts["stepped_on_nothing"] += empty
-        self._last = "step"
-        self.counts["steps"] += 1
+            self.ledger.steps(optimizer)
+        self.rates.append(float(optimizer.param_groups[0]["lr"]))
+        self.counts["steps_past_the_launcher"] += not is_called_by_launcher()
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
-        self._used.update(id(parameter) for group in optimizer.param_groups for parameter in group["params"])
-        undivided = [operations for operations in self._waiting if operations[:1] != ["DivBackward0"]]
+        self.ledger.stepped(optimizer)
+        self.counts["steps"] += 1
+        undivided = [operations for operations in self._waiting if not set(operations[:1]) & set(SCALES)]
         self.counts["undivided_losses"] += len(undivided) if len(undivided) > 1 else 0
         self.per_step.append(len(self._waiting))
         self._waiting.clear()
 
-    def clips(self) -> None:
-        """Gradients are about to be clipped."""
+    def clips(self, parameters: list[Any], limit: float | None) -> None:
+        """Gradients are about to be clipped; to infinity they are only measured."""
+        if limit is not None and math.isinf(limit):
+            return
         self.counts["clips"] += 1
-        self.counts["clipped_for_nothing"] += self._last != "backward"
+        self.counts["clipped_for_nothing"] += not self.ledger.waits(parameters)
         self.counts["clipped_while_scaled"] += self.is_scaled
 
 
 def last_operations(node: Any) -> list[str]:
-    """The names of the last operation of a graph and of the one before it."""
-    above = node.next_functions[0][0] if node is not None and node.next_functions else None
-    return [each.name() for each in (node, above) if each is not None]
+    """The names of the last operations of a graph, the last first."""
+    names: list[str] = []
+    while node is not None and len(names) < 3:
+        names.append(node.name())
+        node = node.next_functions[0][0] if node.next_functions else None
+    return names
 
 
 def is_called_by_launcher() -> bool:
-    """Whether code of accelerate, Fabric or Lightning called backward, nearer than any of the script's own.
+    """Whether code of accelerate, Fabric or Lightning called what runs now, nearer than any of the script's own.
 
-    A hook of that name, which a module of Lightning may have, is called by the library and counts as its code.
+    A hook named `backward`, which a module of Lightning may have, is called by the library and counts as its code.
     """
     frame = inspect.currentframe()
     while frame is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
+from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.loop.seen import Iteration
 
 
@@ -59,3 +61,23 @@ def output_of(iteration: Iteration, model: Any) -> Any:
     if not outputs:
         return None
     return (outputs[-1],) if hasattr(outputs[-1], "shape") else outputs[-1]
+
+
+def batch_of(iteration: Iteration) -> Any:
+    """The batch of an iteration with what the model was given by name; None where neither is there."""
+    given = next((forward.kwargs for forward in reversed(iteration.forwards) if "input_ids" in forward.kwargs), None)
+    if given is None:
+        return iteration.batch
+    return {**(iteration.batch if is_mapping(iteration.batch) else {}), **given}
+
+
+def inputs_of(iteration: Iteration) -> tuple[str, ...]:
+    """The arguments that the last model called got, by the names in its forward, but for those that were None."""
+    if not iteration.forwards:
+        return ()
+    forward = iteration.forwards[-1]
+    try:
+        bound = inspect.signature(forward.module.forward).bind_partial(*forward.args, **forward.kwargs)
+    except (TypeError, ValueError):  # a forward in C, or one that the arguments do not fit
+        return ()
+    return tuple(name for name, value in bound.arguments.items() if value is not None)

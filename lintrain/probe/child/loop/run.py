@@ -6,20 +6,20 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from lintrain.core.evidence import ForwardEvidence, OptimizerGroup, Stage, StepEvidence
-from lintrain.core.loop_measurements import LoopEvidence
+from lintrain.core.evidence import ForwardEvidence, OptimizerGroup, ReachedWeights, Stage, StepEvidence
 from lintrain.core.place import Place
 from lintrain.probe.child.experiments.batch import describe
 from lintrain.probe.child.experiments.columns import measure_split
 from lintrain.probe.child.experiments.gradients import Gradients, backward_evidence
-from lintrain.probe.child.experiments.losses import loss_evidence
 from lintrain.probe.child.experiments.model import is_fresh, measure_model
 from lintrain.probe.child.experiments.outputs import number, shape_of
+from lintrain.probe.child.experiments.overlap import shared_rows
 from lintrain.probe.child.experiments.subset import number_of_rows
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.experiments.weights import (
     changed,
     changed_share,
+    non_finite,
     outside_optimizer,
     pulls,
     snapshot,
@@ -27,9 +27,10 @@ from lintrain.probe.child.experiments.weights import (
 )
 from lintrain.probe.child.given import Given
 from lintrain.probe.child.label_conflicts import of_training
-from lintrain.probe.child.loop.effects import Effects
+from lintrain.probe.child.loop.account import loop_evidence
 from lintrain.probe.child.loop.facts import framework, group_of, peak_of
-from lintrain.probe.child.loop.model import held_by, output_of, trained_module
+from lintrain.probe.child.loop.leaves import reached_weights
+from lintrain.probe.child.loop.model import batch_of, held_by, output_of, trained_module
 from lintrain.probe.child.loop.seen import Iteration, LossCall
 from lintrain.probe.child.loop.standard_loss import chance_of, standard_loss
 from lintrain.probe.child.run import Run
@@ -62,6 +63,7 @@ class LoopRun(Run):
         self._steps = 0
         self._first: Iteration | None = None
         self._loss: LossCall | None = None
+        self._reached: ReachedWeights | None = None
         self._has_evaluated = False
         self._splits: list[Any] = []
 
@@ -99,10 +101,11 @@ class LoopRun(Run):
         self.attempt("dataset", self._measure_dataset)
         if failed == "batch":
             return
-        if iteration.batch is None:
+        batch = batch_of(iteration)
+        if batch is None:
             self.skip("batch", "the loop takes its batches from no `DataLoader`")
         else:
-            self.batches.append(iteration.batch)
+            self.batches.append(batch)
             self.attempt("batch", self._describe_batch)
 
     def _facts(self) -> dict[str, Any]:
@@ -138,12 +141,20 @@ class LoopRun(Run):
         """A loss is there."""
         standard = standard_loss(iteration, loss)
         if not self._watch.effects.per_step:  # later ones come from weights that steps at the peak rate have changed
-            self.losses.append(number(loss) / self._watch.scale if standard is None else number(standard.result))
+            self.losses.append(
+                number(loss) / self._watch.effects.scale if standard is None else number(standard.result)
+            )
         if self._first is None:
             self._first = iteration
             self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))
             self._loss = standard
+            self._reached = self._reached_weights(iteration, loss)
             self.attempt("forward", lambda: self.measured(forward=self._forward_evidence()))
+
+    def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
+        held = {key for optimizer in self._watch.optimizers for key in held_by(optimizer)}
+        known = {id(weight) for forward in iteration.forwards for weight in forward.module.parameters()}
+        return reached_weights(loss, held, known)
 
     def _forward_evidence(self) -> ForwardEvidence:
         finite = all(math.isfinite(loss) for loss in self.losses)
@@ -166,9 +177,9 @@ class LoopRun(Run):
         self._is_fresh_backward = False
         gradients = self._gradients
         if "backward" not in self.statuses:
-            self.attempt("backward", lambda: gradients.read(self._watch.scale, keep=True))
+            self.attempt("backward", lambda: gradients.read(self._watch.effects.scale, keep=True))
         else:
-            gradients.read(self._watch.scale, keep=True)
+            gradients.read(self._watch.effects.scale, keep=True)
         self.measured(forward=self._forward_evidence(), backward=backward_evidence(self, gradients))
 
     def steps(self, optimizer: Any) -> None:
@@ -215,13 +226,14 @@ class LoopRun(Run):
                 unchanged=tuple(sorted(self._pulled - moved)),
                 outside_optimizer=outside_optimizer(self),
                 changed_share=changed_share(self, self._before),
+                non_finite=non_finite(self),
             )
         )
         self._before = {}
 
     # the end
 
-    def settle(self, effects: Effects, rates: tuple[float, ...]) -> None:
+    def settle(self) -> None:
         """Training was seen; evaluation may follow."""
         self.is_settled = True
         if self._before:
@@ -229,7 +241,7 @@ class LoopRun(Run):
         for name in STAGES:
             if name not in self.statuses:
                 self.skip(name, "the loop did not come to it")
-        self._send(effects, rates)
+        self._send()
         self.session.channel.send("stage-started", run=0, stage="evaluation")
         self._settled_at = time.perf_counter()
 
@@ -240,12 +252,19 @@ class LoopRun(Run):
         self._has_evaluated = True
         with self._watch.paused():
             self._measure_split("eval_dataset", loader)
+            self._measure_overlap(loader)
             self.batch_evidence.append(describe(self, "eval_dataset", [batch]))
             self.measured(batches=self.batch_evidence)
 
-    def close(self, effects: Effects, rates: tuple[float, ...]) -> None:
+    def _measure_overlap(self, loader: Any) -> None:
+        train, held_out = getattr(self._loader, "dataset", None), getattr(loader, "dataset", None)
+        if train is not None and held_out is not None:
+            given = [Given("train_dataset", train), Given("eval_dataset", held_out)]
+            self.measured(shared_rows=shared_rows(given))
+
+    def close(self) -> None:
         """Nothing more will be seen."""
-        self._send(effects, rates)
+        self._send()
         if "evaluation" not in self.statuses:
             if self._has_evaluated:
                 self.settles(Stage("evaluation", "passed", time.perf_counter() - self._settled_at))
@@ -262,20 +281,9 @@ class LoopRun(Run):
             if name not in self.statuses:
                 self.skip(name, f"the {stage} stage failed")
 
-    def _counts(self, effects: Effects) -> dict[str, int]:
-        return dict(effects.counts)
+    def _send(self) -> None:
+        iteration = self._first or self._watch.iteration
+        self.measured(loop=loop_evidence(self._watch, iteration, self._reached, self._counts()))
 
-    def _send(self, effects: Effects, rates: tuple[float, ...]) -> None:
-        first = self._first.losses if self._first else ()
-        self.measured(
-            loop=LoopEvidence(
-                **self._counts(effects),
-                backwards_per_step=tuple(effects.per_step),
-                learning_rates=rates,
-                losses=tuple(_described(call) for call in first[:4]),
-            )
-        )
-
-
-def _described(call: LossCall) -> Any:
-    return loss_evidence(call.name, call.input, call.target, call.options, call.result)
+    def _counts(self) -> dict[str, int]:
+        return dict(self._watch.effects.counts)

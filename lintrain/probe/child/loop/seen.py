@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from lintrain.core.place import Place
 from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 
@@ -27,13 +28,19 @@ class Forward:
 
 @dataclass(eq=False)
 class LossCall:
-    """One call of a loss function of torch: its arguments by name, and what it gave."""
+    """One call of a loss function of torch: its arguments by name, what it gave, and where the script makes it.
+
+    `ids` of [rows, tokens] are those that the model was last called with, `mask` those of them that are attended.
+    """
 
     name: str
     input: Any
     target: Any
     options: dict[str, Any]
     result: Any = None
+    place: Place | None = None
+    ids: Any = None
+    mask: Any = None
 
 
 @dataclass(eq=False)

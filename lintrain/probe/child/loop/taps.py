@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.library import loaded
 from lintrain.probe.child.loop.batches import WatchedBatches
 from lintrain.probe.child.loop.watch import Watch
 
@@ -43,7 +44,7 @@ def _tap_loaders(watch: Watch, module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        if watch.is_root and self.num_workers:
+        if watch.session.is_root and self.num_workers:
             watch.session.shorten("loaders work without worker processes")
             self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
             self.__dict__["persistent_workers"] = False
@@ -65,6 +66,7 @@ def _tap_modules(watch: Watch, module: Any) -> None:
         if watch.depth or not watch.is_on:
             return call(self, *args, **kwargs)
         watch.depth += 1
+        watch.passes.reads(args, kwargs)
         try:
             output = call(self, *args, **kwargs)
         finally:
@@ -83,9 +85,10 @@ def _tap_losses(watch: Watch, module: Any) -> None:
 def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
+        call = watch.loses(name, input, target, kwargs) if watch.is_on else None
         result = function(input, target, *args, **kwargs)
-        if watch.is_on:
-            watch.lost(name, input, target, kwargs, result)
+        if call is not None:
+            call.result = result
         return result
 
     return loss
@@ -111,17 +114,21 @@ def _tap_clipping(watch: Watch, module: Any) -> None:
 
     @functools.wraps(by_norm)
     def clip_norm(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
+        given = [parameters] if hasattr(parameters, "grad") else list(parameters)
         if watch.is_on:
-            watch.clips(max_norm)
-        return by_norm(parameters, max_norm, *args, **kwargs)
+            watch.clips(given, max_norm)
+        return by_norm(given, max_norm, *args, **kwargs)
 
     @functools.wraps(by_value)
-    def clip_value(*args: Any, **kwargs: Any) -> Any:
+    def clip_value(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        given = [parameters] if hasattr(parameters, "grad") else list(parameters)
         if watch.is_on:
-            watch.clips(None)
-        return by_value(*args, **kwargs)
+            watch.clips(given, None)
+        return by_value(given, *args, **kwargs)
 
-    module.clip_grad_norm_, module.clip_grad_value_ = clip_norm, clip_value
+    for owner in (module, loaded("torch.nn.utils")):
+        if owner is not None:  # it hands both on, and may have been imported before
+            owner.clip_grad_norm_, owner.clip_grad_value_ = clip_norm, clip_value
 
 
 def _tap_scaler(watch: Watch, module: Any) -> None:
@@ -130,12 +137,12 @@ def _tap_scaler(watch: Watch, module: Any) -> None:
 
     @functools.wraps(scale)
     def watched_scale(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.scaled(by=float(self.get_scale()) if self.is_enabled() else 1.0)
+        watch.effects.scales(by=float(self.get_scale()) if self.is_enabled() else 1.0)
         return scale(self, *args, **kwargs)
 
     @functools.wraps(unscale)
     def watched_unscale(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.unscaled()
+        watch.effects.unscales()
         return unscale(self, *args, **kwargs)
 
     scaler.scale, scaler.unscale_ = watched_scale, watched_unscale
@@ -158,13 +165,23 @@ def _tap_schedules(watch: Watch, module: Any) -> None:
     for name in ("LRScheduler", "ReduceLROnPlateau"):
         schedule = getattr(module, name, None)
         if schedule is not None and "step" in vars(schedule):
+            schedule.__init__ = _made_schedule(watch, schedule.__init__)
             schedule.step = _watched_schedule(watch, schedule.step)
+
+
+def _made_schedule(watch: Watch, build: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        watch.schedules.makes(self)
+
+    return init
 
 
 def _watched_schedule(watch: Watch, step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.schedules(self)
+        watch.goes_on(self)
         return step(self, *args, **kwargs)
 
     return watched

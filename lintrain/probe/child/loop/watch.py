@@ -10,11 +10,12 @@ from typing import Any
 
 from lintrain.core.place import Place
 from lintrain.probe.child.frames import frame_place, users_frame
-from lintrain.probe.child.library import library
 from lintrain.probe.child.loop.effects import Effects
-from lintrain.probe.child.loop.model import unwrapped
+from lintrain.probe.child.loop.loaders import Loaders
+from lintrain.probe.child.loop.passes import Passes
 from lintrain.probe.child.loop.run import LoopRun
-from lintrain.probe.child.loop.seen import Forward, Iteration, LossCall, modes_of, tensors_in
+from lintrain.probe.child.loop.schedules import Schedules
+from lintrain.probe.child.loop.seen import Iteration, LossCall
 from lintrain.probe.child.random_state import same_random_numbers
 from lintrain.probe.child.session import Session
 
@@ -24,7 +25,9 @@ BATCHES = 4
 EVALUATION_BATCHES = 2
 SECONDS = 30.0
 """A run is not followed for longer than this, from its first backward pass on."""
-MOST_FORWARDS = 64
+MOST_LOSSES = 64
+MOST_ROUNDS = 3
+"""So often a loader that the loop trained on is read again, until a backward pass shows that it trains once more."""
 
 
 class Watch:
@@ -36,25 +39,22 @@ class Watch:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.effects = Effects()
+        self.schedules = Schedules()
+        self.loaders = Loaders()
         self.optimizers: list[Any] = []
         self.iteration = Iteration()
         self.loader: Any = None
         self.run: LoopRun | None = None
-        self.scale = 1.0
         self.depth = 0
         self.is_guided = False
         self._is_busy = False
         self._is_taking = False
         self.is_stepping = False
-        self._waiting: list[Forward] = []
-        self._rates: list[float] = []
+        self.passes = Passes(self.effects.counts)
+        self.is_over = self.comes_round = False
+        self.rounds = 0
         self._began = 0.0
         self.is_in_main_thread = False
-
-    @property
-    def is_root(self) -> bool:
-        """Whether this process runs the script itself."""
-        return self.session.is_root
 
     @property
     def is_on(self) -> bool:
@@ -74,11 +74,15 @@ class Watch:
     # loaders
 
     def opens(self, loader: Any) -> bool:
-        """A loader is iterated; False where its batches need no watching."""
+        """A loader is iterated; False where its batches need no watching. Its second round may be an evaluation."""
         if self.is_guided:
             return False
         if self.run is not None and loader is self.loader:
-            self.finish()
+            self._settle(self.run)
+            self.rounds += 1
+            if self.rounds > MOST_ROUNDS:
+                self.finish()
+        self.loaders.opened(loader)
         return bool(self.optimizers)
 
     def takes(self, loader: Any) -> None:
@@ -93,7 +97,8 @@ class Watch:
         if self.run is None or loader is self.loader:
             self.loader = loader
             self.iteration = Iteration(batch)
-            self.effects.counts["batches"] += 1
+            if not self.rounds:
+                self.effects.takes_batch()
             if self.run is not None and len(self.run.batches) < BATCHES:
                 self.run.batches.append(batch)
         else:
@@ -109,13 +114,14 @@ class Watch:
         """Whether a loader has given all the batches that are needed."""
         if self.run is None:
             return False
-        if loader is self.loader:
+        if loader is self.loader and not self.rounds:
             return self._has_seen_enough()
         return self.run.is_settled and taken >= EVALUATION_BATCHES
 
     def _has_seen_enough(self) -> bool:
         counts = self.effects.counts
-        return (counts["steps"] >= STEPS and counts["batches"] >= BATCHES) or self.is_late()
+        is_taught = counts["steps"] >= STEPS or self.effects.ledger.is_wasteful()
+        return (is_taught and counts["batches"] >= BATCHES) or self.is_late()
 
     def is_late(self) -> bool:
         """Whether the run was followed for as long as it may be."""
@@ -132,42 +138,40 @@ class Watch:
 
     def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A whole module gave its output."""
-        nn = library("torch.nn")
-        if not self.optimizers or isinstance(module, nn.modules.loss._Loss) or len(self._waiting) >= MOST_FORWARDS:
-            return
-        records = any(tensor.requires_grad for tensor in tensors_in(output))
-        forward = Forward(unwrapped(module), args, kwargs, output, records, modes_of(module))
-        self._waiting.append(forward)
-        self.iteration.forwards.append(forward)
+        forward = self.passes.add(module, args, kwargs, output) if self.optimizers else None
+        if forward is not None:
+            self.iteration.forwards.append(forward)
 
-    def lost(self, name: str, given: Any, target: Any, options: dict[str, Any], result: Any) -> None:
-        """A loss function gave its value."""
-        if len(self.iteration.losses) < MOST_FORWARDS:
-            self.iteration.losses.append(LossCall(name, given, target, options, result))
+    def loses(self, name: str, given: Any, target: Any, options: dict[str, Any]) -> LossCall:
+        """A loss function is called."""
+        place = frame_place(users_frame())
+        call = LossCall(name, given, target, options, None, place, self.passes.ids, self.passes.mask)
+        if len(self.iteration.losses) < MOST_LOSSES:
+            self.iteration.losses.append(call)
+        return call
 
     def goes_backward(self, loss: Any) -> None:
         """Gradients are about to be made."""
         if not self.optimizers:
             return
         run = self.run or self._enter(frame_place(users_frame()))
+        self.passes.train()
+        if self.rounds:
+            self._comes_round()
+        self.passes.waiting.clear()
         with self.paused():
             run.goes_backward(self.iteration, loss)
         self.effects.goes_backward(loss)
-        self._count_forwards()
 
-    def _count_forwards(self) -> None:
-        """Passes that a backward pass may follow from were for training, those that nothing recorded for evaluation."""
-        counts = self.effects.counts
-        trained = [forward for forward in self._waiting if forward.records][-1:]
-        for forward in self._waiting:
-            if forward in trained:
-                counts["trained_in_eval_mode"] += bool(forward.modes) and not any(forward.modes)
-            else:
-                counts["evaluated_in_train_mode"] += not forward.records and any(forward.modes)
-        self._waiting.clear()
+    def _comes_round(self) -> None:
+        """The loop trains once more on its loader: what it did between its two rounds was evaluation."""
+        self.comes_round = True
+        self.passes.evaluate(self.optimizers, but=self.iteration.forwards)
+        self.finish()
 
     def went_backward(self) -> None:
         """Gradients are there."""
+        self.effects.ledger.went_backward()
         if self.run is not None:
             with self.paused():
                 self.run.went_backward()
@@ -178,37 +182,28 @@ class Watch:
         """The script made an optimizer."""
         if self.is_on:
             self.optimizers.append(optimizer)
-            self.effects.watch(optimizer)
+            self.effects.ledger.watch(optimizer)
 
-    def clips(self, limit: Any) -> None:
+    def clips(self, parameters: list[Any], limit: Any) -> None:
         """Gradients are about to be clipped."""
-        self.effects.clips()
+        self.effects.clips(parameters, None if limit is None else float(limit))
         if self.run is not None and limit is not None:
             self.run.limit = float(limit)
 
-    def scaled(self, by: float) -> None:
-        """A scaler multiplies a loss."""
-        self.effects.is_scaled = by != 1.0
-        self.scale = by
-
-    def unscaled(self) -> None:
-        """A scaler divides gradients."""
-        self.effects.is_scaled = False
-
-    def schedules(self, _schedule: Any) -> None:
+    def goes_on(self, schedule: Any) -> None:
         """A schedule goes on by one."""
-        if self.run is not None:
-            self.effects.counts["schedule_steps"] += 1
+        if self.is_on:
+            is_training = self.run is not None and not self.run.is_settled
+            self.schedules.goes_on(schedule, optimizer_steps=self.effects.counts["steps"], is_training=is_training)
 
     def steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An optimizer is about to step."""
         if not self.is_on or not optimizer.param_groups:  # Lightning has one that stands for none
             return
-        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first one is the optimizer itself
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first is the optimizer
         if self.run is None and closure is None:
             self._enter(frame_place(users_frame()))
         self.effects.steps(optimizer, has_closure=closure is not None)
-        self._rates.append(float(optimizer.param_groups[0]["lr"]))
         self.is_stepping = True
         if self.run is not None:
             with self.paused():
@@ -238,10 +233,6 @@ class Watch:
         if self.run is not None:
             self._settle(self.run)
 
-    def rates(self) -> tuple[float, ...]:
-        """The learning rates of the steps until now, of the first group each."""
-        return tuple(self._rates)
-
     def _enter(self, place: Place | None, *, failed: str = "") -> LoopRun:
         self._began = time.perf_counter()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
@@ -254,14 +245,14 @@ class Watch:
         """The training part was seen; what follows until the loop comes round again is evaluation."""
         if not run.is_settled:
             with self.paused():
-                run.settle(self.effects, self.rates())
+                run.settle()
+            self.passes.waiting.clear()
 
     def finish(self) -> None:
         """End the process: the loop comes round again, or nothing more of it can be seen."""
         if self.run is not None:
             self._settle(self.run)
-            with self.paused():
-                self.run.close(self.effects, self.rates())
+            self.close(self.run)
             self.session.finish()
 
     def left(self) -> bool:
@@ -269,9 +260,15 @@ class Watch:
         if self.run is None:
             return False
         self._settle(self.run)
-        with self.paused():
-            self.run.close(self.effects, self.rates())
+        self.is_over = True
+        self.close(self.run)
         return True
+
+    def close(self, run: LoopRun) -> None:
+        """Nothing more of a run will be seen."""
+        self.passes.evaluate(self.optimizers)
+        with self.paused():
+            run.close()
 
     def crashed(self, error: BaseException) -> bool:
         """The script ends with an error; whether that is the answer of a stage of a run."""
@@ -281,12 +278,12 @@ class Watch:
         run = self.run or self._enter(None, failed=stage)
         with self.paused():
             run.crashed(error, stage)
-            run.close(self.effects, self.rates())
+        self.close(run)
         return True
 
     def _was_training(self) -> bool:
         """Whether the script stood in its loop before the first backward pass: a loader open, or a model called."""
-        return bool(self.optimizers) and (self._is_taking or self.iteration.batch is not None)
+        return bool(self.optimizers) and (self._is_taking or self.iteration.batch is not None or self.passes.records)
 
     def _stage(self) -> str:
         """The stage of a run that the script is in."""
