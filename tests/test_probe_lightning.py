@@ -166,6 +166,12 @@ def test_a_trainer_that_cannot_be_made_fails_the_construction_stage(tmp_path: Pa
     assert failed(probed)["construction"].endswith("unexpected keyword argument 'max_batches'")
 
 
+def test_a_module_that_cannot_be_made_fails_the_construction_stage(tmp_path: Path) -> None:
+    probed = probe(tmp_path, WHOLE.replace("nn.Linear(16, 3)", "nn.Linear(sixteen, 3)"))
+    assert list(failed(probed)) == ["construction"]
+    assert probed.stages["script"] == "passed"
+
+
 def test_an_optimizer_that_cannot_be_made_fails_the_construction_stage(tmp_path: Path) -> None:
     probed = probe(tmp_path, WHOLE.replace("lr=1e-3)", "lr=-1.0)"))
     assert probed.code == 3

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from lintrain.core.evidence import Failure, LabelConflicts, Stage
@@ -55,6 +56,7 @@ class Session:
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.watch: Any = None
         self.launcher = ""
+        self.signs_of_construction: list[Callable[[BaseException], bool]] = []
         self._ended = False
         self._lock = threading.RLock()
         self._root = os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))  # the script may clear its environment
@@ -150,6 +152,8 @@ class Session:
         self._end("probe-failed", f"{type(error).__name__}: {error}{place}")
 
     def _is_construction(self, error: BaseException) -> bool:
+        if any(is_sign(error) for is_sign in self.signs_of_construction):
+            return True
         seen = error
         while seen is not None and seen is not self.construction_error:
             seen = seen.__cause__ or seen.__context__  # type: ignore[assignment]

@@ -19,17 +19,34 @@ from lintrain.probe.child.session import Session
 
 LIBRARIES = ("lightning.pytorch", "pytorch_lightning")
 FABRICS = ("lightning.fabric", "lightning_fabric")
+MODULES = ("LightningModule", "LightningDataModule")
 EVALUATIONS = ("validate", "test", "predict")
 
 
 def install(session: Session, hooks: AfterImport) -> None:
     """Patch the classes as soon as the script imports them."""
+    session.signs_of_construction.append(is_of_a_module)
     for library in LIBRARIES:
         hooks.add(f"{library}.trainer.trainer", lambda module: _patch_trainer(session, module.Trainer))
         for name in ("csv_logs", "tensorboard"):
             hooks.add(f"{library}.loggers.{name}", functools.partial(redirected_loggers, session))
     for library in FABRICS:
         hooks.add(f"{library}.fabric", lambda module: _patch_fabric(session, module.Fabric))
+
+
+def is_of_a_module(error: BaseException) -> bool:
+    """Whether a module or a data module of Lightning was being made when an error was raised."""
+    step = error.__traceback__
+    while step is not None:
+        code, given = step.tb_frame.f_code, step.tb_frame.f_locals
+        if code.co_name == "__init__" and any(_is_module(given.get(name)) for name in code.co_varnames[:1]):
+            return True
+        step = step.tb_next
+    return False
+
+
+def _is_module(value: object) -> bool:
+    return any(base.__name__ in MODULES for base in type(value).__mro__)
 
 
 def _patch_trainer(session: Session, trainer: Any) -> None:

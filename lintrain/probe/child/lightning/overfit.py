@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ def overfit_one_batch(run: LightningRun, before: dict[str, Any], rates: list[flo
     steps, batch, (optimizer,) = run.session.overfit, run.batches[0], run.optimizers
     ends = time.perf_counter() + SECONDS
     outputs: list[Any] = []
-    watching = run.model.register_forward_hook(lambda *called: outputs.append(called[-1]))
+    watching = run.model.register_forward_hook(functools.partial(_keep, outputs))
     series: list[list[float]] = []
     predicted: tuple[int | None, int | None] = (None, None)
     for factor in (1.0, 10.0):
@@ -55,26 +56,39 @@ def _descend(run: LightningRun, batch: Any, steps: int, ends: float) -> list[flo
     run.module.eval()
     with replaced(run.module, log=_nothing, log_dict=_nothing), library("torch").enable_grad():
         for step in range(steps + 1):
-            loss = _loss(run, batch, step)
-            losses.append(number(loss))
-            optimizer.zero_grad()
-            loss.backward()
-            run.module.configure_gradient_clipping(
-                optimizer,
-                gradient_clip_val=run.trainer.gradient_clip_val,
-                gradient_clip_algorithm=run.trainer.gradient_clip_algorithm,
-            )
-            optimizer.step()
+            made: list[float] = []
+            optimizer.step(functools.partial(_closure, run, batch, step, made))
+            losses.append(made[0])
+            run.progress("overfit", step, steps)
             if time.perf_counter() > ends:
                 break
     run.module.train()
     return losses
 
 
+def _closure(run: LightningRun, batch: Any, step: int, made: list[float]) -> Any:
+    """One pass forward and backward, clipped; some optimizers ask for several in one step."""
+    (optimizer,) = run.optimizers
+    loss = _loss(run, batch, step)
+    made.append(number(loss))
+    optimizer.zero_grad()
+    loss.backward()
+    run.module.configure_gradient_clipping(
+        optimizer,
+        gradient_clip_val=run.trainer.gradient_clip_val,
+        gradient_clip_algorithm=run.trainer.gradient_clip_algorithm,
+    )
+    return loss
+
+
 def _loss(run: LightningRun, batch: Any, step: int) -> Any:
     arguments = run.trainer.fit_loop.epoch_loop._build_kwargs(OrderedDict(), batch, step)
     output = run.trainer.strategy.training_step(*arguments.values())
     return output["loss"] if is_mapping(output) else output
+
+
+def _keep(outputs: list[Any], _module: Any, _inputs: Any, output: Any) -> None:
+    outputs[:] = [output]
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:

@@ -51,7 +51,9 @@ def without_distribution(session: Session, arguments: dict[str, Any]) -> None:
         if name == "accelerator" and session.device != "cpu":
             continue
         if name in arguments and arguments[name] not in (None, *BY_ITSELF[name]):
-            session.shorten(f"`{name}={arguments[name]!r}` was run as `{value!r}`")
+            asked = arguments[name]
+            shown = repr(asked) if isinstance(asked, str | int) else type(asked).__name__
+            session.shorten(f"`{name}={shown}` was run as `{value!r}`")
         arguments[name] = value
 
 

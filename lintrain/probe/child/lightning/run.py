@@ -148,13 +148,23 @@ class LightningRun(LoopRun):
         """On request: one batch learnt by heart, from the weights of the start."""
         if not self.session.overfit:
             return
-        if not self.passed("step") or not self.batches:
-            self.skip("overfit", "training does not get as far as one step")
+        if not self.passed("step") or not self.passed("batch"):
+            self.skip("overfit", "training does not get as far as one step on a batch that it is given")
         elif not self.module.automatic_optimization:
             self.skip("overfit", "the module optimises by hand")
         else:
             rates = [group.learning_rate for group in self._groups]
-            self.attempt("overfit", lambda: overfit_one_batch(self, self._first_weights, rates))
+            self._overfit(rates)
+
+    def _overfit(self, rates: list[float]) -> None:
+        """An error here is none of the script's: its step went through when Lightning made it."""
+        started = time.perf_counter()
+        try:
+            overfit_one_batch(self, self._first_weights, rates)
+        except Exception as error:  # noqa: BLE001 - whatever a step needs from the loop around it is missing here
+            self.skip("overfit", f"`training_step` does not bear being called alone: {type(error).__name__}: {error}")
+            return
+        self.settles(Stage("overfit", "passed", time.perf_counter() - started))
 
     def crashed(self, error: BaseException, stage: str) -> None:
         """The call ended in a stage; those after it are not reached."""

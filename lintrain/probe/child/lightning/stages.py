@@ -29,7 +29,7 @@ def fit(
     """Let `fit` train a few batches and validate on two; the process ends with it."""
     args, kwargs = _uncompiled(session, args, kwargs)
     run, guide = _begin(session, trainer, call, args, kwargs)
-    for later in comes_later(("test", "predict")):
+    for later in comes_later(("fit", "test", "predict")):
         session.note(f"{later} comes later and was not looked at")
     without_finders(session, trainer)
     check = trainer._run_sanity_check
