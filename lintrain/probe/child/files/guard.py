@@ -61,7 +61,7 @@ def install(calls: Calls) -> None:
     guarded: dict[int, Guarded] = {}
     opened = Guarded(real.open_file, calls.open, "io")
     guarded[id(real.open_file)] = opened
-    builtins.open = io.open = opened  # type: ignore[assignment]
+    builtins.open = io.open = opened
     for name, method in BY_NAME.items():
         original = getattr(os, name, None)
         if original is not None:

@@ -51,7 +51,8 @@ def allow_writing_only_in(folders: Iterable[str]) -> bool:
     try:
         for folder in folders:
             _allow(system, ruleset, folder, changes)
-        return system.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0 and system.syscall(RESTRICT_SELF, ruleset, 0) == 0
+        keeps = system.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0
+        return bool(keeps and system.syscall(RESTRICT_SELF, ruleset, 0) == 0)
     finally:
         os.close(ruleset)
 

@@ -44,7 +44,7 @@ def _comes_to_validation(trainer: Any) -> bool:
     interval = trainer.val_check_batch
     if trainer.max_steps <= 0 or not isinstance(interval, int):
         return True
-    return trainer.max_steps * trainer.accumulate_grad_batches >= interval
+    return bool(trainer.max_steps * trainer.accumulate_grad_batches >= interval)
 
 
 def _validates(trainer: Any, comes_to_validation: bool, _fetcher: Any) -> bool:
