@@ -14,9 +14,10 @@ import pytest
 from tests.probing import path_for_lintrain, probe, probe_file
 
 WAITS = """
-import pathlib, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-pathlib.Path(sys.argv[1]).write_text(str(child.pid))
+import subprocess, sys, time
+command = [sys.executable, "-c", "import time; time.sleep(600)", "child of " + sys.argv[1]]
+subprocess.Popen(command, start_new_session=True)
+print("started", flush=True)
 while True:
     time.sleep(0.05)
 """
@@ -27,11 +28,16 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
 
 
-def is_running(pid: int) -> bool:
+def has_child(name: str) -> bool:
+    """Whether the process that the script called `name` started is there; one that has ended has no command line."""
+    return any(f"child of {name}".encode() in command_line(folder) for folder in Path("/proc").glob("[0-9]*"))
+
+
+def command_line(folder: Path) -> bytes:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (folder / "cmdline").read_bytes()
     except OSError:
-        return False
+        return b""
 
 
 def test_a_missing_script_is_a_usage_error(tmp_path: Path) -> None:
@@ -94,10 +100,11 @@ def test_a_process_that_is_killed_is_told_as_such(tmp_path: Path) -> None:
 
 
 def test_the_time_bound_ends_a_script_and_its_processes(tmp_path: Path) -> None:
-    probed = probe(tmp_path, WAITS, "--timeout", "1.5", arguments=("pid",))
+    probed = probe(tmp_path, WAITS, "--timeout", "1.5", arguments=(str(tmp_path),))
     assert probed.code == 3
     assert "1.5 s went by" in probed.document["reason"]
-    assert not is_running(int((tmp_path / "pid").read_text()))
+    assert "started" in probed.document["probe"]["ending"]["output"]
+    assert not has_child(str(tmp_path))
 
 
 def test_the_memory_bound_ends_a_script(tmp_path: Path) -> None:
@@ -113,23 +120,23 @@ def test_an_interrupt_ends_everything(tmp_path: Path, number: signal.Signals) ->
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     running = subprocess.Popen(
-        [sys.executable, "-m", "lintrain", "probe", "train.py", "--", "pid"],
+        [sys.executable, "-m", "lintrain", "probe", "train.py", "--", str(tmp_path)],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    wait_for(tmp_path / "pid")
+    wait_for_child(str(tmp_path))
     running.send_signal(number)
     _, err = running.communicate(timeout=20)
     assert running.returncode == 130
     assert b"interrupted" in err
-    assert not is_running(int((tmp_path / "pid").read_text()))
+    assert not has_child(str(tmp_path))
     assert list(temporary.iterdir()) == []
 
 
-def wait_for(file: Path) -> None:
+def wait_for_child(name: str) -> None:
     deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and not (file.exists() and file.read_text()):
+    while time.monotonic() < deadline and not has_child(name):
         time.sleep(0.05)
-    assert file.exists()
+    assert has_child(name)

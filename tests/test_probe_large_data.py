@@ -146,7 +146,7 @@ def test_labels_of_a_sampled_dataset_are_still_counted_exactly(large: Path) -> N
 
 @pytest.mark.slow
 def test_full_data_turns_the_sampling_off(large: Path) -> None:
-    assert told(probe_large(large, "", "--full-data")) == ""
+    assert "rows" not in told(probe_large(large, "", "--full-data"))
 
 
 @pytest.mark.slow
