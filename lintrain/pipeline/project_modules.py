@@ -31,7 +31,7 @@ DEEPEST = 12
 STEP_BUDGET = 20_000
 """Nodes that may be evaluated outside the script's own file: past them its modules are not followed any further."""
 
-DEFINING_BUDGET = 3_000
+DEFINING_BUDGET = 4_000
 """Those of a file that only defines things: the scripts that use it show what its own modules do with them."""
 
 UNCALLED_BUDGET = 6_000
