@@ -21,7 +21,7 @@ def mended(tmp_path_factory: pytest.TempPathFactory, assets: Path) -> Probed:
     with pytest.MonkeyPatch.context() as patched:
         path_for_lintrain(patched)
         later = 'print(trainer.predict(tokenized["validation_mismatched"]))\n'
-        return probe(tmp_path_factory.mktemp("mended"), MENDED + later, "--overfit", "20")
+        return probe(tmp_path_factory.mktemp("mended"), MENDED + later, "--also", "overfit")
 
 
 def test_a_mended_script_passes_every_stage(mended: Probed) -> None:

@@ -55,6 +55,12 @@ def test_an_evidence_file_in_no_folder_is_refused_before_the_run(tmp_path: Path)
     assert (probed.code, probed.err) == (2, "lintrain: absent/file.json: its folder does not exist\n")
 
 
+def test_a_measurement_that_there_is_not_is_refused_by_name(tmp_path: Path) -> None:
+    probed = probe(tmp_path, "print('ran')", "--also", "overfit,speed")
+    assert probed.code == 2
+    assert probed.err.startswith("lintrain: --also speed: no such measurement; there are overfit")
+
+
 def test_an_interpreter_without_torch_cannot_judge(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)

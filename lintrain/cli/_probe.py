@@ -15,6 +15,7 @@ from lintrain.cli._judged import Judgement, judge_record, read_text
 from lintrain.cli._output import Refusal, say, write_report
 from lintrain.probe.conclusion import NOT_JUDGED
 from lintrain.probe.entry import Entry, NoEntryError, file_of_module
+from lintrain.probe.extras import NoExtraError, read_extras
 from lintrain.probe.interpreter import NoInterpreterError, choose_interpreter
 from lintrain.probe.launcher import GIB, Bounds
 from lintrain.probe.launchers import Launched, LaunchError, read_launch
@@ -35,6 +36,7 @@ class ProbeOptions:
     module: str | None = None
     python: str | None = None
     overfit: int | None = None
+    also: tuple[str, ...] = ()
     full_data: bool = False
     timeout: float = 300.0
     memory: float | None = None
@@ -94,12 +96,19 @@ def _entry(started: Launched, python: str) -> Entry:
 def _run(options: ProbeOptions, entry: Entry, python: str) -> Record:
     bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
     echo = sys.stderr.buffer if options.verbose else None
-    wanted = Wanted(entry, python, bounds, options.overfit or 0, options.full_data, echo)
+    wanted = Wanted(entry, python, bounds, options.overfit or 0, _extras(options), options.full_data, echo)
     with _interruptible(), open_checklist(quiet=options.quiet or options.verbose) as checklist:
         try:
             return probe_script(wanted, checklist.listen)
         except UnreadableError as error:
             raise Refusal(f"{entry.script}:{error.line}: {error}") from error
+
+
+def _extras(options: ProbeOptions) -> tuple[str, ...]:
+    try:
+        return read_extras(options.also)
+    except NoExtraError as error:
+        raise Refusal(f"--also {error}") from error
 
 
 @contextmanager

@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from lintrain.probe.extras import EXTRAS
+
+MEASUREMENTS = "\b\nMeasurements for --also:\n" + "\n".join(f"  {name:<12} {what}" for name, what in EXTRAS.items())
 EXIT_CODES = """\b
 Exit codes:
   0    nothing is confirmed
@@ -19,12 +22,13 @@ Exit codes:
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(epilog=f"{MEASUREMENTS}\n\n{EXIT_CODES}")
 @click.argument("script", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
 @click.option("--python", metavar="PATH", help="The Python that runs the script (default: this one, else .venv).")
 @click.option("--overfit", type=click.IntRange(min=1), metavar="N", help="Also: N steps on one batch of every label.")
+@click.option("--also", multiple=True, metavar="NAMES", help="Also measure what takes longer; names below, or all.")
 @click.option("--full-data", is_flag=True, help="Let `Dataset.map` work on all rows of a large dataset.")
 @click.option("--timeout", type=ABOVE_ZERO, default=300.0, metavar="SECONDS", help="End it after that (300).")
 @click.option("--memory", type=ABOVE_ZERO, metavar="GIB", help="End it when it holds more.")

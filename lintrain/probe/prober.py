@@ -13,6 +13,7 @@ from typing import IO
 from lintrain.core.evidence import Evidence
 from lintrain.probe.downloads import download_folders, paths_of_downloads
 from lintrain.probe.entry import Entry
+from lintrain.probe.extras import OVERFIT_STEPS
 from lintrain.probe.launcher import Bounds, Launch, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.probe.remains import remove_folder
@@ -30,6 +31,7 @@ class Wanted:
     python: str
     bounds: Bounds
     overfit: int = 0
+    also: tuple[str, ...] = ()
     full_data: bool = False
     echo: IO[bytes] | None = None
 
@@ -101,7 +103,8 @@ def _pass(
         temporary=str(folder),
         events=str(folder / "events.jsonl"),
         device=device,
-        overfit=wanted.overfit,
+        overfit=wanted.overfit or (OVERFIT_STEPS if "overfit" in wanted.also else 0),
+        also=wanted.also,
         sample_rows=0 if full_data else SAMPLE_ROWS,
         shortcuts=(*wanted.entry.shortcuts, *skipped),
         downloads=paths_of_downloads(),

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lintrain.core.evidence import Evidence
+from lintrain.probe.extras import EXTRAS
 
-STAGES = ("script", "construction", "dataset", "batch", "forward", "backward", "step", "evaluation", "overfit")
+STAGES = ("script", "construction", "dataset", "batch", "forward", "backward", "step", "evaluation")
 Event = dict[str, Any]
 
 
@@ -75,7 +76,7 @@ class Assembly:
         return TypeAdapter(Evidence).validate_python(values)
 
     def _expected(self) -> list[str]:
-        return [name for name in STAGES if name != "overfit" or name in self.stages]
+        return [*STAGES, *(name for name in EXTRAS if name in self.stages)]
 
 
 def _missing(name: str, stopped: str) -> dict[str, Any]:

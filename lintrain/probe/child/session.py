@@ -42,6 +42,7 @@ class Session:
         self.temporary: str = request["temporary"]
         self.device: str = request["device"]
         self.overfit: int = request["overfit"]
+        self.also = frozenset[str](request["also"])
         self.sample_rows: int = request["sample_rows"]
         self.batches: int = request["batches"]
         self.script: str = request["script"]

@@ -1,0 +1,24 @@
+"""The measurements that a person asks for by name, because they take longer than a look at one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+OVERFIT_STEPS = 20
+ALL = "all"
+EXTRAS: Mapping[str, str] = {
+    "overfit": f"{OVERFIT_STEPS} steps on one batch of every label",
+}
+"""What each measures, by the name of its stage, in the order in which they are carried out."""
+
+
+class NoExtraError(ValueError):
+    """A name that is no extra's; the text says which there are."""
+
+
+def read_extras(words: Iterable[str]) -> tuple[str, ...]:
+    """The extras that a person named, with commas or as several words; raises NoExtraError."""
+    names = {name.strip() for word in words for name in word.split(",") if name.strip()}
+    if unknown := names - {*EXTRAS, ALL}:
+        raise NoExtraError(f"{min(unknown)}: no such measurement; there are {', '.join(EXTRAS)}, and {ALL}")
+    return tuple(name for name in EXTRAS if name in names or ALL in names)
