@@ -11,8 +11,8 @@ SAMPLE_ROWS = 256
 class Request:
     """One pass over a script: on which device, where events and redirected files go, and which extras are wanted.
 
-    `overfit` is a number of steps, 0 for none; `also` names the extras (`extras.py`); `sample_rows` bounds the rows that
-    `Dataset.map` works on, 0 for all; `shortcuts` were taken before the process was started;
+    `overfit` is a number of steps, 0 for none; `also` names the extras (`extras.py`); `sample_rows` bounds the rows
+    that `Dataset.map` works on, 0 for all; `shortcuts` were taken before the process was started;
     `downloads` are folders that libraries keep downloads in, where a probe may add to them.
     """
 
