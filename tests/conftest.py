@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tools.build_fixtures import BUILT, offline_environment  # noqa: E402 - foun
 
 os.environ.update(offline_environment())
 os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["LINTRAIN_CACHE_DIR"] = tempfile.mkdtemp(prefix="lintrain-tests-")  # not the user's own
 os.environ["KERAS_BACKEND"] = "torch"
 
 

@@ -32,6 +32,7 @@ class Request:
 
     `find_targets` tells the versions that scripts of a folder are written for: a repository may hold several projects.
     `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
+    With `knows_verdicts`, findings carry what the last probe said of them.
     Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
     `speaks_of_modules` only those are reported that lie in the files themselves.
     """
@@ -43,6 +44,7 @@ class Request:
     given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     leaves_out: Callable[[str], bool] = field(default=lambda _: False)
     speaks_of_modules: bool = True
+    knows_verdicts: bool = False
 
 
 @dataclass(eq=False)
@@ -131,6 +133,7 @@ class Run:
         kept = list(heard.kept)
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
             kept.extend(map(Reported, heard.unused))
+        kept = self._with_verdicts(path, kept)
         return FileOutcome(path, source, _ordered(kept), reading.crashes, heard.silenced, reading.is_exhausted)
 
     def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:
@@ -138,7 +141,17 @@ class Run:
         selected = self.request.selection.of(path)
         reported = [replace(one, fix=None) for one in reading.reported if one.finding.rule in selected]
         heard = apply_suppressions(reported, source.suppressions, LookedFor(frozenset(), False, frozenset()))
-        return FileOutcome(path, source, _ordered(heard.kept), suppressed=heard.silenced)
+        kept = self._with_verdicts(path, heard.kept)
+        return FileOutcome(path, source, _ordered(kept), suppressed=heard.silenced)
+
+    def _with_verdicts(self, path: str, reported: Sequence[Reported]) -> Sequence[Reported]:
+        if not reported or not self.request.knows_verdicts:
+            return reported
+        from lintrain import __version__
+        from lintrain.probe.kept_verdicts import KeptVerdicts
+
+        kept = KeptVerdicts(path, __version__, self.request.given.get(path))
+        return [replace(one, verdict=kept.of(one.finding)) for one in reported]
 
     def _name_findings(self, source: Source | None, reading: Reading, clues: Sequence[Clue]) -> list[Reported]:
         if source is None or reading.is_broken or not clues:

@@ -71,6 +71,7 @@ def _check(options: CheckOptions) -> int:
         given,
         excludes_of(settings).leave_out_within,
         speaks_of_modules=not options.reads_stdin,
+        knows_verdicts=not options.no_cache,
     )
     outcome = Run(request).check()
     if options.fix or options.diff:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -85,6 +85,11 @@ class Judgement:
     judged: tuple[Reported, ...]
     conclusion: Conclusion
     sources: dict[str, Source]
+
+    @property
+    def pairs(self) -> Iterator[Judged]:
+        """Every finding with its verdict."""
+        return ((one.finding, one.verdict) for one in self.judged if one.verdict)
 
     def as_text(self, stream: TextIO) -> str:
         """The report for a person."""

@@ -44,6 +44,7 @@ class CheckOptions:
     exit_zero: bool = False
     show_files: bool = False
     show_settings: bool = False
+    no_cache: bool = False
     quiet: bool = False
     verbose: bool = False
 

@@ -17,6 +17,7 @@ from lintrain.probe.conclusion import NOT_JUDGED
 from lintrain.probe.entry import Entry, NoEntryError, file_of_module
 from lintrain.probe.extras import NoExtraError, read_extras
 from lintrain.probe.interpreter import NoInterpreterError, choose_interpreter
+from lintrain.probe.kept_verdicts import keep_verdicts
 from lintrain.probe.launcher import GIB, Bounds
 from lintrain.probe.launchers import Launched, LaunchError, read_launch
 from lintrain.probe.prober import Wanted, probe_script
@@ -45,6 +46,7 @@ class ProbeOptions:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     config: Path | None = None
+    no_cache: bool = False
     quiet: bool = False
     verbose: bool = False
 
@@ -66,6 +68,8 @@ def probe(options: ProbeOptions) -> int:
     if options.evidence:
         write_record(record, options.evidence)
     judgement = judge_record(record, text)
+    if not options.no_cache:
+        keep_verdicts(record, judgement.pairs)
     write_report(judgement.as_json() if options.as_json else judgement.as_text(sys.stdout))
     _show_output(options, record, judgement)
     return judgement.conclusion.exit_code

@@ -49,6 +49,7 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--exit-zero", is_flag=True, help="Leave with 0 even when there are findings.")
 @click.option("--show-files", is_flag=True, help="List the files that would be read.")
 @click.option("--show-settings", is_flag=True, help="Show the settings that would be used.")
+@click.option("--no-cache", is_flag=True, help="Show no verdicts of earlier probes.")
 @click.option("-q", "--quiet", is_flag=True, help="Findings only, no summary.")
 @click.option("-v", "--verbose", is_flag=True, help="Also say what was not read, and how long it took.")
 def command(**given: Any) -> int:  # Any: click hands over what the options above declare, CheckOptions types it

@@ -37,6 +37,7 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("--select", multiple=True, metavar="NAMES", help="Only these rules or stages.")
 @click.option("--ignore", multiple=True, metavar="NAMES", help="Not these rules or stages.")
 @click.option("--config", type=click.Path(path_type=Path), help="Read this configuration file.")
+@click.option("--no-cache", is_flag=True, help="Do not keep the verdicts for `lintrain check`.")
 @click.option("-q", "--quiet", is_flag=True, help="No checklist.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the script prints.")
 def command(**given: Any) -> int:  # Any: click hands over what the options above declare, ProbeOptions types it

@@ -74,7 +74,8 @@ class Launch:
             remove_shared_memory(Path(self.request.temporary))
         self._listen(listen)
         seconds = time.monotonic() - self._started
-        return Ending(kind, reason, seconds, self._output.tail())
+        files = tuple(self.assembly.end["files"]) if self.assembly.end else ()
+        return Ending(kind, reason, seconds, self._output.tail(), files)
 
     def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[str, str]:
         while True:

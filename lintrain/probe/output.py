@@ -21,14 +21,18 @@ class ScriptOutput:
         self._thread.start()
 
     def _drain(self) -> None:
-        while chunk := os.read(self._stream.fileno(), 8192):
-            if self._echo is not None:
-                self._echo.write(chunk)
-                self._echo.flush()
-            self._chunks.append(chunk)
-            self._size += len(chunk)
-            while self._size - len(self._chunks[0]) > KEPT:
-                self._size -= len(self._chunks.popleft())
+        with self._stream:
+            while chunk := os.read(self._stream.fileno(), 8192):
+                self._take(chunk)
+
+    def _take(self, chunk: bytes) -> None:
+        if self._echo is not None:
+            self._echo.write(chunk)
+            self._echo.flush()
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        while self._size - len(self._chunks[0]) > KEPT:
+            self._size -= len(self._chunks.popleft())
 
     def tail(self, lines: int = 30) -> str:
         """The last lines; waits shortly for what is still on its way."""

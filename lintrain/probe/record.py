@@ -23,13 +23,14 @@ class Ending:
 
     `kind`: measured, crashed (an error before any training call), no-training, exited (silently, with a status),
     killed, time, memory, disk, refused (it wrote past the guard of its files),
-    probe-failed; `output` is the end of what the script printed.
+    probe-failed; `output` is the end of what the script printed; `files` are the project's own that it had loaded.
     """
 
     kind: str
     reason: str = ""
     seconds: float = 0.0
     output: str = ""
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import inspect
 import linecache
 import os
 import site
+import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import cache
@@ -48,6 +49,12 @@ def is_users(path: str) -> bool:
     if path.startswith("<"):
         return False
     return not os.path.realpath(path).startswith(library_folders())
+
+
+def own_files() -> list[str]:
+    """The user's own files among the modules that are loaded."""
+    files = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+    return sorted({os.path.abspath(file) for file in files if isinstance(file, str) and is_users(file)})
 
 
 def shown(path: str) -> str:

@@ -14,7 +14,7 @@ from lintrain.core.evidence import Failure, LabelConflicts, Stage
 from lintrain.core.place import Place
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.files.keeper import Keeper
-from lintrain.probe.child.frames import failure_of
+from lintrain.probe.child.frames import failure_of, own_files
 from lintrain.probe.child.library import version_of
 
 END = os._exit
@@ -178,7 +178,7 @@ class Session:
             if not self._ended:
                 self._ended = True
                 notes = [*self.notes, *self.keeper.summary()]
-                self.channel.send("end", kind=kind, reason=reason, notes=notes, pid=os.getpid())
+                self.channel.send("end", kind=kind, reason=reason, notes=notes, files=own_files(), pid=os.getpid())
 
     @staticmethod
     def _exit() -> NoReturn:

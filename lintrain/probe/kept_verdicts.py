@@ -1,0 +1,129 @@
+"""The verdicts of the last probe, kept for `lintrain check` and the editor while nothing that they speak of changes.
+
+One small file for each file that has findings lies in the user's cache folder (`LINTRAIN_CACHE_DIR` names another). Its
+verdicts hold while the bytes of every file of the project that the probed run used, the installed versions and lintrain
+itself are the same; a file that cannot be read as such is no verdict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from lintrain.core.finding import Finding
+from lintrain.core.verdict import Ruling, Verdict
+from lintrain.probe.record import Record, plain
+
+FOLDER_VARIABLE = "LINTRAIN_CACHE_DIR"
+SCHEMA = 1
+Judged = tuple[Finding, Verdict]
+
+
+def keep_verdicts(record: Record, judged: Iterable[Judged]) -> None:
+    """Keep what a probe said, for each file that it spoke of; a cache that cannot be written is left as it is."""
+    by_file: dict[Path, list[Judged]] = {_absolute(record.script): []}
+    for finding, verdict in judged:
+        by_file.setdefault(_absolute(finding.place.path), []).append((finding, verdict))
+    texts = {str(file): digest for file in {*by_file, *map(Path, record.ending.files)} if (digest := _digest(file))}
+    common: dict[str, Any] = {"schema": SCHEMA, "lintrain": record.lintrain, "texts": texts}
+    common["packages"] = [str(folder) for folder in _installed(record)]
+    for file, about in by_file.items():
+        verdicts = [{"claim": _claim(finding), **dataclasses.asdict(verdict)} for finding, verdict in about]
+        try:
+            _write(_place_of(file), {**common, "verdicts": verdicts})
+        except OSError:
+            return
+
+
+class KeptVerdicts:
+    """What is kept of one file, read when a finding asks for it; `text` is given where it is not that of the disk."""
+
+    def __init__(self, path: str, lintrain: str, text: bytes | None = None) -> None:
+        self._file = _absolute(path)
+        self._lintrain = lintrain
+        self._text = text
+
+    def of(self, finding: Finding) -> Verdict | None:
+        """The verdict of the last probe on a finding; None where there is none that still holds."""
+        return self._verdicts.get(json.dumps(_claim(finding)))
+
+    @cached_property
+    def _verdicts(self) -> Mapping[str, Verdict]:
+        try:
+            kept: Any = json.loads(_place_of(self._file).read_bytes())  # Any: whatever JSON holds
+            return dict(self._read(kept))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def _read(self, kept: Any) -> Iterable[tuple[str, Verdict]]:
+        is_same = kept["schema"] == SCHEMA and kept["lintrain"] == self._lintrain
+        if not is_same or str(self._file) not in kept["texts"]:
+            return
+        if not all(self._digest(Path(file)) == digest for file, digest in kept["texts"].items()):
+            return
+        if not all(os.path.isdir(folder) for folder in kept["packages"]):  # noqa: PTH112 - of strings, on every check
+            return
+        for one in kept["verdicts"]:
+            measured = cast("Mapping[str, Any]", one["measured"])
+            yield json.dumps(one["claim"]), Verdict(Ruling(one["ruling"]), str(one["reason"]), measured)
+
+    def _digest(self, file: Path) -> str | None:
+        if self._text is not None and file == self._file:
+            return hashlib.sha256(self._text).hexdigest()
+        return _digest(file)
+
+
+def cache_folder() -> Path:
+    """Where lintrain keeps what it can make again."""
+    if named := os.environ.get(FOLDER_VARIABLE):
+        return Path(named)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("lintrain", appauthor=False)
+
+
+def _claim(finding: Finding) -> Sequence[str | int]:
+    place = finding.place
+    return [finding.rule, place.line, place.column, place.end_line, place.end_column, finding.message]
+
+
+def _absolute(path: str) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
+
+
+def _place_of(file: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(file)).hexdigest()[:32]
+    return cache_folder() / "verdicts" / f"{name}.json"
+
+
+def _digest(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _installed(record: Record) -> Iterable[Path]:
+    """The folders that say which versions the script ran with: another version lies in another folder."""
+    home = Path(record.python).parent.parent
+    folders = [*home.glob("lib/python3*/site-packages"), home / "Lib" / "site-packages"]
+    for name, version in {pair for run in record.runs for pair in run.versions.items()}:
+        for folder in folders:
+            if (found := folder / f"{name}-{version}.dist-info").is_dir():
+                yield found
+
+
+def _write(place: Path, content: Mapping[str, Any]) -> None:
+    """Put a file in its place whole: two probes may end at once."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=place.parent, suffix=".new")
+    with os.fdopen(handle, "w", encoding="utf-8") as opened:
+        json.dump(plain(content), opened)
+    Path(name).replace(place)
