@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lintrain.cli._judged import Text, judge_record, read_text, stored_text
-from lintrain.cli._output import Refusal, say, write_report
+from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
 from lintrain.probe.record import EvidenceFileError, Record, read_record
 
 
@@ -18,6 +18,7 @@ class JudgeOptions:
 
     evidence: Path
     as_json: bool = False
+    html: Path | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     config: Path | None = None
@@ -25,12 +26,15 @@ class JudgeOptions:
 
 def judge(options: JudgeOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
+    refuse_what_cannot_be_written(options.html)
     try:
         record = read_record(options.evidence)
     except EvidenceFileError as error:
         raise Refusal(str(error)) from error
     judgement = judge_record(record, _text(options, record))
     write_report(judgement.as_json() if options.as_json else judgement.as_text(sys.stdout))
+    if options.html:
+        write_report(judgement.as_html(), options.html)
     return judgement.conclusion.exit_code
 
 

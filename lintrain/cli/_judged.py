@@ -103,6 +103,12 @@ class Judgement:
         blocks += full(self.judged, find_source, look)
         return "\n\n".join([*blocks, self.conclusion.reason]) + "\n"
 
+    def as_html(self) -> str:
+        """The report as a page of its own."""
+        from lintrain.report.page.document import page
+
+        return page(self.record, self.judged, self.conclusion, self.sources.get)
+
     def as_json(self) -> str:
         """The report for programs."""
         from lintrain.report.document import finding_entry

@@ -39,6 +39,12 @@ def write_report(text: str, file: Path | None = None) -> None:
         raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
 
 
+def refuse_what_cannot_be_written(file: Path | None) -> None:
+    """Say that the folder of a file is not there now, and not after the run; raises Refusal."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise Refusal(f"{file}: its folder does not exist")
+
+
 def write_bytes(content: bytes) -> None:
     """Write bytes to stdout as they are."""
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from lintrain.cli._judged import Judgement, judge_record, read_text
-from lintrain.cli._output import Refusal, say, write_report
+from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
 from lintrain.probe.conclusion import NOT_JUDGED
 from lintrain.probe.entry import Entry, NoEntryError, file_of_module
 from lintrain.probe.extras import NoExtraError, read_extras
@@ -43,6 +43,7 @@ class ProbeOptions:
     memory: float | None = None
     as_json: bool = False
     evidence: Path | None = None
+    html: Path | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     config: Path | None = None
@@ -53,7 +54,8 @@ class ProbeOptions:
 
 def probe(options: ProbeOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
-    _refuse_what_cannot_be_written(options.evidence)
+    for file in (options.evidence, options.html):
+        refuse_what_cannot_be_written(file)
     started = _started(options)
     if started.script is not None:
         _refuse_what_is_no_script(Path(started.script))
@@ -71,6 +73,8 @@ def probe(options: ProbeOptions) -> int:
     if not options.no_cache:
         keep_verdicts(record, judgement.pairs)
     write_report(judgement.as_json() if options.as_json else judgement.as_text(sys.stdout))
+    if options.html:
+        write_report(judgement.as_html(), options.html)
     _show_output(options, record, judgement)
     return judgement.conclusion.exit_code
 
@@ -136,12 +140,6 @@ def _refuse_what_is_no_script(script: Path) -> None:
         raise Refusal(f"{script}: no such file")
     if script.is_dir():
         raise Refusal(f"{script}: is a folder; name the script that trains")
-
-
-def _refuse_what_cannot_be_written(file: Path | None) -> None:
-    """Say it now and not after the run."""
-    if file is not None and not file.absolute().parent.is_dir():
-        raise Refusal(f"{file}: its folder does not exist")
 
 
 def _show_output(options: ProbeOptions, record: Record, judgement: Judgement) -> None:

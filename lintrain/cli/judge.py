@@ -12,6 +12,7 @@ import click
 @click.command()
 @click.argument("evidence", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there as one page.")
 @click.option("--select", multiple=True, metavar="NAMES", help="Only these rules or stages.")
 @click.option("--ignore", multiple=True, metavar="NAMES", help="Not these rules or stages.")
 @click.option("--config", type=click.Path(path_type=Path), help="Read this configuration file.")

@@ -10,8 +10,9 @@ class ColumnEvidence:
     """One column of a split: its feature kind (`text`, `integer`, `class label`, `token ids`, …) and its range.
 
     `counts` holds how often each label value occurs, as [value, rows]; `names` the class names; `lengths` the
-    shortest, median, 95th percentile and longest list of a list column (entries). `rows_read` says on how many rows
-    these rest: all of them, but for datasets that only give one row at a time.
+    shortest, median, 95th percentile and longest list of a list column (entries), `length_bins` how many rows have
+    which lengths, as [first, last, rows]. `rows_read` says on how many rows these rest: all of them, but for datasets
+    that only give one row at a time.
     """
 
     name: str
@@ -24,6 +25,7 @@ class ColumnEvidence:
     lengths: tuple[int, ...] = ()
     rows_read: int = 0
     non_finite: int = 0
+    length_bins: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence
+from lintrain.probe.child.experiments.lengths import binned, quantiles
 from lintrain.probe.child.kinds import is_row
 from lintrain.probe.child.library import library
 
@@ -62,14 +64,16 @@ def _lists(name: str, kind: str, dtype: str, names: tuple[str, ...], values: Any
     types = library("pyarrow.types")
     chosen = _spread(values)
     inner = _flattened(chosen)
+    found = _lengths(chosen)
+    known = ColumnEvidence(
+        name, kind, dtype, names=names, lengths=quantiles(found), rows_read=len(chosen), length_bins=binned(found)
+    )
     if inner is None or not types.is_integer(inner.type):
-        return ColumnEvidence(name, kind, dtype, names=names, lengths=_lengths(chosen), rows_read=len(chosen))
+        return known
     compute = library("pyarrow.compute")
     span = compute.min_max(inner).as_py()
     counts = value_counts(inner) if name not in TOKEN_COLUMNS else ()
-    return ColumnEvidence(
-        name, kind, dtype, _number(span["min"]), _number(span["max"]), counts, names, _lengths(chosen), len(chosen)
-    )
+    return replace(known, minimum=_number(span["min"]), maximum=_number(span["max"]), counts=counts)
 
 
 def _flattened(lists: Any) -> Any | None:
@@ -87,13 +91,9 @@ def _spread(values: Any) -> Any:
     return values.take([int(index * step) for index in range(MOST_LISTS)])
 
 
-def _lengths(lists: Any) -> tuple[int, ...]:
-    compute = library("pyarrow.compute")
-    lengths = compute.list_value_length(lists).drop_null()
-    if len(lengths) == 0:
-        return ()
-    quantiles = compute.quantile(lengths, q=[0.0, 0.5, 0.95, 1.0], interpolation="higher")
-    return tuple(int(value) for value in quantiles.to_pylist())
+def _lengths(lists: Any) -> list[int]:
+    lengths: list[int] = library("pyarrow.compute").list_value_length(lists).drop_null().to_pylist()
+    return lengths
 
 
 def value_counts(values: Any) -> tuple[tuple[int, int], ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lintrain.core.evidence import ColumnEvidence
 from lintrain.probe.child.experiments.arrow import MOST_VALUES, TOKEN_COLUMNS
+from lintrain.probe.child.experiments.lengths import binned, quantiles
 from lintrain.probe.child.experiments.subset import chosen_rows, first_rows, has_rows
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.label_rows import spread
@@ -66,6 +67,7 @@ def _numbers(name: str, arrays: list[Any]) -> ColumnEvidence:
     finite = flat[numpy.isfinite(flat)]
     is_scalar = arrays[0].ndim == 0
     is_integer = flat.dtype.kind in "biu"
+    lengths = [] if is_scalar else [len(array) for array in arrays]
     return ColumnEvidence(
         name,
         _kind(name, is_scalar, is_integer),
@@ -73,7 +75,8 @@ def _numbers(name: str, arrays: list[Any]) -> ColumnEvidence:
         minimum=float(finite.min()) if finite.size else None,
         maximum=float(finite.max()) if finite.size else None,
         counts=_counts(flat.tolist()) if is_integer and name not in TOKEN_COLUMNS else (),
-        lengths=() if is_scalar else _lengths(arrays),
+        lengths=quantiles(lengths),
+        length_bins=binned(lengths),
         rows_read=len(arrays),
         non_finite=int(flat.size - finite.size),
     )
@@ -90,8 +93,3 @@ def _kind(name: str, is_scalar: bool, is_integer: bool) -> str:
 def _counts(values: Iterable[int]) -> tuple[tuple[int, int], ...]:
     counted = Counter(int(value) for value in values)
     return tuple(sorted(counted.items())) if len(counted) <= MOST_VALUES else ()
-
-
-def _lengths(arrays: list[Any]) -> tuple[int, ...]:
-    lengths = sorted(len(array) for array in arrays)
-    return tuple(lengths[round(share * (len(lengths) - 1))] for share in (0.0, 0.5, 0.95, 1.0))

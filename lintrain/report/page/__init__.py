@@ -1,0 +1,1 @@
+"""The report of a probe as one page that needs nothing but itself."""

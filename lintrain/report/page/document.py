@@ -1,0 +1,116 @@
+"""A whole page: what a probe came to, its runs, and its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lintrain.check.outcome import Reported
+from lintrain.core.evidence import Evidence
+from lintrain.probe.conclusion import Conclusion
+from lintrain.probe.record import Record
+from lintrain.report.frame import FindSource
+from lintrain.report.page.facts import facts_of, section, table
+from lintrain.report.page.findings import failure, findings
+from lintrain.report.page.markup import Markup, joined, tag, with_code
+from lintrain.report.page.picture import SIGNS, picture
+from lintrain.report.stages import numbers
+
+STYLE = Path(__file__).with_name("page.css")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""A browser asks nobody for anything, whatever the page holds."""
+VERDICTS = {0: ("✓", "passed"), 1: ("✗", "failed")}
+
+
+def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, find_source: FindSource) -> str:
+    """The page as a file holds it."""
+    body = tag(
+        "body",
+        tag("a", "skip to the findings", href="#findings", class_="skip"),
+        _header(record, conclusion),
+        tag(
+            "main",
+            [_run(evidence, find_source) for evidence in record.runs] or _nothing(record),
+            tag("section", tag("h2", "Findings"), findings(judged, find_source), id="findings"),
+        ),
+        tag("footer", tag("p", f"lintrain {record.lintrain}, {record.ending.seconds:.1f} s, {record.python}")),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', _head(record), body, lang='en')}\n"
+
+
+def _head(record: Record) -> Markup:
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{Path(record.script).name}: lintrain probe"),
+        tag("style", Markup(STYLE.read_text(encoding="utf-8"))),
+    )
+
+
+def _header(record: Record, conclusion: Conclusion) -> Markup:
+    sign, kind = VERDICTS.get(conclusion.exit_code, ("?", "not-reached"))
+    words = " ".join([record.script, *record.arguments])
+    return tag(
+        "header",
+        tag("p", "lintrain probe", class_="where"),
+        tag("h1", tag("code", words)),
+        tag("p", tag("strong", f"{sign} "), with_code(conclusion.reason), class_=f"conclusion {kind}"),
+    )
+
+
+def _nothing(record: Record) -> Markup:
+    """What there is to say where no training call was reached."""
+    output = tag("pre", record.ending.output, tabindex="0") if record.ending.output else None
+    return section("The last lines that the script printed", output) if output else joined()
+
+
+def _run(evidence: Evidence, find_source: FindSource) -> Markup:
+    return tag(
+        "section",
+        tag("h2", _title(evidence)),
+        tag("p", ", ".join(f"{name} {version}" for name, version in evidence.versions.items()), class_="where"),
+        picture(evidence),
+        failure(evidence, find_source),
+        section("Stages", _stages(evidence, find_source)),
+        facts_of(evidence),
+        _remarks(evidence),
+    )
+
+
+def _title(evidence: Evidence) -> str:
+    what = evidence.model.name if evidence.model else Path(evidence.script).name
+    under = f" under {evidence.trainer}" if evidence.trainer else ""
+    return f"{what}{under} on {evidence.device}"
+
+
+def _stages(evidence: Evidence, find_source: FindSource) -> Markup:
+    rows = [
+        (
+            tag("span", f"{SIGNS[stage.status]} {stage.status}", class_=f"status {stage.status.replace(' ', '-')}"),
+            stage.name,
+            tag("span", f"{stage.seconds:.2f} s" if stage.seconds >= 0.005 else "", class_="number"),
+            _said(evidence, number, find_source),
+        )
+        for number, stage in enumerate(evidence.stages)
+    ]
+    return table(("", "stage", "time", "measured"), rows, caption="every stage, and what it showed")
+
+
+def _said(evidence: Evidence, number: int, find_source: FindSource) -> str:
+    stage = evidence.stages[number]
+    if stage.failure:
+        return f"{stage.failure.type}: {stage.failure.message}"
+    return stage.reason or numbers(evidence, stage.name, find_source)
+
+
+def _remarks(evidence: Evidence) -> Markup:
+    return joined(_list(evidence))
+
+
+def _list(evidence: Evidence) -> Iterator[Markup]:
+    for title, lines in (("Changed in order to be quick", evidence.shortcuts), ("Notes", evidence.notes)):
+        if lines:
+            yield section(title, tag("ul", (tag("li", with_code(line)) for line in lines)))

@@ -1,0 +1,112 @@
+"""Findings and their verdicts, each with the code that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lintrain.check.outcome import Reported
+from lintrain.core.evidence import Evidence
+from lintrain.core.finding import Finding
+from lintrain.core.verdict import Measured, Verdict
+from lintrain.report.columns import printable
+from lintrain.report.frame import FindSource, Row, rows_of
+from lintrain.report.full import cure_of, line_of, place_of
+from lintrain.report.page.markup import Markup, joined, tag, with_code
+
+SIGNS = {"confirmed": "✗", "refuted": "✓", "unsettled": "?"}
+
+
+def findings(judged: Sequence[Reported], find_source: FindSource) -> Markup:
+    """All of them, in the order in which they were judged."""
+    if not judged:
+        return tag("p", "Nothing was found.")
+    return joined(_finding(one, find_source) for one in judged)
+
+
+def _finding(one: Reported, find_source: FindSource) -> Markup:
+    finding, verdict = one.finding, one.verdict
+    ruling = verdict.ruling.value if verdict else "unsettled"
+    return tag(
+        "article",
+        tag("h3", tag("span", f"{SIGNS[ruling]} {ruling}", class_=f"badge {ruling}"), " ", with_code(finding.message)),
+        tag(
+            "p",
+            tag("code", place_of(finding.place, find_source)),
+            f" · {finding.level.value} ",
+            tag("code", finding.rule),
+            class_="where",
+        ),
+        _frame(finding, find_source),
+        tag("dl", _remarks(one, verdict)),
+        class_=f"finding {ruling}",
+    )
+
+
+def _remarks(one: Reported, verdict: Verdict | None) -> Iterator[Markup]:
+    if verdict is not None:
+        yield _remark("probe", verdict.reason)
+        if verdict.measured:
+            yield joined(tag("dt", "measured"), tag("dd", _measured(verdict.measured)))
+    if one.finding.why:
+        yield _remark("why", one.finding.why)
+    if cure := cure_of(one):
+        yield _remark("fix", cure)
+
+
+def _remark(name: str, text: str) -> Markup:
+    return joined(tag("dt", name), tag("dd", with_code(text)))
+
+
+def _measured(measured: Mapping[str, Measured]) -> Markup:
+    return joined(
+        tag("span", tag("code", name), f" {_short(value)}", class_="number") for name, value in measured.items()
+    )
+
+
+def _short(value: Measured) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+def _frame(finding: Finding, find_source: FindSource) -> Markup | None:
+    rows = rows_of(finding, find_source)
+    return tag("pre", _lines(rows), class_="frame", tabindex="0") if rows else None
+
+
+def _lines(rows: Sequence[Row]) -> Iterator[Markup]:
+    gutter = max(len(row.label) for row in rows)
+    above = rows[0].group if len({row.group for row in rows}) == 1 else ""
+    for row in rows:
+        if row.group != above:
+            yield tag("span", f"{row.group or row.place.path}\n", class_="group")
+            above = row.group
+        yield joined(tag("span", f"{row.label:>{gutter}} ", class_="gutter"), _code(row), "\n")
+        for note in row.notes:
+            yield tag("span", f"{' ' * gutter} {note}\n", class_="note")
+
+
+def _code(row: Row) -> Markup:
+    code, (start, end) = printable(row.code), row.span
+    kind = "finding-mark" if row.is_finding else "reason-mark"
+    return joined(code[:start], tag("mark", code[start:end], class_=kind), code[end:])
+
+
+def failure(evidence: Evidence, find_source: FindSource) -> Markup | None:
+    """The error of the stage that fails: the user's own line, the error, and the frames on its way."""
+    stage = evidence.failed_stage
+    error = evidence.failure
+    if stage is None or error is None:
+        return None
+    about = f" ({stage.reason})" if stage.reason else ""
+    where = line_of(error.place, find_source) if error.place else None
+    return tag(
+        "section",
+        tag("h3", f"✗ the {stage.name} stage fails{about}"),
+        tag("p", tag("code", where), class_="where") if where else None,
+        tag("pre", tag("code", error.code), tabindex="0") if error.code else None,
+        tag("pre", f"{error.type}: {error.message}", class_="error", tabindex="0"),
+        tag("details", tag("summary", "the frames on its way"), tag("pre", "\n".join(error.frames), tabindex="0"))
+        if error.frames
+        else None,
+        class_="failure",
+    )

@@ -1,0 +1,71 @@
+"""Pieces of a page: whatever is no markup yet is escaped when it is put into one."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from lintrain.report.columns import printable
+
+VOID = frozenset({"br", "link", "meta"})
+NAMES = {"class_": "class", "for_": "for"}
+
+
+class Markup(str):
+    """Text that is markup already and stays as it is: what `tag` and `joined` give, and the page's own style."""
+
+    __slots__ = ()
+
+
+Piece: TypeAlias = "str | int | Iterable[Piece] | None"
+"""What an element may hold: a plain string is text, None is nothing."""
+
+
+def tag(name: str, /, *inside: Piece, **attributes: str | float | bool | None) -> Markup:
+    """One element; `_` in the name of an attribute stands for `-`, one that is None or False is left out."""
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name in VOID:
+        return Markup(f"<{name}{written}>")
+    return Markup(f"<{name}{written}>{joined(*inside)}</{name}>")
+
+
+def joined(*pieces: Piece) -> Markup:
+    """Pieces one after the other, escaped where they are text."""
+    return Markup("".join(_written(piece) for piece in pieces))
+
+
+def with_code(text: str) -> Markup:
+    """A message with the code between its backticks set off."""
+    parts = text.split("`")
+    whole = len(parts) - 1 + len(parts) % 2
+    return joined(
+        tag("code", part) if number % 2 and number < whole else ("`" if number % 2 else "") + part
+        for number, part in enumerate(parts)
+    )
+
+
+def _written(piece: Piece) -> str:
+    match piece:
+        case None:
+            return ""
+        case Markup():
+            return piece
+        case str():
+            return html.escape(_shown(piece))
+        case int():
+            return str(piece)
+        case _:
+            return "".join(_written(inner) for inner in piece)
+
+
+def _attribute(name: str, value: str | float | bool | None) -> str:
+    if value is None or value is False:
+        return ""
+    written = NAMES.get(name, name).replace("_", "-")
+    return f" {written}" if value is True else f' {written}="{html.escape(_shown(str(value)))}"'
+
+
+def _shown(text: str) -> str:
+    """Text that every encoder takes and that steers nothing."""
+    return printable(text).encode("utf-8", "replace").decode()

@@ -1,0 +1,219 @@
+"""The report of a probe as one page: complete, asking nobody, and showing what users write as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from lintrain.check.outcome import Reported
+from lintrain.core.evidence import (
+    BackwardEvidence,
+    BatchEvidence,
+    ColumnEvidence,
+    Evidence,
+    Failure,
+    ForwardEvidence,
+    LayerGradient,
+    ModelEvidence,
+    OptimizerGroup,
+    OverfitEvidence,
+    Sample,
+    ScheduleEvidence,
+    SplitEvidence,
+    Stage,
+    StepEvidence,
+    TensorEvidence,
+)
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import confirmed
+from lintrain.probe.conclusion import Conclusion
+from lintrain.probe.record import SCHEMA, Ending, Record, write_record
+from lintrain.report.page.document import page
+from lintrain.source.reading import read_bytes
+from tests.probing import command, path_for_lintrain
+
+STAGES = ("script", "construction", "dataset", "batch", "forward", "backward", "step", "evaluation")
+HOSTILE = '<script>alert("x")</script> & \x1b[31m \u202e \ud800 </style>'
+SCRIPT = "model = load()\ntrain(model, rate=1)\n"
+VOID = ("meta",)
+
+
+class Elements(HTMLParser):
+    """The elements of a page, in order; every one must be closed by its own end."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def model() -> ModelEvidence:
+    names = ("input_ids", "labels")
+    return ModelEvidence(
+        "TinyModel", names, ("labels",), "SequenceClassification", 3, (), 16, False, True, 66_400_000, 66_400_000, True,
+        True, "cpu",
+    )  # fmt: skip
+
+
+def measured() -> Evidence:
+    """A run in which everything was measured and a user's text stands wherever one can stand."""
+    label = ColumnEvidence("label", "class label", "int64", 0, 2, ((0, 30), (1, 60)), ("no", HOSTILE), rows_read=90)
+    bins = ((4, 9, 50), (10, 15, 30), (16, 21, 10))
+    ids = ColumnEvidence(
+        "input_ids", "token ids", "list<int32>", lengths=(4, 8, 15, 21), rows_read=90, length_bins=bins
+    )
+    samples = (Sample(HOSTILE, "1", HOSTILE), Sample("a calm text", "0", "no"))
+    split = SplitEvidence("train_dataset", 90, (label, ids), HOSTILE, samples, "label")
+    layers = (
+        LayerGradient("embeddings", (0.5, 0.7), 3.0, 2),
+        LayerGradient("layer.0", (0.0,), 3.0, 2, ("a", "b")),
+        LayerGradient(HOSTILE, (float("nan"),), 3.0, 2),
+    )
+    return Evidence(
+        script="train.py",
+        framework="transformers",
+        trainer="Trainer",
+        call=Place("train.py", 2, 1, 2, 21),
+        construction=None,
+        device="cpu",
+        versions={"torch": "2.13.0"},
+        stages=tuple(Stage(name, "passed", 0.5) for name in STAGES),
+        splits=(split,),
+        model=model(),
+        batches=(BatchEvidence("train_dataset", HOSTILE, (TensorEvidence(HOSTILE, (8, 12), "int64", 0, 5),), 8),),
+        forward=ForwardEvidence((1.1, 1.2), 1.0986, True),
+        backward=BackwardEvidence(layers, (1.4, 1.5), True),
+        step=StepEvidence("AdamW", (OptimizerGroup(2e-5, 0.0, 0.01, 100),), 100, 100),
+        schedule=ScheduleEvidence("LambdaLR", 101, ((0, 0.0), (50, 2e-5), (100, 0.0)), 2e-5, 50),
+        overfit=OverfitEvidence(3, (1.1, 0.7, 0.4, 0.1), (1.1, 2.0, float("nan"), 1.5), 2e-5, rows=8),
+        shortcuts=(HOSTILE,),
+        notes=(HOSTILE,),
+    )
+
+
+def shown(*runs: Evidence, ending: Ending | None = None, code: int = 1) -> str:
+    record = Record(SCHEMA, "0.1", "train.py", "", "python3", ending or Ending("measured"), runs, (), (HOSTILE,))
+    finding = Finding("some-rule", Level.ERROR, Place("train.py", 2, 14, 2, 20), HOSTILE, HOSTILE, HOSTILE)
+    judged = [Reported(finding, None, confirmed(HOSTILE, value=HOSTILE, share=0.25))] if runs else []
+    source = read_bytes("train.py", SCRIPT.encode())
+    return page(record, judged, Conclusion(code, "1 mistake confirmed"), {"train.py": source}.get)
+
+
+def failed_at(name: str) -> Evidence:
+    """The same run, ending in one stage."""
+    reached = STAGES.index(name)
+    error = Failure("ValueError", HOSTILE, Place("train.py", 2, 1, 2, 5), "train(model)", ("train.py:2 in <module>",))
+    stages = (
+        *(Stage(each, "passed") for each in STAGES[:reached]),
+        Stage(name, "failed", 0.1, "", error),
+        *(Stage(each, "not reached", 0.0, f"the {name} stage failed") for each in STAGES[reached + 1 :]),
+    )
+    return replace(measured(), stages=stages)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_the_stage_that_fails_is_marked_in_the_picture(name: str) -> None:
+    text = shown(failed_at(name))
+    Elements(text)
+    assert text.count('class="part failed"') == 2  # once in the wide picture, once in the tall one
+    assert f"✗ {name}: fails" in text
+    assert f"✗ the {name} stage fails" in text
+
+
+def test_what_users_write_is_text_wherever_it_stands() -> None:
+    elements = Elements(shown(measured()))
+    assert elements.open == []
+    assert "script" not in elements.names
+    assert elements.names.count("style") == 1
+    text = shown(measured())
+    assert text.count("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;") > 15
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    text.encode()
+
+
+def test_a_page_asks_nobody_for_anything() -> None:
+    text = shown(measured())
+    elements = Elements(text)
+    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in elements.attributes
+    assert not {"link", "img", "iframe", "object", "video", "base", "form", "use", "image"} & set(elements.names)
+    assert [value for name, value in elements.attributes if name in ("src", "href")] == ["#findings"]
+    assert not [name for name, _ in elements.attributes if name.startswith("on") or name == "style"]
+    assert not re.search(r"url\(|@import|https?:", text)
+
+
+def test_everything_that_was_measured_is_shown() -> None:
+    text = shown(measured())
+    for title in ("Samples", "Labels", "Lengths", "Batch", "Gradient flow", "Schedule", "Overfitting one batch"):
+        assert f"<h3>{title}</h3>" in text
+    assert "66.4 M weights" in text
+    assert "30 (33%)" in text
+    assert "16 to 21: 10" in text
+    assert "ten times that: 1.100 to 1.500" in text
+    assert "share</code> 0.25" in text
+    assert '<mark class="finding-mark">rate=1</mark>' in text
+
+
+def test_lengths_beyond_the_positions_of_the_model_are_set_off() -> None:
+    assert shown(measured()).count('class="bar marked"') == 3  # the last bin, and two of the gradients
+
+
+def test_pictures_say_in_words_what_they_show() -> None:
+    drawn = re.findall(r"<svg[^>]*>", shown(measured()))
+    assert len(drawn) == 7
+    assert all('role="img"' in one and 'aria-label="' in one for one in drawn)
+
+
+def test_a_probe_that_judged_nothing_has_a_page_with_the_last_words_of_the_script() -> None:
+    text = shown(ending=Ending("no-training", output="fetching rows\n" + HOSTILE), code=3)
+    Elements(text)
+    assert "fetching rows" in text
+    assert "conclusion not-reached" in text
+    assert "<svg" not in text
+
+
+def test_a_run_of_which_little_was_measured_has_a_page() -> None:
+    bare = Evidence("train.py", "keras", "Model.fit", None, None, "cpu", {})
+    text = shown(bare)
+    Elements(text)
+    assert text.count('class="part not-reached"') == 12
+
+
+def test_a_page_is_made_of_stored_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    write_record(
+        Record(SCHEMA, "0.1", "train.py", "", "python3", Ending("measured"), (measured(),)), tmp_path / "e.json"
+    )
+    done = command(tmp_path, "judge", "e.json", "--html", "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert done.code == 0
+    assert Elements(text).open == []
+    assert "Gradient flow" in text
+
+
+def test_a_folder_that_does_not_exist_is_refused_before_the_script_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    (tmp_path / "train.py").write_text("open('ran', 'w')\n")
+    done = command(tmp_path, "probe", "train.py", "--html", "none/report.html")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "lintrain: none/report.html: its folder does not exist\n"
