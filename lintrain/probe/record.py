@@ -59,7 +59,8 @@ def write_record(record: Record, path: Path) -> None:
 
 def record_json(record: Record) -> bytes:
     """A record as indented JSON; NaN and infinities as the strings "NaN", "Infinity" and "-Infinity"."""
-    return json.dumps(plain(dataclasses.asdict(record)), indent=2, ensure_ascii=False).encode()
+    text = json.dumps(plain(dataclasses.asdict(record)), indent=2, ensure_ascii=False)
+    return text.encode(errors="replace")  # half a character, which a row may hold, has no UTF-8
 
 
 def plain(value: object) -> object:
