@@ -304,6 +304,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.training import Predictions as Predictions
     from lintrain.pipeline.values.training import TrainerRun as TrainerRun
     from lintrain.pipeline.values.training import TrainingArguments as TrainingArguments
+    from lintrain.probe.child.training_run import training_run as training_run
 
 __version__ = "0.1.0"
 
@@ -403,6 +404,7 @@ _WORDS_OF = {
     "lintrain.pipeline.values.training": (
         "KerasRun LossCall Metric MetricCall ModelCall Predictions TrainerRun TrainingArguments"
     ),
+    "lintrain.probe.child.training_run": "training_run",
 }
 _HOME_OF = {word: module for module, words in _WORDS_OF.items() for word in words.split()}
 

@@ -44,6 +44,7 @@ class ProbeOptions:
     as_json: bool = False
     evidence: Path | None = None
     html: Path | None = None
+    write_tests: Path | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     config: Path | None = None
@@ -54,7 +55,7 @@ class ProbeOptions:
 
 def probe(options: ProbeOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
-    for file in (options.evidence, options.html):
+    for file in (options.evidence, options.html, options.write_tests):
         refuse_what_cannot_be_written(file)
     started = _started(options)
     if started.script is not None:
@@ -75,6 +76,8 @@ def probe(options: ProbeOptions) -> int:
     write_report(judgement.as_json() if options.as_json else judgement.as_text(sys.stdout))
     if options.html:
         write_report(judgement.as_html(), options.html)
+    if options.write_tests:
+        _write_tests(record, options.write_tests)
     _show_output(options, record, judgement)
     return judgement.conclusion.exit_code
 
@@ -140,6 +143,17 @@ def _refuse_what_is_no_script(script: Path) -> None:
         raise Refusal(f"{script}: no such file")
     if script.is_dir():
         raise Refusal(f"{script}: is a folder; name the script that trains")
+
+
+def _write_tests(record: Record, file: Path) -> None:
+    from lintrain.report.written_tests import NoTestsError, pipeline_tests
+
+    try:
+        write_report(pipeline_tests(record, file), file)
+    except NoTestsError as error:
+        say(f"lintrain: {file} is not written: {error}")
+    else:
+        say(f"lintrain: {file} is written; `python -m pytest {file}` runs it")
 
 
 def _show_output(options: ProbeOptions, record: Record, judgement: Judgement) -> None:

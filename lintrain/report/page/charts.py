@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from lintrain.report.columns import clip
 from lintrain.report.page.markup import Markup, joined, tag
 
-WIDTH = 640
-LABEL = 210
+WIDTH = 480
+LABEL = 164
 """Room for the name of a bar."""
 VALUE = 92
 """Room for its number."""
 ROW = 22
 LETTER = 7.2
 """The width of a letter at the size of charts."""
-HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 220, 64, 16, 14, 34
+HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 210, 64, 16, 34, 34
 TICKS = 4
 
 
@@ -61,7 +61,7 @@ def bars(title: str, entries: Sequence[Bar]) -> Markup:
 def _bar(bar: Bar, top: int) -> Markup:
     room = WIDTH - LABEL - VALUE - 20
     share = min(max(bar.share, 0.0), 1.0) if math.isfinite(bar.share) else 0.0
-    name = clip(bar.name, int((LABEL - 8) / LETTER))
+    name = _end_of(bar.name, int((LABEL - 8) / LETTER))
     return tag(
         "g",
         tag("title", f"{bar.name}: {bar.shown}"),
@@ -78,6 +78,11 @@ def _bar(bar: Bar, top: int) -> Markup:
         ),
         tag("text", bar.shown, x=LABEL + room + 8, y=top + 16, class_="number"),
     )
+
+
+def _end_of(name: str, limit: int) -> str:
+    """As much as fits; names of layers differ at their end, those of classes at their beginning."""
+    return name if len(name) <= limit else clip(name, limit) if "." not in name else f"…{name[1 - limit :]}"
 
 
 def curve(title: str, across: str, series: Sequence[Series]) -> Markup:
@@ -147,7 +152,7 @@ def _axis(scale: _Scale, across: str) -> Markup:
 
 
 def _name(line: Series, number: int) -> Markup:
-    x, y = WIDTH - RIGHT - 190, TOP + 8 + 18 * number
+    x, y = LEFT + 180 * number, TOP - 20
     return joined(
         tag("line", x1=x, x2=x + 28, y1=y, y2=y, class_=f"line series{number}"),
         tag("text", line.name, x=x + 36, y=y + 4),

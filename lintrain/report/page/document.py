@@ -96,7 +96,7 @@ def _stages(evidence: Evidence, find_source: FindSource) -> Markup:
         )
         for number, stage in enumerate(evidence.stages)
     ]
-    return table(("", "stage", "time", "measured"), rows, caption="every stage, and what it showed")
+    return table(("", "stage", "time", "measured"), rows, caption="every stage, and what it showed", kind="words")
 
 
 def _said(evidence: Evidence, number: int, find_source: FindSource) -> str:

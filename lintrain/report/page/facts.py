@@ -20,13 +20,14 @@ def section(title: str, *inside: Piece) -> Markup:
     return tag("section", tag("h3", title), *inside)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Piece]], *, caption: str) -> Markup:
-    """A table that scrolls by itself where the page is too narrow for it."""
+def table(head: Sequence[str], rows: Sequence[Sequence[Piece]], *, caption: str, kind: str = "numbers") -> Markup:
+    """A table; where the page is too narrow, one of `numbers` scrolls by itself, one of `words` puts the last below."""
     body = tag(
         "table",
         tag("caption", caption),
         tag("thead", tag("tr", (tag("th", name, scope="col") for name in head))),
         tag("tbody", (tag("tr", (tag("td", cell) for cell in row)) for row in rows)),
+        class_=kind,
     )
     return tag("div", body, class_="scrolls", tabindex="0", role="region", aria_label=caption)
 
@@ -41,7 +42,7 @@ def samples_of(evidence: Evidence) -> Iterator[Markup]:
         for split, sample in shown
     ]
     caption = "rows as the model reads them, decoded, beside their labels"
-    yield section("Samples", table(("split", "label", "text"), rows, caption=caption))
+    yield section("Samples", table(("split", "label", "text"), rows, caption=caption, kind="words"))
 
 
 def _label(label: str, name: str | None) -> str:

@@ -8,8 +8,8 @@ from lintrain.core.evidence import Evidence, Stage
 from lintrain.report.columns import clip
 from lintrain.report.page.markup import Markup, tag
 
-BOX_WIDTH, BOX_HEIGHT, GAP = 148, 84, 28
-LETTERS = 19
+BOX_WIDTH, BOX_HEIGHT, GAP = 164, 84, 24
+LETTERS = 21
 """As many letters go into a line of a box."""
 SIGNS = {"passed": "✓", "failed": "✗", "not reached": "·"}
 
@@ -88,8 +88,8 @@ def _optimizer(evidence: Evidence) -> tuple[str, ...]:
     step, schedule = evidence.step, evidence.schedule
     if step is None:
         return ()
-    rate = "" if evidence.peak_learning_rate is None else f"rate {evidence.peak_learning_rate:.2g}"
-    return (step.optimizer, f"{rate}, {schedule.steps:,} steps" if schedule else rate)
+    rate = "" if evidence.peak_learning_rate is None else f", rate {evidence.peak_learning_rate:.2g}"
+    return (f"{step.optimizer}{rate}", f"{schedule.steps:,} steps" if schedule else "")
 
 
 def _evaluation(evidence: Evidence) -> tuple[str, ...]:

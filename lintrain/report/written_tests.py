@@ -1,0 +1,215 @@
+"""Tests of a pipeline, written from what a probe measured of it: what its batches hold, and its forward pass."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from lintrain.core.evidence import BatchEvidence, Evidence, TensorEvidence
+from lintrain.names.ruff import find_ruff
+from lintrain.probe.record import Record
+
+HEAD = '''"""What {script} trains on, and its forward pass.
+
+Written by lintrain {version} from a run of the script; change the tests as you change the pipeline.
+"""
+
+import math
+
+import lintrain
+import pytest
+import torch
+
+SCRIPT = {place}
+ARGUMENTS = {arguments}
+
+
+@pytest.fixture(scope="module")
+def run():
+    """The script, run up to its training: its model, its first batch, and the loss of that."""
+    return lintrain.training_run(SCRIPT, *ARGUMENTS)
+
+'''
+LEAST_ROOM = 0.5
+"""The loss of new weights may be so far from chance; it varies from seed to seed."""
+WHOLE = ("uint8", "int8", "int16", "int32", "int64")
+
+
+class NoTestsError(Exception):
+    """Nothing can be tested of this run; the text says why."""
+
+
+def pipeline_tests(record: Record, file: Path) -> str:
+    """The text of a test file for the first run of a record, to be put at `file`; raises NoTestsError."""
+    evidence = record.runs[0] if record.runs else None
+    if evidence is None:
+        raise NoTestsError("no training call was reached")
+    if evidence.framework == "keras":
+        raise NoTestsError("tests are written for runs of torch, and `Model.fit` makes its batches by itself")
+    if record.script.endswith(".ipynb"):
+        raise NoTestsError("tests run a script, and this is a notebook")
+    batch = evidence.batch()
+    if batch is None or not batch.tensors or not evidence.passed("forward"):
+        failed = evidence.failed_stage
+        raise NoTestsError(f"the {failed.name} stage fails" if failed else "no batch was seen in a forward pass")
+    head = HEAD.format(
+        script=Path(record.script).name,
+        version=record.lintrain,
+        place=_place(record, file),
+        arguments=repr(record.arguments),
+    )
+    if "Path(" in head:
+        head = head.replace("import math\n", "import math\nfrom pathlib import Path\n", 1)
+    return formatted("\n\n".join([head, *_of_batch(evidence, batch), *_of_forward(evidence)]))
+
+
+def _place(record: Record, file: Path) -> str:
+    """The script beside the tests or in the folders around them, in words of Python."""
+    script = os.path.relpath(Path(record.script).absolute(), file.absolute().parent)
+    return f"Path(__file__).parent / {script!r}"
+
+
+def formatted(text: str) -> str:
+    """The text as ruff writes it; as it is where there is no ruff."""
+    program = find_ruff()
+    if program is None:
+        return text
+    command = [program, "format", "--isolated", "--line-length", "100", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else text
+
+
+def _test(name: str, *lines: str) -> str:
+    return f"def test_{name}(run):\n" + "\n".join(f"    {line}" for line in lines) + "\n"
+
+
+def _of_batch(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
+    types = ", ".join(f'"{tensor.name}": torch.{tensor.dtype}' for tensor in batch.tensors)
+    yield _test("a_batch_holds_these_tensors", "found = {name: tensor.dtype for name, tensor in run.tensors.items()}",
+                f"assert found == {{{types}}}")  # fmt: skip
+    yield from _of_shapes(batch)
+    yield from _of_mask(batch)
+    yield from _of_ids(evidence, batch)
+    yield from _of_labels(evidence, batch)
+
+
+def _of_shapes(batch: BatchEvidence) -> Iterator[str]:
+    axes = ", ".join(f'"{tensor.name}": {len(tensor.shape)}' for tensor in batch.tensors)
+    lines = [f"axes = {{{axes}}}", "assert {name: tensor.ndim for name, tensor in run.tensors.items()} == axes"]
+    of_rows = [tensor.name for tensor in batch.tensors if tensor.shape and tensor.shape[0] == batch.rows]
+    if batch.rows and len(of_rows) == len(batch.tensors):
+        lines.append(f"assert {{len(tensor) for tensor in run.tensors.values()}} == {{{batch.rows}}}")
+    yield _test("its_tensors_have_their_axes_and_rows", *lines)
+    fixed = [tensor for tensor in batch.tensors if _is_of_fixed_size(batch, tensor)]
+    if fixed:
+        sizes = [f'assert run.tensors["{tensor.name}"].shape[1:] == {tensor.shape[1:]}' for tensor in fixed]
+        yield _test("a_row_has_its_size", *sizes)
+
+
+def _is_of_fixed_size(batch: BatchEvidence, tensor: TensorEvidence) -> bool:
+    """Whether every row has this shape: rows of tokens and of sound have their own lengths."""
+    is_ragged = batch.tensor("attention_mask") is not None or batch.attended_tokens is not None
+    return tensor.dtype not in WHOLE and len(tensor.shape) > 1 and not is_ragged
+
+
+def _of_mask(batch: BatchEvidence) -> Iterator[str]:
+    mask, ids = batch.tensor("attention_mask"), batch.tensor("input_ids")
+    if mask is None or ids is None or mask.shape != ids.shape or len(mask.shape) != 2:
+        return
+    lines = [
+        'mask = run.tensors["attention_mask"]',
+        'assert mask.shape == run.tensors["input_ids"].shape',
+        "assert set(mask.unique().tolist()) <= {0, 1}",
+    ]
+    if not batch.mask_empty_rows:
+        lines.append("assert mask.any(dim=1).all()")
+    yield _test("the_mask_covers_every_row", *lines)
+
+
+def _of_ids(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
+    ids, model = batch.tensor("input_ids"), evidence.model
+    if ids is None or ids.dtype not in WHOLE or model is None:
+        return
+    if model.embedding_rows is not None and (ids.maximum or 0) < model.embedding_rows:
+        yield _test(
+            "every_id_has_an_embedding",
+            "rows = run.model.get_input_embeddings().num_embeddings",
+            'assert 0 <= run.tensors["input_ids"].min()',
+            'assert run.tensors["input_ids"].max() < rows',
+        )
+    if model.positions is not None and len(ids.shape) == 2 and ids.shape[1] <= model.positions:
+        yield _test("rows_fit_the_positions", f'assert run.tensors["input_ids"].shape[1] <= {model.positions}')
+
+
+def _of_labels(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
+    labels, classes = _labels(evidence, batch), _classes(evidence)
+    if labels is None or classes is None:
+        return
+    lines = [f'labels = run.tensors["{labels.name}"]']
+    lines += ["labels = labels[labels != -100]"] if len(labels.shape) > 1 else []
+    lines += ["assert labels.numel() > 0", f"assert 0 <= labels.min() and labels.max() < {classes}"]
+    yield _test("labels_are_classes", *lines)
+
+
+def _labels(evidence: Evidence, batch: BatchEvidence) -> TensorEvidence | None:
+    """The tensor of class labels: by its name, or by the shape of the first loss's targets."""
+    whole = [tensor for tensor in batch.tensors if tensor.dtype in WHOLE]
+    named = next((tensor for tensor in whole if tensor.name == "labels"), None)
+    losses = evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop else ()
+    alike = [tensor for tensor in whole if losses and tensor.shape == losses[0].target_shape]
+    return named or (alike[0] if len(alike) == 1 else None)
+
+
+def _classes(evidence: Evidence) -> int | None:
+    """How many classes the logits have; None where they have none."""
+    shape = evidence.forward.logits_shape if evidence.forward else ()
+    return shape[-1] if shape and shape[-1] > 1 else None
+
+
+def _of_forward(evidence: Evidence) -> Iterator[str]:
+    forward = evidence.forward
+    if forward is None or not forward.finite:
+        return
+    yield _test("the_loss_is_a_finite_number", "assert run.loss.ndim == 0", "assert torch.isfinite(run.loss)")
+    if forward.chance is not None and forward.fresh_head and _is_whole(evidence):
+        room = max(LEAST_ROOM, 2 * max(abs(loss - forward.chance) for loss in forward.losses))
+        if room < forward.chance:
+            classes = round(math.exp(forward.chance))
+            yield _test(
+                "new_weights_know_nothing",
+                f"assert run.loss.item() == pytest.approx(math.log({classes}), abs={room:.2g})",
+            )
+    yield from _of_logits(evidence)
+    yield from _of_gradients(evidence)
+
+
+def _is_whole(evidence: Evidence) -> bool:
+    """Whether the loss that goes backward is the mean over its batch, not a part of it or a sum with others."""
+    loop, forward = evidence.loop, evidence.forward
+    if loop is None:
+        return forward is not None and forward.standard_loss
+    return len(loop.losses) == 1 and all(each == 1 for each in loop.backwards_per_step)
+
+
+def _of_logits(evidence: Evidence) -> Iterator[str]:
+    forward = evidence.forward
+    if forward is None or "logits" not in forward.returned_keys or len(forward.logits_shape) < 2:
+        return
+    yield _test("there_is_a_logit_for_every_class", f"assert run.output.logits.shape[-1] == {forward.logits_shape[-1]}")
+
+
+def _of_gradients(evidence: Evidence) -> Iterator[str]:
+    backward = evidence.backward
+    if backward is None or not backward.finite or any(layer.without_gradient for layer in backward.layers):
+        return
+    yield _test(
+        "gradients_reach_every_weight",
+        "run.loss.backward(retain_graph=True)",
+        "weights = dict(run.model.named_parameters())",
+        "missed = [name for name, one in weights.items() if one.requires_grad and one.grad is None]",
+        "run.model.zero_grad()",
+        "assert missed == []",
+    )

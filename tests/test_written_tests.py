@@ -1,0 +1,134 @@
+"""Tests that lintrain writes of a pipeline: they pass on the script as it is, and fail on a mistake in it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lintrain.core.evidence import (
+    BackwardEvidence,
+    BatchEvidence,
+    Evidence,
+    Failure,
+    ForwardEvidence,
+    LayerGradient,
+    Stage,
+    TensorEvidence,
+)
+from lintrain.probe.record import SCHEMA, Ending, Record
+from lintrain.report.written_tests import NoTestsError, pipeline_tests
+from tests.probing import MENDED, probe
+from tests.test_probe_loops import EPOCHS, HEAD
+
+LABELS = TensorEvidence("labels", (8,), "int64", 0, 2)
+PIXELS = TensorEvidence("pixel_values", (8, 3, 32, 32), "float32", -1, 1)
+SEEN = Evidence(
+    script="train.py",
+    framework="transformers",
+    trainer="Trainer",
+    call=None,
+    construction=None,
+    device="cpu",
+    versions={},
+    stages=(Stage("batch", "passed"), Stage("forward", "passed")),
+    batches=(BatchEvidence("train_dataset", "collate", (PIXELS, LABELS), 8),),
+    forward=ForwardEvidence((1.1, 1.2), 1.0986, True, (8, 3), ("loss", "logits"), fresh_head=True, standard_loss=True),
+    backward=BackwardEvidence((LayerGradient("head", (1.0,), 2.0, 2),), (1.0,), True),
+)
+FAILED = Stage("forward", "failed", failure=Failure("IndexError", "Target 2 is out of bounds.", None))
+
+
+def record(*runs: Evidence, script: str = "train.py") -> Record:
+    return Record(SCHEMA, "0.1.0", script, "", "python3", Ending("measured"), runs, (), ("--lr", "1e-4"))
+
+
+def names(evidence: Evidence) -> list[str]:
+    lines = pipeline_tests(record(evidence), Path("test_train.py")).splitlines()
+    return [line.removeprefix("def test_").removesuffix("(run):") for line in lines if line.startswith("def test_")]
+
+
+def test_what_was_measured_becomes_tests() -> None:
+    assert names(SEEN) == [
+        "a_batch_holds_these_tensors",
+        "its_tensors_have_their_axes_and_rows",
+        "a_row_has_its_size",
+        "labels_are_classes",
+        "the_loss_is_a_finite_number",
+        "new_weights_know_nothing",
+        "there_is_a_logit_for_every_class",
+        "gradients_reach_every_weight",
+    ]
+
+
+def test_the_script_and_its_arguments_are_those_of_the_run(tmp_path: Path) -> None:
+    text = pipeline_tests(record(SEEN, script=str(tmp_path / "train.py")), tmp_path / "tests" / "test_train.py")
+    assert 'SCRIPT = Path(__file__).parent / "../train.py"\n' in text
+    assert 'ARGUMENTS = ("--lr", "1e-4")\n' in text
+
+
+def test_what_was_not_seen_to_hold_is_not_demanded() -> None:
+    assert SEEN.forward
+    trained = replace(SEEN, forward=replace(SEEN.forward, fresh_head=False))
+    assert "new_weights_know_nothing" not in names(trained)
+    partly = BackwardEvidence((LayerGradient("head", (1.0,), 2.0, 2, ("pooler.weight",)),), (1.0,), True)
+    assert "gradients_reach_every_weight" not in names(replace(SEEN, backward=partly))
+    sound = (TensorEvidence("input_values", (8, 900), "float32"), TensorEvidence("attention_mask", (8, 900), "int64"))
+    assert "a_row_has_its_size" not in names(replace(SEEN, batches=(BatchEvidence("train_dataset", "pad", sound, 8),)))
+
+
+@pytest.mark.parametrize(
+    ("runs", "reason"),
+    [
+        ((), "no training call was reached"),
+        ((replace(SEEN, stages=(Stage("batch", "passed"), FAILED)),), "the forward stage fails"),
+        ((replace(SEEN, batches=()),), "no batch was seen in a forward pass"),
+        ((replace(SEEN, framework="keras"),), "tests are written for runs of torch"),
+    ],
+)
+def test_where_nothing_can_be_tested_the_reason_is_said(runs: tuple[Evidence, ...], reason: str) -> None:
+    with pytest.raises(NoTestsError, match=reason):
+        pipeline_tests(record(*runs), Path("test_train.py"))
+
+
+def outcomes(folder: Path, script: str, mistake: str) -> list[tuple[str, str]]:
+    """The outcomes of the tests that are written of a script, on it and on one with a mistake in it."""
+    probed = probe(folder, script, "--write-tests", "test_right.py")
+    assert probed.code == 0
+    assert "test_right.py is written" in probed.err
+    (folder / "wrong.py").write_text(mistake)
+    text = (folder / "test_right.py").read_text()
+    (folder / "test_wrong.py").write_text(text.replace("train.py", "wrong.py"))
+    before = sorted(path.name for path in folder.iterdir())
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "-q", "--tb=no"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == before
+    lines = (line.split() for line in done.stdout.splitlines() if line.startswith(("PASSED", "FAILED", "ERROR")))
+    return sorted((words[1].replace(".py::test", ""), words[0]) for words in lines)
+
+
+@pytest.mark.slow
+def test_tests_of_a_trainer_pass_on_its_script_and_fail_without_the_number_of_labels(
+    tmp_path: Path, assets: Path
+) -> None:
+    found = outcomes(tmp_path, MENDED, MENDED.replace(", num_labels=3", ""))
+    right = {outcome for name, outcome in found if name.startswith("test_right")}
+    wrong = {name.removeprefix("test_wrong_") for name, outcome in found if outcome == "FAILED"}
+    assert right == {"PASSED"}
+    assert wrong == {
+        "the_loss_is_a_finite_number",
+        "new_weights_know_nothing",
+        "there_is_a_logit_for_every_class",
+        "gradients_reach_every_weight",
+    }
+
+
+@pytest.mark.slow
+def test_tests_of_a_loop_pass_on_its_script_and_fail_with_weights_of_the_wrong_size(tmp_path: Path) -> None:
+    found = outcomes(tmp_path, HEAD + EPOCHS, HEAD + "model[0].weight.data *= 1e3\n" + EPOCHS)
+    failed = [name for name, outcome in found if outcome != "PASSED"]
+    assert failed == ["test_wrong_new_weights_know_nothing"]
+    assert len(found) == 14
