@@ -25,7 +25,9 @@ from lintrain.core.measurements import BackwardEvidence as BackwardEvidence
 from lintrain.core.measurements import BatchEvidence as BatchEvidence
 from lintrain.core.measurements import Failure as Failure
 from lintrain.core.measurements import ForwardEvidence as ForwardEvidence
+from lintrain.core.measurements import GradientBirth as GradientBirth
 from lintrain.core.measurements import LayerGradient as LayerGradient
+from lintrain.core.measurements import LayerUpdate as LayerUpdate
 from lintrain.core.measurements import ModelEvidence as ModelEvidence
 from lintrain.core.measurements import OptimizerGroup as OptimizerGroup
 from lintrain.core.measurements import OverfitEvidence as OverfitEvidence
@@ -33,6 +35,10 @@ from lintrain.core.measurements import Stage as Stage
 from lintrain.core.measurements import StepEvidence as StepEvidence
 from lintrain.core.measurements import TensorEvidence as TensorEvidence
 from lintrain.core.place import Place
+from lintrain.core.response_measurements import FutureEvidence as FutureEvidence
+from lintrain.core.response_measurements import MaskEvidence as MaskEvidence
+from lintrain.core.response_measurements import ResponseEvidence as ResponseEvidence
+from lintrain.core.response_measurements import SpreadEvidence as SpreadEvidence
 from lintrain.core.schedule_measurements import ScheduleEvidence as ScheduleEvidence
 from lintrain.core.token_measurements import EdgeEvidence as EdgeEvidence
 from lintrain.core.token_measurements import LabelEvidence as LabelEvidence
@@ -45,7 +51,7 @@ class Evidence:
 
     `overrides` names the trainer's methods that the user's subclass replaces, and the functions given in their stead
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
-    `accumulation` is measured only where the run accumulates gradients.
+    `accumulation` is measured only where the run accumulates gradients; `responses` come from asking the model again.
     """
 
     script: str
@@ -63,6 +69,7 @@ class Evidence:
     tokenizer: TokenizerEvidence | None = None
     batches: tuple[BatchEvidence, ...] = ()
     forward: ForwardEvidence | None = None
+    responses: ResponseEvidence | None = None
     backward: BackwardEvidence | None = None
     step: StepEvidence | None = None
     evaluation: EvaluationEvidence | None = None

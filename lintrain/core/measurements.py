@@ -139,7 +139,9 @@ class ForwardEvidence:
     """The forward passes of the probed batches; `chance` is ln(classes) for a classification head, else None.
 
     `standard_loss` says that the library's own loss was at work: no override, no smoothing, no class weights.
-    `first_non_finite` names the first module with a non-finite output, and says whether its input already was.
+    `first_non_finite` names the first module with a non-finite output, with the range of the finite part of its input
+    and whether the rest of that was NaN or infinite already; "" for a loss made of finite outputs, of which the range
+    is told then.
     """
 
     losses: tuple[float, ...]
@@ -151,6 +153,7 @@ class ForwardEvidence:
     standard_loss: bool = False
     first_non_finite: str | None = None
     first_non_finite_input: bool | None = None
+    first_non_finite_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +168,30 @@ class LayerGradient:
 
 
 @dataclass(frozen=True, slots=True)
+class GradientBirth:
+    """The first operation of a backward pass that made NaN or infinity of finite gradients.
+
+    `operation` is its name in autograd ("Sqrt"), `behind` the nearest parameter that the gradients flow to from there,
+    `range` that of the finite part of what the operation was computed from, None where autograd kept nothing.
+    """
+
+    operation: str
+    behind: str | None = None
+    range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BackwardEvidence:
-    """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled)."""
+    """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled).
+
+    `birth` is where NaN or infinity came up, where a loss that is finite has gradients that are not.
+    """
 
     layers: tuple[LayerGradient, ...]
     norms: tuple[float, ...]
     finite: bool
     clipped_at: float | None = None
+    birth: GradientBirth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +205,21 @@ class OptimizerGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerUpdate:
+    """How far the measured steps moved one layer group: L2 norm of the change over that of the weights, per step."""
+
+    layer: str
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepEvidence:
     """Two real optimizer steps at the peak learning rate: how many trainable tensors changed.
 
     `unchanged` names those that stayed bit-equal although they had a gradient; `outside_optimizer` those in no group;
-    `non_finite` counts those that hold NaN or infinity afterwards.
+    `non_finite` counts those that hold NaN or infinity afterwards. `updates` are those of layers whose weights were
+    not all 0. `frozen_moved` names parameters that are not trained and moved all the same, `frozen_statistics` counts
+    the batch norms without trained parameters that took up statistics; None where they are too many to look at.
     """
 
     optimizer: str
@@ -201,6 +231,9 @@ class StepEvidence:
     skipped: bool = False
     changed_share: float | None = None
     non_finite: int = 0
+    updates: tuple[LayerUpdate, ...] = ()
+    frozen_moved: tuple[str, ...] | None = None
+    frozen_statistics: int = 0
 
 
 @dataclass(frozen=True, slots=True)

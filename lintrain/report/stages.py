@@ -9,6 +9,7 @@ from lintrain.report.columns import clip, columns, printable, wrap
 from lintrain.report.frame import FindSource
 from lintrain.report.full import line_of
 from lintrain.report.look import Look
+from lintrain.report.movement import asked_again, extremes, movement
 from lintrain.source.source import Source
 
 MOST_CLASSES = 8
@@ -150,7 +151,7 @@ def _forward(evidence: Evidence) -> str:
     chance = f", chance is {forward.chance:.3f}" if forward.chance is not None else ""
     shape = f", logits {list(forward.logits_shape)}" if forward.logits_shape else ""
     batches = f"{len(forward.losses)} batch{'' if len(forward.losses) == 1 else 'es'}"
-    return f"loss {mean:.3f} over {batches}{chance}{shape}"
+    return f"loss {mean:.3f} over {batches}{chance}{shape}{asked_again(evidence.responses)}"
 
 
 def _backward(evidence: Evidence) -> str:
@@ -159,7 +160,7 @@ def _backward(evidence: Evidence) -> str:
         return ""
     mean = [sum(layer.norms) / len(layer.norms) for layer in backward.layers]
     span = f", by layer {min(mean):.1e} to {max(mean):.1e}" if mean else ""
-    return f"gradient norm {max(backward.norms):.3g}{span}"
+    return f"gradient norm {max(backward.norms):.3g}{span}{extremes(backward)}"
 
 
 def _step(evidence: Evidence) -> str:
@@ -168,7 +169,7 @@ def _step(evidence: Evidence) -> str:
         return ""
     rates = sorted({group.learning_rate for group in step.groups})
     shown = ", ".join(f"{rate:.2g}" for rate in rates)
-    changed = f"{step.changed_tensors} of {step.trainable_tensors} tensors changed"
+    changed = f"{step.changed_tensors} of {step.trainable_tensors} tensors changed{movement(evidence)}"
     return f"{step.optimizer}, learning rate {shown}{_schedule(evidence)}; {changed}"
 
 

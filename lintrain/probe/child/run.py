@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lintrain.core.evidence import BatchEvidence, Stage
 from lintrain.core.place import Place
 from lintrain.probe.child.frames import failure_of, is_probes_own
 from lintrain.probe.child.session import Session
+
+if TYPE_CHECKING:
+    from lintrain.probe.child.experiments.responses import Responses
 
 Result = TypeVar("Result")
 
@@ -20,7 +23,7 @@ class Run(ABC):
 
     `call` is where the script trains; `texts` are a few texts of its datasets; `batches` come from the run's own
     loader; `losses` are their raw losses; `about` says of which part of a stage an error is, `fallback` where it is
-    shown when no line of the user is on its way.
+    shown when no line of the user is on its way; `responses` asked the model again.
     """
 
     def __init__(self, session: Session, call: Place | None) -> None:
@@ -35,6 +38,7 @@ class Run(ABC):
         self.about = ""
         self.fallback = call
         self.statuses: dict[str, str] = {}
+        self.responses: Responses | None = None
 
     @property
     @abstractmethod

@@ -6,18 +6,20 @@ import math
 import re
 from typing import Any
 
-from lintrain.core.evidence import BackwardEvidence, LayerGradient
+from lintrain.core.evidence import BackwardEvidence, GradientBirth, LayerGradient
 from lintrain.probe.child.run import Run
 
 
 class Gradients:
-    """Norms by parameter and batch; None where the parameter had no gradient."""
+    """Norms by parameter and batch; None where the parameter had no gradient. `birth` is where they stopped being
+    finite."""
 
     def __init__(self, run: Run) -> None:
         self.parameters: dict[str, Any] = {
             name: parameter for name, parameter in run.model.named_parameters() if parameter.requires_grad
         }
         self.norms: dict[str, list[float | None]] = {name: [] for name in self.parameters}
+        self.birth: GradientBirth | None = None
 
     def read(self, scale: float, *, keep: bool = False) -> None:
         """Add the gradients of one batch, divided by the scale of mixed precision, and clear them or keep them."""
@@ -48,6 +50,7 @@ def backward_evidence(run: Run, gradients: Gradients) -> BackwardEvidence:
         norms=norms,
         finite=all(math.isfinite(norm) for norm in norms),
         clipped_at=run.clipped_at,
+        birth=gradients.birth,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from lintrain.probe.child.experiments.alignment import ids_and_mask
 from lintrain.probe.child.library import library
 from lintrain.probe.child.loop.model import held_by, unwrapped
-from lintrain.probe.child.loop.seen import Forward, modes_of, tensors_in
+from lintrain.probe.child.loop.seen import Forward, autocast_now, modes_of, tensors_in
 
 MOST = 64
 
@@ -32,7 +32,8 @@ class Passes:
         if isinstance(module, library("torch.nn").modules.loss._Loss) or len(self.waiting) >= MOST:
             return None
         records = any(tensor.requires_grad for tensor in tensors_in(output))
-        forward = Forward(unwrapped(module), args, kwargs, output, records, modes_of(module))
+        own = unwrapped(module)
+        forward = Forward(own, args, kwargs, output, records, modes_of(module), own, autocast_now())
         self.waiting.append(forward)
         return forward
 

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from lintrain.core.evidence import ForwardEvidence, OptimizerGroup, ReachedWeights, Stage, StepEvidence
+from lintrain.core.evidence import OptimizerGroup, ReachedWeights, Stage
 from lintrain.core.place import Place
 from lintrain.probe.child.experiments.batch import describe
+from lintrain.probe.child.experiments.births import GradientBirths
 from lintrain.probe.child.experiments.columns import measure_split
 from lintrain.probe.child.experiments.gradients import Gradients, backward_evidence
-from lintrain.probe.child.experiments.model import is_fresh, measure_model
+from lintrain.probe.child.experiments.model import measure_model
 from lintrain.probe.child.experiments.outputs import number, shape_of
 from lintrain.probe.child.experiments.overlap import shared_rows
 from lintrain.probe.child.experiments.subset import number_of_rows
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
-from lintrain.probe.child.experiments.weights import (
-    changed,
-    changed_share,
-    non_finite,
-    outside_optimizer,
-    pulls,
-    snapshot,
-    trainable,
-)
+from lintrain.probe.child.experiments.updates import Frozen
+from lintrain.probe.child.experiments.weights import pulls, snapshot, trainable
 from lintrain.probe.child.given import Given
 from lintrain.probe.child.label_conflicts import of_training
 from lintrain.probe.child.loop.account import loop_evidence
+from lintrain.probe.child.loop.asking import responses_of
 from lintrain.probe.child.loop.facts import framework, group_of, peak_of
+from lintrain.probe.child.loop.forward import forward_evidence, step_evidence
 from lintrain.probe.child.loop.leaves import reached_weights
 from lintrain.probe.child.loop.model import batch_of, held_by, output_of, trained_module
 from lintrain.probe.child.loop.seen import Iteration, LossCall
-from lintrain.probe.child.loop.standard_loss import chance_of, standard_loss
+from lintrain.probe.child.loop.standard_loss import standard_loss
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
 
@@ -62,6 +57,8 @@ class LoopRun(Run):
         self._rates: list[float] = []
         self._steps = 0
         self._first: Iteration | None = None
+        self._frozen: Frozen | None = None
+        self._births = GradientBirths()
         self._loss: LossCall | None = None
         self._reached: ReachedWeights | None = None
         self._has_evaluated = False
@@ -149,27 +146,21 @@ class LoopRun(Run):
             self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))
             self._loss = standard
             self._reached = self._reached_weights(iteration, loss)
-            self.attempt("forward", lambda: self.measured(forward=self._forward_evidence()))
+            self.attempt("forward", self._measure_forward)
+            self.responses = responses_of(self, iteration, loss)
+            self._births.watch(loss, self.model)
 
     def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
         held = {key for optimizer in self._watch.optimizers for key in held_by(optimizer)}
         known = {id(weight) for forward in iteration.forwards for weight in forward.module.parameters()}
         return reached_weights(loss, held, known)
 
-    def _forward_evidence(self) -> ForwardEvidence:
-        finite = all(math.isfinite(loss) for loss in self.losses)
-        return ForwardEvidence(
-            losses=tuple(self.losses),
-            chance=chance_of(self._loss),
-            finite=finite,
-            logits_shape=self.logits_shape,
-            returned_keys=self.output_keys,
-            fresh_head=is_fresh(self.model) if hasattr(self.model, "state_dict") else True,
-            standard_loss=self._loss is not None,
-        )
+    def _measure_forward(self) -> None:
+        self.measured(forward=forward_evidence(self, self._first, self._loss))
 
     def went_backward(self) -> None:
         """Gradients are there: those of the first batch since a step are read."""
+        self._births.close()
         if self._gradients is None:
             self._gradients = Gradients(self)
         if not self._is_fresh_backward:
@@ -178,9 +169,13 @@ class LoopRun(Run):
         gradients = self._gradients
         if "backward" not in self.statuses:
             self.attempt("backward", lambda: gradients.read(self._watch.effects.scale, keep=True))
+            if self.responses is not None:
+                self.responses.measure()
         else:
             gradients.read(self._watch.effects.scale, keep=True)
-        self.measured(forward=self._forward_evidence(), backward=backward_evidence(self, gradients))
+        gradients.birth = self._births.found
+        self._measure_forward()
+        self.measured(backward=backward_evidence(self, gradients))
 
     def steps(self, optimizer: Any) -> None:
         """A step is about to be taken: the first ones at the peak learning rate."""
@@ -204,7 +199,7 @@ class LoopRun(Run):
 
     def _remember(self) -> None:
         """Keep the weights as they are before the measured steps."""
-        self._before = snapshot(self)
+        self._before, self._frozen = snapshot(self), Frozen(self)
         self._groups = tuple(group_of(group) for own in self.optimizers for group in own.param_groups)
 
     def _took_step(self, optimizer: Any) -> None:
@@ -216,19 +211,8 @@ class LoopRun(Run):
         self.attempt("step", lambda: self._measure_step(optimizer))
 
     def _measure_step(self, optimizer: Any) -> None:
-        moved = changed(self, self._before)
-        self.measured(
-            step=StepEvidence(
-                optimizer=type(optimizer).__name__,
-                groups=self._groups,
-                trainable_tensors=len(self._before),
-                changed_tensors=len(moved),
-                unchanged=tuple(sorted(self._pulled - moved)),
-                outside_optimizer=outside_optimizer(self),
-                changed_share=changed_share(self, self._before),
-                non_finite=non_finite(self),
-            )
-        )
+        before, frozen = self._before, self._frozen
+        self.measured(step=step_evidence(self, optimizer, self._groups, before, self._pulled, frozen, self._steps))
         self._before = {}
 
     # the end

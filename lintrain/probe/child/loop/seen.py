@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,9 @@ from lintrain.probe.child.library import library
 class Forward:
     """One call of a whole module: what went in and came out, whether autograd recorded it, and the modes of its parts.
 
-    `modes` are those of its dropout and batch-norm layers, the parts for which the mode matters.
+    `modes` are those of its dropout and batch-norm layers, the parts for which the mode matters; `called` is what was
+    called, where the evidence is told of another `module` that holds the same weights, and `autocast` a context
+    in which the call is as it was.
     """
 
     module: Any
@@ -24,6 +27,8 @@ class Forward:
     output: Any = None
     records: bool = False
     modes: tuple[bool, ...] = ()
+    called: Any = None
+    autocast: Any = field(default_factory=nullcontext)
 
 
 @dataclass(eq=False)
@@ -60,6 +65,15 @@ def tensors_in(value: Any) -> Iterator[Any]:
     parts = value if is_row(value) else value.values() if is_mapping(value) else ()
     for part in parts:
         yield from tensors_in(part)
+
+
+def autocast_now() -> Any:
+    """A context that computes in the formats that are computed in now."""
+    torch = library("torch")
+    if not hasattr(torch, "get_autocast_dtype"):  # before torch 2.4 each device has functions of its own
+        return nullcontext()
+    device = next((name for name in ("cuda", "cpu") if torch.is_autocast_enabled(name)), None)
+    return torch.autocast(device, dtype=torch.get_autocast_dtype(device)) if device else nullcontext()
 
 
 def modes_of(module: Any) -> tuple[bool, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from lintrain.probe.child.experiments.births import GradientBirths
 from lintrain.probe.child.experiments.gradients import Gradients, backward_evidence
 from lintrain.probe.child.experiments.outputs import number
 from lintrain.probe.child.trainer.forward import forward_evidence, recording, training_step
@@ -18,9 +19,13 @@ def measure_gradients(run: TrainerRun) -> None:
     """The waiting backward pass of the first batch, then whole steps on the others."""
     gradients = Gradients(run)
     started = time.perf_counter()
+    births = GradientBirths()
     for loss, kwargs in run.waiting:
+        births.watch(loss, run.model)
         run.trainer.accelerator.backward(loss, **kwargs)
+    births.close()
     run.waiting = []
+    gradients.birth = births.found
     gradients.read(_scale(run))
     run.measured(backward=backward_evidence(run, gradients))
     each = time.perf_counter() - started

@@ -9,12 +9,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from lintrain.core.evidence import ForwardEvidence
+from lintrain.probe.child.experiments.births import Birth, first_non_finite
+from lintrain.probe.child.experiments.calls import Call
+from lintrain.probe.child.experiments.loss_calls import seen_losses
 from lintrain.probe.child.experiments.model import base_model, is_fresh
 from lintrain.probe.child.experiments.outputs import chance_of, number, shape_of
+from lintrain.probe.child.experiments.responses import Responses
+from lintrain.probe.child.experiments.targets_of import tokens_of
 from lintrain.probe.child.kinds import is_row
 from lintrain.probe.child.library import library
+from lintrain.probe.child.loop.seen import LossCall
 from lintrain.probe.child.replace import replaced
-from lintrain.probe.child.trainer.non_finite import first_non_finite
 from lintrain.probe.child.trainer.run import TrainerRun
 from lintrain.probe.child.trainer.setup import overridden
 
@@ -22,11 +27,14 @@ LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"
 
 
 class Recorder:
-    """What passes through a training step: raw losses, the model's last output, the loss that waits for backward."""
+    """What passes through a training step: raw losses and the functions that made them, the last call of the model
+    with its output, the loss that waits for backward."""
 
     def __init__(self) -> None:
         self.losses: list[Any] = []
         self.output: Any = None
+        self.call: Call | None = None
+        self.loss_calls: list[LossCall] = []
         self.waiting: list[tuple[Any, dict[str, Any]]] = []
         self.holds = False
 
@@ -48,10 +56,10 @@ def recording(run: TrainerRun) -> Generator[Recorder]:
         else:
             backward(loss, **kwargs)
 
-    def keep_output(_model: Any, _args: Any, output: Any) -> None:
-        recorder.output = output
+    def keep_call(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        recorder.call, recorder.output = Call(model, args, kwargs), output
 
-    hook = trainer.model.register_forward_hook(keep_output)
+    hook = trainer.model.register_forward_hook(keep_call, with_kwargs=True)
     with replaced(trainer, compute_loss=compute_loss), replaced(trainer.accelerator, backward=held_backward):
         try:
             yield recorder
@@ -83,7 +91,7 @@ def _items(trainer: Any, batch: Any) -> Any:
 def measure_forward(run: TrainerRun) -> None:
     """The first batch through model and loss; its backward pass waits for the next stage."""
     run.wrapped = wrapped_model(run.trainer)
-    with recording(run) as recorder:
+    with recording(run) as recorder, seen_losses() as recorder.loss_calls:
         recorder.holds = True
         returned = training_step(run, run.batches[0])
     loss = recorder.losses[-1] if recorder.losses else returned
@@ -91,6 +99,10 @@ def measure_forward(run: TrainerRun) -> None:
     run.losses = [number(loss)]
     run.output_keys, run.logits_shape = shape_of(recorder.output)
     run.measured(forward=forward_evidence(run))
+    if recorder.call is not None:
+        tokens = tokens_of(recorder.loss_calls, loss, run.model)
+        run.responses = Responses(run, recorder.call, tokens)
+        run.responses.measure()
 
 
 def wrapped_model(trainer: Any) -> Any:
@@ -102,7 +114,7 @@ def wrapped_model(trainer: Any) -> Any:
 def forward_evidence(run: TrainerRun) -> ForwardEvidence:
     """What the forward passes until now say."""
     finite = all(math.isfinite(loss) for loss in run.losses)
-    module, input_was = (None, None) if finite else first_non_finite(run, run.batches[len(run.losses) - 1])
+    birth = None if finite else _birth(run, run.batches[len(run.losses) - 1])
     model = base_model(run.model)
     return ForwardEvidence(
         losses=tuple(run.losses),
@@ -112,9 +124,14 @@ def forward_evidence(run: TrainerRun) -> ForwardEvidence:
         returned_keys=run.output_keys,
         fresh_head=is_fresh(run.model),
         standard_loss=_has_standard_loss(run, model),
-        first_non_finite=module,
-        first_non_finite_input=input_was,
+        first_non_finite=birth.module if birth else None,
+        first_non_finite_input=birth.input_was if birth else None,
+        first_non_finite_range=birth.range if birth else None,
     )
+
+
+def _birth(run: TrainerRun, batch: Any) -> Birth | None:
+    return first_non_finite(run.model, lambda: run.wrapped(**run.trainer._prepare_inputs(batch)))
 
 
 def _has_standard_loss(run: TrainerRun, model: Any) -> bool:

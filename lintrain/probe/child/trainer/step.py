@@ -7,6 +7,7 @@ from typing import Any
 
 from lintrain.core.evidence import OptimizerGroup, ScheduleEvidence, StepEvidence
 from lintrain.probe.child.experiments.schedule import played_through
+from lintrain.probe.child.experiments.updates import Frozen, updates
 from lintrain.probe.child.experiments.weights import (
     changed,
     changed_share,
@@ -31,14 +32,16 @@ def take_two_steps(run: TrainerRun) -> None:
     run.measured(schedule=_schedule(run))
     set_learning_rate(run, 1.0)
     groups = _groups(run)
-    before = snapshot(run)
+    before, frozen = snapshot(run), Frozen(run)
     had_gradient: set[str] = set()
     skipped = 0
     for number in range(STEPS):
         run.progress("step", number, STEPS)
         had_gradient |= one_step(run, run.batches[number % len(run.batches)])
         skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))
-    moved, share = changed(run, before), changed_share(run, before)
+    moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
+    if run.responses is not None and moved:
+        run.responses.after_steps()
     restore(run, before)
     run.measured(
         step=StepEvidence(
@@ -50,6 +53,9 @@ def take_two_steps(run: TrainerRun) -> None:
             outside_optimizer=outside_optimizer(run),
             skipped=skipped == STEPS,
             changed_share=share,
+            updates=by_layer,
+            frozen_moved=frozen.moved(),
+            frozen_statistics=frozen.statistics(),
         )
     )
 
