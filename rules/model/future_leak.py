@@ -1,0 +1,96 @@
+"""A language model reads the tokens that it is to predict.
+
+Without a causal mask (or with a layer that reads in both directions) the answer to each position is in the input. The
+loss falls far below what any language model reaches, and the model writes nonsense, for then nobody gives it the next
+token.
+
+## Bad
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(50, 32)
+            self.layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+            self.output = nn.Linear(32, 50)
+
+        def forward(self, ids):
+            return self.output(self.layer(self.embedding(ids)))
+
+    reader = Reader()
+    optimizer = torch.optim.AdamW(reader.parameters(), lr=1e-3)
+    for (ids,) in DataLoader(TensorDataset(torch.randint(50, (32, 12))), batch_size=8, shuffle=True):
+        logits = reader(ids[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()  # <- future-leak
+        optimizer.step()
+
+## Good
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(50, 32)
+            self.layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+            self.output = nn.Linear(32, 50)
+
+        def forward(self, ids):
+            later = nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+            return self.output(self.layer(self.embedding(ids), src_mask=later, is_causal=True))
+
+    reader = Reader()
+    optimizer = torch.optim.AdamW(reader.parameters(), lr=1e-3)
+    for (ids,) in DataLoader(TensorDataset(torch.randint(50, (32, 12))), batch_size=8, shuffle=True):
+        logits = reader(ids[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+Encoders, masked language models and models with a prefix read in both directions, and predict nothing that they read:
+only positions whose target is the next token of the input are judged, and only by that very token. Models with an
+encoder beside their decoder, with a second text, or with more terms in their loss may be autoencoders, which read the
+whole text on purpose; they are not judged.
+
+## References
+
+Vaswani et al., "Attention Is All You Need", 2017, section 3.2.3.
+"""
+
+from collections.abc import Iterator
+
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+
+SURE, NOTHING = 1e-3, 1e-5
+"""Shares of the largest answer: a change that is certainly one, and one that rounding makes."""
+
+
+class FutureLeak(Rule):
+    level = Level.ERROR
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        responses = evidence.responses
+        future = responses.future if responses else None
+        if responses is None or future is None:
+            return unsettled(
+                evidence.not_reached("forward") if evidence.forward is None else "no next tokens were seen"
+            )
+        told = f"changing the next token moves the answer that predicts it by {future.change:.2g} of the largest"
+        text = f"{told}, at {future.positions} positions ({future.equal_to_next:.0%} of the targets are next tokens)"
+        if future.change <= NOTHING:
+            return refuted(text, change=future.change)
+        if future.change < SURE or future.change < 10 * responses.noise:
+            return unsettled(f"{text}; the same question gives answers {responses.noise:.2g} apart")
+        if future.doubt:
+            return unsettled(f"{text}; {future.doubt}", change=future.change)
+        return confirmed(text, change=future.change, positions=future.positions)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        finding = self.finding(
+            evidence.place,
+            "the language model reads the tokens that it is to predict",
+            help="give its attention a causal mask, and use no layer that reads in both directions",
+        )
+        yield from self.if_confirmed(finding, evidence)
