@@ -83,6 +83,9 @@ from lintrain import (
     unsettled,
 )
 
+ROUNDING = 1e-6
+"""A change of the answers that is none, as a share of the largest."""
+
 
 class MissingAttentionMask(Rule):
     level = Level.ERROR
@@ -118,6 +121,10 @@ class MissingAttentionMask(Rule):
         if batch.padding_tokens is None:
             return unsettled("no padding is known in the batch, and the model got `" + "`, `".join(loop.inputs) + "`")
         text = f"the model got {batch.padding_tokens} tokens of padding, and no `attention_mask`"
+        mask = evidence.responses.mask if evidence.responses else None
+        if mask is not None and not mask.given:
+            told = f"{text}, which changes the answers by {mask.change:.2g} of the largest"
+            return (confirmed if mask.change > ROUNDING else refuted)(told, padding=mask.padding, change=mask.change)
         return (confirmed if batch.padding_tokens else refuted)(text, padding=batch.padding_tokens)
 
     def fix(self, finding: Finding) -> Fix:
