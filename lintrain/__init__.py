@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lintrain.core.evidence import BackwardEvidence as BackwardEvidence
     from lintrain.core.evidence import Evidence as Evidence
+    from lintrain.core.evidence import ForwardEvidence as ForwardEvidence
     from lintrain.core.evidence import LoopEvidence as LoopEvidence
     from lintrain.core.evidence import LossEvidence as LossEvidence
     from lintrain.core.evidence import ModelEvidence as ModelEvidence
@@ -309,7 +311,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WORDS_OF = {
-    "lintrain.core.evidence": "Evidence LoopEvidence LossEvidence ModelEvidence TargetAlignment",
+    "lintrain.core.evidence": (
+        "BackwardEvidence Evidence ForwardEvidence LoopEvidence LossEvidence ModelEvidence TargetAlignment"
+    ),
     "lintrain.core.finding": "Finding Reason one_at_each_place",
     "lintrain.core.fix": (
         "AddArgument AddImport Fix InsertAfter InsertAtTop InsertBefore RemoveArgument RemoveImport RenameArgument "

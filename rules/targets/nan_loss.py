@@ -38,7 +38,18 @@ transformers#25065, transformers#27212.
 import math
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import (
+    BackwardEvidence,
+    Evidence,
+    Finding,
+    ForwardEvidence,
+    Level,
+    Rule,
+    Verdict,
+    confirmed,
+    refuted,
+    unsettled,
+)
 
 
 class NanLoss(Rule):
@@ -51,15 +62,16 @@ class NanLoss(Rule):
             return unsettled(evidence.not_reached("forward"))
         if not forward.finite:
             bad = sum(not math.isfinite(loss) for loss in forward.losses)
-            where = f"; first in the output of `{forward.first_non_finite}`" if forward.first_non_finite else ""
-            text = f"{bad} of {len(forward.losses)} losses are not finite{where}{source}"
+            text = f"{bad} of {len(forward.losses)} losses are not finite{_birth(forward)}{source}"
             return confirmed(text, module=forward.first_non_finite, input_was=forward.first_non_finite_input)
         if source:
             return confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
         half = evidence.arguments.get("fp16")
         if backward is not None and not backward.finite and not half:
             bad = sum(not math.isfinite(norm) for norm in backward.norms)
-            return confirmed(f"{bad} of {len(backward.norms)} gradient norms are not finite")
+            return confirmed(
+                f"{bad} of {len(backward.norms)} gradient norms are not finite{_birth_of_gradient(backward)}"
+            )
         if half and evidence.device == "cpu":
             return unsettled("fp16 was asked for, and the CPU computes otherwise than a GPU")
         return refuted(f"loss and gradients are finite on {len(forward.losses)} batches")
@@ -71,6 +83,29 @@ class NanLoss(Rule):
             help="find the first operation that leaves the numbers: log or sqrt of what may be 0, a division, the data",
         )
         yield from self.if_confirmed(finding, evidence)
+
+
+def _birth(forward: ForwardEvidence) -> str:
+    """Where the forward pass stopped being finite."""
+    first = forward.first_non_finite
+    if first is None:
+        return ""
+    if not first:
+        return f"; the model's own output is{_span(forward.first_non_finite_range)}, so the loss makes it"
+    was = "not finite either" if forward.first_non_finite_input else "finite"
+    return f"; first in the output of `{first}`, whose input is {was}{_span(forward.first_non_finite_range)}"
+
+
+def _birth_of_gradient(backward: BackwardEvidence) -> str:
+    birth = backward.birth
+    if birth is None:
+        return ""
+    behind = f" on the way to `{birth.behind}`" if birth.behind else ""
+    return f"; first in the gradient of `{birth.operation}`{behind}, which was computed on values{_span(birth.range)}"
+
+
+def _span(edges: tuple[float, float] | None) -> str:
+    return f" from {edges[0]:.3g} to {edges[1]:.3g}" if edges else ""
 
 
 def _bad_data(evidence: Evidence) -> str:
