@@ -2,8 +2,8 @@
 
 Every operator injects its mistake into every script of `scripts/` where it fits. A mutant counts as found where its
 rule reports it, and as placed where that is on the line that carries the mistake. The correct scripts must stay silent.
-`--execute` also runs every correct script and a tenth of the mutants, to prove that the mistakes are real. The exit
-code is 1 when a bound is missed.
+`--execute` also runs every correct script and a tenth of the mutants, to prove that the mistakes are real; `--probe`
+has `lintrain probe` judge them. The exit code is 1 when a bound is missed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from benchmarks.accuracy.checking import findings_of
 from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.executing import execute
 from benchmarks.accuracy.mutants import FOLDER, Mutant, load_injections, load_scripts, mutants_of
+from benchmarks.accuracy.probing import probe_all
 
 LEAST_FOUND = 0.95
 LEAST_PLACED = 0.95
@@ -70,7 +71,8 @@ def main() -> int:
     parser.add_argument("scripts", nargs="*", type=Path, help="only these scripts")
     parser.add_argument("--rule", action="append", help="only mutants of this rule")
     parser.add_argument("--execute", action="store_true", help="run every script, and a tenth of the mutants")
-    parser.add_argument("--all", action="store_true", help="with --execute: run every mutant")
+    parser.add_argument("--probe", action="store_true", help="probe every script, and a tenth of the mutants")
+    parser.add_argument("--all", action="store_true", help="with --execute or --probe: run every mutant")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     paths = [path.resolve() for path in options.scripts] or [Path(code.path) for code in load_scripts()]
@@ -79,6 +81,8 @@ def main() -> int:
     good = print_static(reports, options.rule)
     if options.execute:
         good &= execute(paths, options.rule, everything=options.all, jobs=options.jobs)
+    if options.probe:
+        good &= probe_all(paths, options.rule, everything=options.all, jobs=options.jobs)
     return 0 if good else 1
 
 

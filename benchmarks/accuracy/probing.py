@@ -1,0 +1,119 @@
+"""Every correct script probed, and a sample of its mutants: a probe confirms what is wrong, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.checking import ENTRY, project_of, written
+from benchmarks.accuracy.code import Code
+from benchmarks.accuracy.executing import is_asked_for
+from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
+from benchmarks.accuracy.running import DATA, QUIET, ROOT
+from tools.build_fixtures import build, offline_environment
+
+MISSED = "missed"
+"""Nothing was said of the mistake: neither the text nor the probe shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """What a probe said: of a correct script what it confirmed (`false`), of each mutant its ruling and the reason."""
+
+    name: str
+    exit_code: int
+    reason: str
+    false: tuple[str, ...]
+    rulings: tuple[tuple[str, str, str], ...]
+
+
+def probe_all(scripts: Sequence[Path], only: Sequence[str] | None, *, everything: bool, jobs: int) -> bool:
+    """Probe every correct script and the mutants of the sample; whether no verdict is false."""
+    build()
+    probings: list[Probing] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for probing in pool.map(partial(probe_one, only=only, everything=everything), scripts):
+            probings.append(probing)
+            print_one(probing)
+    rulings = Counter(ruling for probing in probings for _, ruling, _ in probing.rulings)
+    false = sum(len(probing.false) for probing in probings)
+    unjudged = sum(probing.exit_code not in (0, 1) for probing in probings)
+    said = ", ".join(f"{number} {ruling}" for ruling, number in sorted(rulings.items()))
+    print(f"{len(scripts)} correct scripts probed: {false} false confirmations, {unjudged} not judged; mutants: {said}")
+    return not false and not rulings["refuted"]
+
+
+def print_one(probing: Probing) -> None:
+    """What came of one script, where it is not what one hopes for."""
+    if probing.exit_code != 0:
+        print(f"{probing.name}: exit code {probing.exit_code}: {probing.reason}", flush=True)
+    for said in probing.false:
+        print(f"{probing.name}: falsely confirmed: {said}", flush=True)
+    for mutant, ruling, reason in probing.rulings:
+        if ruling != "confirmed":
+            print(f"{mutant}: {ruling}: {reason}", flush=True)
+
+
+def probe_one(path: Path, only: Sequence[str] | None, *, everything: bool) -> Probing:
+    """Probe one script as it is, then those of its mutants that are asked for."""
+    code = Code.of(path)
+    document = probed(code, code.text)
+    confirmed = [one for one in document["findings"] if one["verdict"]["ruling"] == "confirmed"]
+    mutants = [mutant for mutant in mutants_of(code, load_injections()) if is_asked_for(mutant, only, everything)]
+    return Probing(
+        path.name,
+        document["exit_code"],
+        document["reason"],
+        tuple(f"{one['position']['line']}: {one['rule']}: {one['verdict']['reason']}" for one in confirmed),
+        tuple((mutant.name, *ruling_of(mutant)) for mutant in mutants),
+    )
+
+
+def ruling_of(mutant: Mutant) -> tuple[str, str]:
+    """What a probe of a mutant said of its mistake, and why."""
+    document = probed(mutant.script, mutant.text)
+    name = Path(mutant.script.path).with_suffix(".py").name
+    own = [
+        one["verdict"]
+        for one in document["findings"]
+        if one["rule"] == mutant.injection.rule
+        and one["position"]["line"] in mutant.lines
+        and Path(one["position"]["path"]).name == name
+    ]
+    rulings = {verdict["ruling"]: verdict["reason"] for verdict in own}
+    for ruling in ("confirmed", "unsettled", "refuted"):
+        if ruling in rulings:
+            return ruling, rulings[ruling]
+    return MISSED, str(document["reason"])
+
+
+def probed(code: Code, text: str) -> Any:  # Any: what JSON holds
+    """The report of `lintrain probe` on a script with this text, in a folder of its own."""
+    path = Path(code.path)
+    with written(code, text) as (folder, target):
+        entry = folder / ENTRY if project_of(path) else target
+        if target.suffix == ".ipynb":
+            entry = target.with_suffix(".py")
+            entry.write_text(text)
+        shutil.copytree(DATA, folder, dirs_exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "lintrain", "probe", "--json", "--no-cache", str(entry.relative_to(folder))],
+            cwd=folder,
+            env={**os.environ, **offline_environment(), **QUIET, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if not done.stdout:
+            raise RuntimeError(f"{path.name}: {done.stderr[-500:]}")
+        return json.loads(done.stdout)
