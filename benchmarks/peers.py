@@ -13,7 +13,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,26 +81,16 @@ AT_ONCE = 100
 """Files given to a peer in one call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """All that a peer said of the scripts of one clone, and how long it took (seconds)."""
-
-    remarks: tuple[Remark, ...]
-    seconds: float
-
-
-def said_of(peer: Peer, tools: Path, folder: Path, kept: Path | None) -> Said:
-    """What a peer says of a clone: asked now, or as it was kept."""
+def said_of(peer: Peer, tools: Path, folder: Path, kept: Path | None) -> tuple[Remark, ...]:
+    """All that a peer says of the scripts of a clone: asked now, or as it was kept."""
     file = kept / f"{peer.command[0]}-{folder.parent.name}-{folder.name}.json" if kept else None
     if file and file.is_file():
         known: dict[str, Any] = json.loads(file.read_text())
-        return Said(tuple(Remark(*each) for each in known["remarks"]), known["seconds"])
-    started = time.perf_counter()
-    said = Said(tuple(remarks_of(peer, tools, folder)), time.perf_counter() - started)
+        return tuple(Remark(*each) for each in known["remarks"])
+    said = tuple(remarks_of(peer, tools, folder))
     if file:
         file.parent.mkdir(parents=True, exist_ok=True)
-        remarks = [[each.file, each.line, each.code] for each in said.remarks]
-        file.write_text(json.dumps({"seconds": said.seconds, "remarks": remarks}))
+        file.write_text(json.dumps({"remarks": [[each.file, each.line, each.code] for each in said]}))
     return said
 
 
@@ -129,7 +118,7 @@ def main() -> int:
     repositories = [name for name in dict.fromkeys(one.repository for one in judged) if (given.clones / name).is_dir()]
     present = [one for one in judged if one.repository in repositories]
     print(f"{len(repositories)} repositories, {len(present)} mistakes that were judged true, scripts only\n")
-    print(f"{'linter':18} {'findings':>9} {'mistakes found':>15} {'of training':>12} {'seconds':>8}")
+    print(f"{'linter':18} {'findings':>9} {'mistakes found':>15} {'of training':>12}")
     print_row("lintrain", *count_ours(given.clones, repositories, present))
     for peer in PEERS:
         if not given.peer or peer.name in given.peer:
@@ -141,34 +130,31 @@ BEYOND_TRAINING = frozenset({"undefined-name", "syntax-error"})
 """Findings that are about Python, not about training."""
 
 
-def print_row(name: str, findings: int, found: Sequence[Judgement], seconds: float) -> None:
+def print_row(name: str, findings: int, found: Sequence[Judgement]) -> None:
     """One line of the table."""
     of_training = sum(one.rule not in BEYOND_TRAINING for one in found)
-    print(f"{name:18} {findings:9} {len(found):15} {of_training:12} {seconds:8.0f}", flush=True)
+    print(f"{name:18} {findings:9} {len(found):15} {of_training:12}", flush=True)
 
 
-def count_ours(
-    clones: Path, repositories: Sequence[str], judged: Sequence[Judgement]
-) -> tuple[int, list[Judgement], float]:
+def count_ours(clones: Path, repositories: Sequence[str], judged: Sequence[Judgement]) -> tuple[int, list[Judgement]]:
     """How many findings lintrain has, and which of the mistakes are among them."""
-    started = time.perf_counter()
     rows = [row for name in repositories for row, _ in read_clone(clones, name).found if row.file.endswith(".py")]
     claims = {row.claim for row in rows}
-    return len(rows), [one for one in judged if one.claim in claims], time.perf_counter() - started
+    return len(rows), [one for one in judged if one.claim in claims]
 
 
 def count_theirs(
     peer: Peer, given: argparse.Namespace, repositories: Sequence[str], judged: Sequence[Judgement]
-) -> tuple[int, list[Judgement], float]:
+) -> tuple[int, list[Judgement]]:
     """The same of a peer."""
     said = {name: said_of(peer, given.tools, given.clones / name, given.kept) for name in repositories}
-    claims = {(name, one.file, one.line, one.code) for name, each in said.items() for one in each.remarks}
+    claims = {(name, one.file, one.line, one.code) for name, each in said.items() for one in each}
     found = [
         one
         for one in judged
         if any((one.repository, one.file, one.line, code) in claims for code in SAME.get(one.rule, ()))
     ]
-    return sum(len(each.remarks) for each in said.values()), found, sum(each.seconds for each in said.values())
+    return sum(map(len, said.values())), found
 
 
 if __name__ == "__main__":

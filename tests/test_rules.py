@@ -14,7 +14,8 @@ from tests.pages import demands, judging
 from tests.pages.running import PageRunner
 
 RULES = load_rules()
-EVERY_RULE = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+EVERY_RULE = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES], scope="module")
+"""With this scope the tests of one rule stand side by side, so that one worker runs its examples, each once."""
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ Reads one JSON line per request and answers each with one when the child has end
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -45,6 +46,8 @@ def main() -> None:
         import_module(name)
     for line in sys.stdin:
         asked = json.loads(line)
+        gc.collect()
+        gc.freeze()  # as in the server of the pages
         child = os.fork()
         if child == 0:
             run_script(asked)

@@ -40,6 +40,11 @@ def is_judged(rule: RuleFile, script: Script) -> bool:
     return rule.reads_evidence and (is_keras or has_trainer(script) or has_loop(script))
 
 
+def asks_to_overfit(rule: RuleFile) -> bool:
+    """Whether a rule looks at the stage that takes longest; for all others it is left out."""
+    return ".overfit" in rule.path.read_text(encoding="utf-8")
+
+
 def has_trainer(script: Script) -> bool:
     """Whether an example makes a Trainer, of transformers or of Lightning."""
     return re.search(r"Trainer\(", script.text) is not None
@@ -68,7 +73,7 @@ def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
         if not is_judged(rule, script):
             complaints += _ends_otherwise(script, runner.run(script))
             continue
-        outcome = runner.probe(script)
+        outcome = runner.probe(script, overfit=asks_to_overfit(rule))
         if outcome.evidence is None:
             complaints.append(f"no training call was reached: {outcome.error}\n{outcome.output}")
             continue
@@ -90,7 +95,7 @@ def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:
         if not is_judged(rule, script):
             complaints += _ends_otherwise(script, runner.run(script))
             continue
-        outcome = runner.probe(script)
+        outcome = runner.probe(script, overfit=asks_to_overfit(rule))
         complaints += _fails(outcome)
         if outcome.evidence is not None:
             complaints += _accused(rule, script, outcome.evidence)
@@ -110,7 +115,7 @@ def wrongly_confirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
         if not is_judged(rule, script):
             complaints += _ends_otherwise(script, runner.run(script))
             continue
-        outcome = runner.probe(script)
+        outcome = runner.probe(script, overfit=asks_to_overfit(rule))
         if outcome.evidence is not None:
             complaints += _fails(outcome) + _accused(rule, script, outcome.evidence)
         elif outcome.error is not None:  # a function that nobody calls trains nothing
@@ -142,7 +147,7 @@ def _claims(rule: RuleFile, number: int, good: Script, runner: PageRunner) -> It
     bad = bads[min(number, len(bads) - 1)]
     if type(rule.rule).verify is Rule.verify or not is_judged(rule, bad):
         return
-    evidence = runner.probe(bad).evidence
+    evidence = runner.probe(bad, overfit=asks_to_overfit(rule)).evidence
     for finding, _ in _judged(rule, bad, evidence) if evidence is not None else []:
         yield moved(finding, bad, good, finding.place.path)
 

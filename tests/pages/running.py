@@ -44,7 +44,7 @@ class PageRunner:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
-        self._probed: dict[str, Outcome] = {}
+        self._probed: dict[tuple[str, bool], Outcome] = {}
         with (folder / "server.txt").open("w") as errors:
             self._server = subprocess.Popen(
                 [sys.executable, str(SERVER)],
@@ -67,22 +67,23 @@ class PageRunner:
         folder = self._new_folder()
         return self._answer(script, folder, None)
 
-    def probe(self, script: Script) -> Outcome:
+    def probe(self, script: Script, *, overfit: bool) -> Outcome:
         """Run a script up to its training call and measure there; one that was measured before is not run again."""
-        if script.text not in self._probed:
-            self._probed[script.text] = self._measured(script)
-        return self._probed[script.text]
+        key = (script.text, overfit)
+        if key not in self._probed:
+            self._probed[key] = self._measured(script, OVERFIT_STEPS if overfit else 0)
+        return self._probed[key]
 
-    def _measured(self, script: Script) -> Outcome:
-        outcome, assembly = self._pass(script, SAMPLE_ROWS)
+    def _measured(self, script: Script, overfit: int) -> Outcome:
+        outcome, assembly = self._pass(script, overfit, SAMPLE_ROWS)
         if assembly.end is not None and assembly.end["kind"] == "needs-full-data":
-            outcome, assembly = self._pass(script, 0)
+            outcome, assembly = self._pass(script, overfit, 0)
         if assembly.end is not None and assembly.end["kind"] == "probe-failed":
             raise AssertionError(f"the probe itself failed: {assembly.end['reason']}\n{outcome.output}")
         evidence = assembly.evidence("the script ended") if assembly.reached_a_run else None
         return dataclasses.replace(outcome, evidence=evidence)
 
-    def _pass(self, script: Script, sample_rows: int) -> tuple[Outcome, Assembly]:
+    def _pass(self, script: Script, overfit: int, sample_rows: int) -> tuple[Outcome, Assembly]:
         folder = self._new_folder()
         temporary = folder / "probe"
         temporary.mkdir()
@@ -93,7 +94,7 @@ class PageRunner:
             temporary=str(temporary),
             events=str(temporary / "events.jsonl"),
             device="cpu",
-            overfit=OVERFIT_STEPS,
+            overfit=overfit,
             sample_rows=sample_rows,
         )
         outcome = self._answer(script, folder, dataclasses.asdict(request))

@@ -12,6 +12,7 @@ goes to `output.txt` in its folder.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import random
@@ -56,6 +57,8 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:  # Any: whatever JSON holds
     """Run one script in a forked child and give its end."""
     error_file = Path(asked["folder"]) / "error.txt"
     error_file.write_text("")
+    gc.collect()
+    gc.freeze()  # what is imported by now is garbage for no child: none of them has to walk through it, or copy it
     child = os.fork()
     if child == 0:
         run_script(asked, error_file)
