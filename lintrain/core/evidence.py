@@ -35,11 +35,13 @@ from lintrain.core.measurements import Stage as Stage
 from lintrain.core.measurements import StepEvidence as StepEvidence
 from lintrain.core.measurements import TensorEvidence as TensorEvidence
 from lintrain.core.place import Place
+from lintrain.core.repeated_measurements import CheckpointEvidence as CheckpointEvidence
 from lintrain.core.response_measurements import FutureEvidence as FutureEvidence
 from lintrain.core.response_measurements import MaskEvidence as MaskEvidence
 from lintrain.core.response_measurements import ResponseEvidence as ResponseEvidence
 from lintrain.core.response_measurements import SpreadEvidence as SpreadEvidence
 from lintrain.core.schedule_measurements import ScheduleEvidence as ScheduleEvidence
+from lintrain.core.state_measurements import StateLoad as StateLoad
 from lintrain.core.token_measurements import EdgeEvidence as EdgeEvidence
 from lintrain.core.token_measurements import LabelEvidence as LabelEvidence
 from lintrain.core.token_measurements import TokenizerEvidence as TokenizerEvidence
@@ -78,6 +80,8 @@ class Evidence:
     loop: LoopEvidence | None = None
     keras: KerasEvidence | None = None
     schedule: ScheduleEvidence | None = None
+    checkpoint: CheckpointEvidence | None = None
+    state_loads: tuple[StateLoad, ...] = ()
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )
@@ -122,6 +126,12 @@ class Evidence:
         if stage is not None and stage.reason:
             return f"the {name} stage was not reached: {stage.reason}"
         return f"the {name} stage was not reached"
+
+    def unasked(self, extra: str) -> str:
+        """Why there is nothing of a measurement that is only made on request, in words as above."""
+        if self.stage(extra) is None:
+            return f"`lintrain probe --also {extra}` measures it"
+        return self.not_reached(extra)
 
     @property
     def without_loop(self) -> str:

@@ -56,5 +56,6 @@ def _modules_cache(temporary: Path) -> str:
         return _made(private)
     if sum(file.stat().st_size for file in original.rglob("*") if file.is_file()) > LARGEST_MODULES_CACHE:
         return str(original)
-    shutil.copytree(original, private, ignore=shutil.ignore_patterns("*.lock", "__pycache__"))
+    left_out = shutil.ignore_patterns("*.lock", "__pycache__")
+    shutil.copytree(original, private, ignore=left_out, dirs_exist_ok=True)  # a second pass may share the folder
     return str(private)

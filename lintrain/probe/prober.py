@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from lintrain.core.evidence import Evidence
+from lintrain.probe.again import Starts, measure_again
 from lintrain.probe.downloads import download_folders, paths_of_downloads
 from lintrain.probe.entry import Entry
 from lintrain.probe.extras import OVERFIT_STEPS
@@ -48,8 +50,13 @@ def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
 
 def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> Record:
     runs: list[Evidence] = []
-    evidence, ending = _cpu_pass(wanted, temporary, listen)
+    ends = time.monotonic() + wanted.bounds.seconds
+    evidence, ending, is_whole = _cpu_pass(wanted, temporary, listen)
     if evidence is not None:
+        if ending.kind == "measured":
+            sample_rows = 0 if is_whole else SAMPLE_ROWS
+            starts = Starts(wanted.entry, wanted.python, wanted.bounds, ends, temporary, sample_rows, listen)
+            evidence = measure_again(starts, wanted.also, evidence)
         runs.append(evidence)
     if has_gpu() and _gpu_can_say_more(evidence, ending):
         evidence, gpu_ending = _pass(_with_time_left(wanted, ending), temporary, "gpu", wanted.full_data, listen)
@@ -76,15 +83,16 @@ def _version() -> str:
     return __version__
 
 
-def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending]:
+def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending, bool]:
+    """What the pass shows, how it ended, and whether it worked on all of the data."""
     evidence, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
     if ending.kind != "needs-full-data":
-        return evidence, ending
+        return evidence, ending, wanted.full_data
     listen({"event": "again", "reason": ending.reason})
     evidence, second = _pass(_with_time_left(wanted, ending), temporary, "cpu", True, listen)
     if evidence is not None:
         evidence = replace(evidence, notes=(*evidence.notes, f"the data was processed whole: {ending.reason}"))
-    return evidence, second
+    return evidence, second, True
 
 
 def _with_time_left(wanted: Wanted, ending: Ending) -> Wanted:

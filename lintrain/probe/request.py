@@ -8,12 +8,25 @@ SAMPLE_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
+class TrailRequest:
+    """A pass that only follows the first optimizer steps, so many of them, to be compared with another pass.
+
+    `purpose`: `save` a checkpoint on the way, `resume` from the one at `checkpoint`, `repeat` what another start does.
+    """
+
+    purpose: str
+    steps: int
+    checkpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One pass over a script: on which device, where events and redirected files go, and which extras are wanted.
 
     `overfit` is a number of steps, 0 for none; `also` names the extras (`extras.py`); `sample_rows` bounds the rows
     that `Dataset.map` works on, 0 for all; `shortcuts` were taken before the process was started;
-    `downloads` are folders that libraries keep downloads in, where a probe may add to them.
+    `downloads` are folders that libraries keep downloads in, where a probe may add to them. With a `trail` nothing is
+    measured but the first steps.
     """
 
     script: str
@@ -28,3 +41,4 @@ class Request:
     batches: int = 4
     shortcuts: tuple[str, ...] = ()
     downloads: tuple[str, ...] = ()
+    trail: TrailRequest | None = None

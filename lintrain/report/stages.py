@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lintrain.core.evidence import BatchEvidence, ColumnEvidence, Evidence, SplitEvidence, Stage
 from lintrain.report.columns import clip, columns, printable, wrap
+from lintrain.report.extra_stages import numbers_of_extra
 from lintrain.report.frame import FindSource
 from lintrain.report.full import line_of
 from lintrain.report.look import Look
@@ -102,7 +103,7 @@ def numbers(evidence: Evidence, name: str, find_source: FindSource = no_source) 
         case "overfit":
             return _overfit(evidence)
         case _:
-            return ""
+            return numbers_of_extra(evidence, name)
 
 
 def _call(evidence: Evidence, find_source: FindSource) -> str:

@@ -62,13 +62,30 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import Finding, Level, Pipeline, Reason, Rule, loaded_from_file, speaks_of
+from lintrain import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Place,
+    Reason,
+    Rule,
+    Verdict,
+    confirmed,
+    loaded_from_file,
+    refuted,
+    speaks_of,
+    unsettled,
+)
 
 ON_PURPOSE = re.compile(
     r"lora|adapter|peft|\bema|teacher|partial|backbone|pretrain|encoder|decoder|vae|clip|proj|head|delta|strict|base",
     re.IGNORECASE,
 )
 """Words of weights that are but some of a model's."""
+
+MANY, HARDLY_ANY = 0.2, 0.01
+"""Shares of a model's weights that were not in the file."""
 
 
 class IgnoredMissingKeys(Rule):
@@ -92,6 +109,22 @@ class IgnoredMissingKeys(Rule):
                     because=[Reason(source.place(read), "read here, names not checked", "read")],
                     help="leave `strict=False` out, or look at the `missing_keys` that it returns",
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loads = [load for load in evidence.state_loads if _is_at(load.place, finding.place)]
+        if not loads:
+            return unsettled("these weights were not loaded before training: the line was not reached")
+        load = max(loads, key=lambda load: load.missing)
+        share = load.missing / max(1, load.tensors)
+        prefix = f"; the names differ by `{load.prefix}`" if load.prefix else ""
+        told = f"{load.missing} of {load.tensors} weights were not in the file{prefix}"
+        if share > MANY or load.prefix:
+            return confirmed(told, missing=load.missing)
+        return refuted(told) if share < HARDLY_ANY else unsettled(told)
+
+
+def _is_at(place: Place, claimed: Place) -> bool:
+    return place.path == claimed.path and claimed.line <= place.line <= claimed.end_line
 
 
 def _loads_what_it_finds(call: ast.expr) -> bool:

@@ -74,7 +74,20 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain import Finding, Level, Pipeline, Reason, Rule, entries_read, loaded_from_file
+from lintrain import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    Verdict,
+    confirmed,
+    entries_read,
+    loaded_from_file,
+    refuted,
+    unsettled,
+)
 
 OPTIMIZER = re.compile(r"optim|\bopt\b|opt_|_opt", re.IGNORECASE)
 RESTORES = re.compile(r"load|resum|restor", re.IGNORECASE)
@@ -104,6 +117,21 @@ class WeightsOnlyResume(Rule):
             ],
             help="load the state of the optimizer, and of the schedule, with the weights",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        resumed = evidence.checkpoint
+        if resumed is None:
+            return unsettled(evidence.unasked("checkpoint"))
+        lost = len(resumed.lost_state)
+        kept = f"{resumed.optimizer_state - lost} of {resumed.optimizer_state} tensors of the optimizer"
+        if resumed.changed_weights:
+            count = f"{len(resumed.changed_weights)} of {resumed.weights} weights"
+            return unsettled(f"{count} are not what they were either, so this run does not go on")
+        if lost:
+            went_on, starts = resumed.losses
+            losses = f"the next loss is {starts:.4g}, {went_on:.4g} without the interruption"
+            return confirmed(f"{kept} are there after a resume; {losses}", lost=lost)
+        return refuted(f"{kept} are there after a resume")
 
 
 def _saved_state(calls: Sequence[ast.Call]) -> ast.Constant | None:

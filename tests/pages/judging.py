@@ -26,6 +26,7 @@ from tests.pages.running import Outcome, PageRunner
 
 UNJUDGED = Path(__file__).with_name("unjudged.toml")
 NOT_RUN = "not run:"
+ON_REQUEST = "on request:"
 
 
 @cache
@@ -36,6 +37,8 @@ def unjudged_reasons() -> dict[str, str]:
 
 def is_judged(rule: RuleFile, script: Script) -> bool:
     """Whether a probe can say something of an example: the rule listens, and there is a training to follow."""
+    if unjudged_reasons().get(rule.name, "").startswith(ON_REQUEST):
+        return False
     is_keras = rule.name.startswith("keras-") and re.search(r"^\w+\.fit\(", script.example, re.MULTILINE) is not None
     return rule.reads_evidence and (is_keras or has_trainer(script) or has_loop(script))
 

@@ -18,6 +18,7 @@ from lintrain.probe.child.keras import interceptor as keras
 from lintrain.probe.child.lightning import interceptor as lightning
 from lintrain.probe.child.loop import interceptor as loop
 from lintrain.probe.child.session import Session
+from lintrain.probe.child.trail import install as trail
 from lintrain.probe.child.trainer import interceptor as trainer
 
 
@@ -34,6 +35,8 @@ def start(request: dict[str, Any]) -> None:
     loop.install(session, hooks)
     keras.install(session, hooks)
     lightning.install(session, hooks)
+    if request["trail"] is not None:
+        trail.install(session, hooks, request["trail"])
     hooks.install()
     if session.is_root:
         _watch_the_end(session)

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from lintrain.core.evidence import Failure, LabelConflicts, Stage
+from lintrain.core.evidence import Failure, LabelConflicts, Stage, StateLoad
 from lintrain.core.place import Place
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.files.keeper import Keeper
@@ -55,6 +55,7 @@ class Session:
         self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
         self.conflicts: dict[str, LabelConflicts | None] = {}
+        self.state_loads: list[StateLoad] = []
         self.watch: Any = None
         self.launcher = ""
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
@@ -102,7 +103,8 @@ class Session:
         """What every evidence of this process starts from."""
         versions = {"python": sys.version.split()[0]}
         versions.update({name: found for name in PACKAGES if (found := version_of(name))})
-        return {"script": self.script, "framework": "transformers", "device": self.device, "versions": versions}
+        facts = {"script": self.script, "framework": "transformers", "device": self.device, "versions": versions}
+        return {**facts, "state_loads": self.state_loads}
 
     def elapsed(self) -> float:
         """Seconds since Python started on the script."""

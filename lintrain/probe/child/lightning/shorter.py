@@ -26,7 +26,7 @@ def without_finders(session: Session, trainer: Any) -> None:
 
 def shorten_training(session: Session, trainer: Any) -> None:
     """A few steps of one epoch, and then validation, however seldom it was asked for."""
-    fit_loop, comes_to_validation = trainer.fit_loop, _comes_to_validation(trainer)
+    fit_loop = trainer.fit_loop
     if trainer.accumulate_grad_batches > MOST_ACCUMULATED:
         said = f"gradients were added up over {MOST_ACCUMULATED} batches instead of {trainer.accumulate_grad_batches}"
         session.shorten(said)
@@ -36,7 +36,13 @@ def shorten_training(session: Session, trainer: Any) -> None:
         session.shorten(f"training ended after {wanted} batches{_of(fit_loop.max_batches)}")
         fit_loop.max_batches = wanted
     fit_loop.min_epochs, fit_loop.epoch_loop.min_steps = 0, None
-    fit_loop.epoch_loop._should_check_val_fx = functools.partial(_validates, trainer, comes_to_validation)
+    validate_at_the_end(trainer)
+
+
+def validate_at_the_end(trainer: Any) -> None:
+    """Validate when an epoch made short is over, where the whole run validates at all."""
+    comes_to_validation = _comes_to_validation(trainer)
+    trainer.fit_loop.epoch_loop._should_check_val_fx = functools.partial(_validates, trainer, comes_to_validation)
 
 
 def _comes_to_validation(trainer: Any) -> bool:

@@ -28,7 +28,7 @@ class WatchedBatches:
 
     def __next__(self) -> Any:
         if self._watch.has_enough(self._loader, self._taken):
-            self._watch.ends_early(self._loader, can_end=_is_asked_by_a_loop())
+            self._watch.ends_early(self._loader, can_end=is_asked_by_a_loop())
             raise StopIteration
         self._watch.takes(self._loader)
         try:
@@ -47,7 +47,7 @@ class WatchedBatches:
         return getattr(self._batches, name)
 
 
-def _is_asked_by_a_loop() -> bool:
+def is_asked_by_a_loop() -> bool:
     """Whether a `for` or a library asks for the batch: they bear that none is left, the script's own `next` may not."""
     frame = callers_frame(2)
     if frame is None or not is_users(frame.f_code.co_filename):

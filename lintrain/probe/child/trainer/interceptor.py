@@ -10,6 +10,7 @@ from lintrain.core.place import Place
 from lintrain.probe.child.frames import frame_place, users_frame
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.session import Session
+from lintrain.probe.child.state_loading import watch_loading
 from lintrain.probe.child.trainer.setfit import follow
 
 ENTRIES = ("train", "evaluate", "predict")
@@ -21,7 +22,7 @@ def install(session: Session, hooks: AfterImport) -> None:
     hooks.add("transformers.trainer", lambda module: _patch_trainer(session, module.Trainer))
     hooks.add("transformers.modeling_utils", lambda module: _patch_loading(module.PreTrainedModel))
     hooks.add("setfit.trainer", follow)
-    hooks.add("torch.nn.modules.module", lambda module: _patch_state(module.Module))
+    hooks.add("torch.nn.modules.module", lambda module: watch_loading(session, module.Module))
 
 
 def _patch_arguments(session: Session, arguments: Any) -> None:
@@ -144,20 +145,6 @@ def _patch_loading(model_class: Any) -> None:
         return (model, loaded) if wanted else model
 
     model_class.from_pretrained = classmethod(from_pretrained)
-
-
-def _patch_state(module_class: Any) -> None:
-    """Keep which weights the script filled by itself: a head that it loads has learned already."""
-    load = module_class.load_state_dict
-
-    @functools.wraps(load)
-    def load_state_dict(self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
-        result = load(self, state_dict, *args, **kwargs)
-        filled = getattr(self, "lintrain_filled", frozenset[str]())
-        object.__setattr__(self, "lintrain_filled", filled | frozenset(map(str, state_dict)))
-        return result
-
-    module_class.load_state_dict = load_state_dict
 
 
 def _names(loaded: Any) -> set[str]:

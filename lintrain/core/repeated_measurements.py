@@ -1,0 +1,64 @@
+"""What a probe measures by starting a script more than once, each time in a fresh process."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+NEAR = 1e-5
+"""Two losses within this share of each other are one: sums on several threads are not always in one order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEvidence:
+    """The step after a checkpoint, in the run that saved it and in a fresh process that goes on from it.
+
+    `saved_after` steps; `files` of the checkpoint by size in bytes. `weights`, `optimizer_state` count the tensors of
+    the run that saved; `changed_weights`, `lost_state`, `changed_state` name those that the other one has otherwise or
+    not at all. `learning_rates`, `losses` are of the run that saved, then of the one that resumed. `generators` name
+    the random generators that were drawn from and stand elsewhere. `repeated_rows` of the `rows` of the resumed step
+    were trained on before the checkpoint and would not have come now; `same_batch` is None where no model was seen to
+    be called. `resumes_by` says who reads the checkpoint: `library`, or `script` where the script's own code does.
+    """
+
+    saved_after: int
+    resumes_by: str
+    files: dict[str, int]
+    weights: int
+    changed_weights: tuple[str, ...]
+    optimizer_state: int
+    lost_state: tuple[str, ...]
+    changed_state: tuple[str, ...]
+    learning_rates: tuple[float, float]
+    losses: tuple[float, float]
+    generators: tuple[str, ...] = ()
+    same_batch: bool | None = None
+    rows: int = 0
+    repeated_rows: int = 0
+
+    @property
+    def same_loss(self) -> bool:
+        """Whether the next loss is that of the uninterrupted run."""
+        return are_same(*self.losses)
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """The parts that the resumed run does not have as the other one had them, each with its numbers."""
+        before, after = self.learning_rates
+        lost, changed = len(self.lost_state), len(self.changed_state)
+        said = {
+            f"{len(self.changed_weights)} of {self.weights} weights": bool(self.changed_weights),
+            f"{lost + changed} of {self.optimizer_state} tensors of the optimizer": bool(lost + changed),
+            f"learning rate {after:.3g}, not {before:.3g}": not are_same(before, after),
+            f"random numbers of {', '.join(self.generators)}": bool(self.generators),
+            f"{self.repeated_rows} of {self.rows} rows seen before": bool(self.repeated_rows),
+            "another batch": self.same_batch is False and not self.repeated_rows,
+        }
+        return tuple(text for text, is_so in said.items() if is_so)
+
+
+def are_same(one: float, other: float) -> bool:
+    """Whether two measured numbers are one but for rounding; NaN is NaN."""
+    if math.isnan(one) or math.isnan(other):
+        return math.isnan(one) and math.isnan(other)
+    return math.isclose(one, other, rel_tol=NEAR, abs_tol=1e-12)

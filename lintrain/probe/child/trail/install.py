@@ -1,0 +1,27 @@
+"""Set a pass up that follows the first steps: nothing is measured, the libraries run by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.session import Session
+from lintrain.probe.child.trail import lightning, rounds, trainer
+from lintrain.probe.child.trail.follower import Follower
+from lintrain.probe.child.trail.taps import tap
+
+SAVED_AFTER = 2
+"""Steps before a checkpoint; one more follows it."""
+
+
+def install(session: Session, hooks: AfterImport, request: dict[str, Any]) -> None:
+    """Follow; the interceptors of measurements let everything pass."""
+    session.measuring = True
+    if not session.is_root:
+        return
+    follower = Follower(session, request["purpose"], request["steps"], request["checkpoint"])
+    tap(follower, hooks)
+    trainer.install(follower, hooks)
+    lightning.install(follower, hooks)
+    if follower.purpose == "save":
+        rounds.install(follower, hooks, steps=SAVED_AFTER)

@@ -1,0 +1,85 @@
+"""A run that saves and goes on, beside a fresh process that resumes from what it saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lintrain.core.evidence import CheckpointEvidence
+from lintrain.probe.request import TrailRequest
+from lintrain.probe.trail import Trail, UnmeasuredError
+
+if TYPE_CHECKING:
+    from lintrain.probe.again import Starts
+
+SAVED_AFTER = 2
+MOST_FILES = 20
+
+
+def compare_resumed(starts: Starts) -> Mapping[str, Any]:  # Any: evidence by the name of its field
+    """Two passes: one saves after some steps and takes one more, the other resumes and takes its first."""
+    folder = starts.folder()
+    saving = starts.follow(folder, TrailRequest("save", SAVED_AFTER + 1))
+    saving.demand(1, "the run that saves")
+    if saving.facts.get("framework"):
+        saving.demand(SAVED_AFTER + 1, "the run that saves")
+    files = _files(folder, saving.facts.get("checkpoint"))
+    if not files:
+        raise UnmeasuredError(
+            f"the script saved nothing in its first {len(saving.steps)} steps that it could go on from"
+        )
+    saving.demand(SAVED_AFTER + 1, "the loop, which came to its end after it saved,")
+    path = str(saving.facts.get("checkpoint", ""))
+    resuming = starts.follow(folder, TrailRequest("resume", 1, path))
+    resuming.demand(1, "the process that resumes")
+    if not path and _begins_anew(saving, resuming):
+        raise UnmeasuredError("the second start of the script did not go on from what the first one saved")
+    return {"checkpoint": resumed_evidence(saving, resuming, files)}
+
+
+def _files(folder: Path, checkpoint: str | None) -> dict[str, int]:
+    """The files of a checkpoint by size: those that the library saved, else all that the script wrote by itself."""
+    root = Path(checkpoint) if checkpoint else folder / "layer" / "written"
+    if root.is_file():
+        return {root.name: root.stat().st_size}
+    found = sorted(file for file in root.rglob("*") if file.is_file())[:MOST_FILES]
+    return {str(file.relative_to(root)) if checkpoint else file.name: file.stat().st_size for file in found}
+
+
+def _begins_anew(saving: Trail, resuming: Trail) -> bool:
+    """Whether a start has the weights of the first step again, and not those that were saved."""
+    weights = resuming.steps[0].weights
+    return weights == saving.steps[0].weights != saving.steps[SAVED_AFTER].weights
+
+
+def resumed_evidence(saving: Trail, resuming: Trail, files: dict[str, int]) -> CheckpointEvidence:
+    """The step after the checkpoint in both processes, part by part."""
+    before, (went_on, resumed) = saving.steps[:SAVED_AFTER], (saving.steps[SAVED_AFTER], resuming.steps[0])
+    seen = {row for step in before for row in step.rows}
+    is_again = bool(went_on.rows) and went_on.rows != resumed.rows
+    return CheckpointEvidence(
+        saved_after=SAVED_AFTER,
+        resumes_by="library" if saving.facts.get("framework") else "script",
+        files=files,
+        weights=len(went_on.weights),
+        changed_weights=_differing(went_on.weights, resumed.weights),
+        optimizer_state=len(went_on.state),
+        lost_state=tuple(sorted(set(went_on.state) - set(resumed.state))),
+        changed_state=tuple(name for name in _differing(went_on.state, resumed.state) if name in resumed.state),
+        learning_rates=(max(went_on.learning_rates), max(resumed.learning_rates)),
+        losses=(went_on.loss, resumed.loss),
+        generators=tuple(
+            name
+            for name in _differing(went_on.generators, resumed.generators)
+            if name in _differing(went_on.generators, before[0].generators)
+        ),
+        same_batch=went_on.batch == resumed.batch if went_on.batch and resumed.batch else None,
+        rows=len(resumed.rows),
+        repeated_rows=len(set(resumed.rows) & seen) if is_again else 0,
+    )
+
+
+def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+    """The names whose values are not the same in both, those that the other lacks among them."""
+    return tuple(sorted(name for name, value in one.items() if other.get(name) != value))

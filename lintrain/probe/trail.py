@@ -1,0 +1,67 @@
+"""What passes that only follow a script's first steps send: read by the parent, and compared there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lintrain.probe.record import Ending
+from lintrain.probe.stream import Event
+
+
+@dataclass(frozen=True, slots=True)
+class TrailStep:
+    """One optimizer step: what was there before its first forward pass, and what came of it.
+
+    Digests stand for the bytes of tensors, by name: `weights` (with buffers), `state` of the optimizer, `gradients`;
+    `generators` are the states of random generators. `batch` is the digest of what the model was given, "" where none
+    was seen; `rows` are the numbers of its rows in their data set, none where they are not known.
+    """
+
+    losses: tuple[float, ...]
+    batch: str
+    rows: tuple[int, ...]
+    weights: dict[str, str]
+    state: dict[str, str]
+    gradients: dict[str, str]
+    learning_rates: tuple[float, ...]
+    generators: dict[str, str]
+
+    @property
+    def loss(self) -> float:
+        """The mean of the losses of the step."""
+        return sum(self.losses) / len(self.losses) if self.losses else float("nan")
+
+
+@dataclass(slots=True)
+class Trail:
+    """What one process showed: its steps in order, and single facts by name; `ending` is that of its pass."""
+
+    steps: list[TrailStep] = field(default_factory=list[TrailStep])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])  # Any: what JSON holds
+    ending: Ending = field(default_factory=lambda: Ending("exited"))
+
+    def add(self, event: Event) -> None:
+        """Take in one event."""
+        match event["event"]:
+            case "trail-step":
+                from pydantic import TypeAdapter
+
+                self.steps.append(TypeAdapter(TrailStep).validate_python(event["step"]))
+            case "trail":
+                self.facts.update(event["facts"])
+            case _:
+                pass
+
+    def demand(self, steps: int, start: str) -> None:
+        """Raise UnmeasuredError where fewer steps came; `start` names the pass in words."""
+        if len(self.steps) >= steps:
+            return
+        if "stopped" in self.facts:
+            raise UnmeasuredError(str(self.facts["stopped"]))
+        why = self.ending.reason.splitlines()[0] if self.ending.reason else f"it ended ({self.ending.kind})"
+        raise UnmeasuredError(f"{start} took {len(self.steps)} of {steps} steps: {why}")
+
+
+class UnmeasuredError(Exception):
+    """A comparison that cannot be made; the text says why, in words that stand after a colon."""
