@@ -18,8 +18,7 @@ and nothing says so.
 
     torch.save({f"module.{name}": weight for name, weight in net.state_dict().items()}, "weights.pt")
 
-    weights = {name.removeprefix("module."): weight for name, weight in torch.load("weights.pt").items()}
-    net.load_state_dict(weights)
+    net.load_state_dict({name.removeprefix("module."): weight for name, weight in torch.load("weights.pt").items()})
     for x, y in train_loader:
         optimizer.zero_grad()
         criterion(net(x), y).backward()
@@ -113,7 +112,7 @@ class IgnoredMissingKeys(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loads = [load for load in evidence.state_loads if _is_at(load.place, finding.place)]
         if not loads:
-            return unsettled("these weights were not loaded before training: the line was not reached")
+            return unsettled("no `load_state_dict` ran at this line before training")
         load = max(loads, key=lambda load: load.missing)
         share = load.missing / max(1, load.tensors)
         prefix = f"; the names differ by `{load.prefix}`" if load.prefix else ""
