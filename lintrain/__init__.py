@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from lintrain.core.verdict import confirmed as confirmed
     from lintrain.core.verdict import refuted as refuted
     from lintrain.core.verdict import unsettled as unsettled
+    from lintrain.inside.probing import probe as probe
+    from lintrain.inside.report import MistakesError as MistakesError
+    from lintrain.inside.report import Report as Report
     from lintrain.knowledge.api import Known as Known
     from lintrain.knowledge.api import covered_names as covered_names
     from lintrain.knowledge.api import default_value as default_value
@@ -323,6 +326,8 @@ _WORDS_OF = {
     "lintrain.core.place": "Place",
     "lintrain.core.rule": "Rule",
     "lintrain.core.verdict": "Ruling Verdict confirmed refuted unsettled",
+    "lintrain.inside.probing": "probe",
+    "lintrain.inside.report": "MistakesError Report",
     "lintrain.knowledge.api": "Known covered_names default_value keyword_state name_state signature",
     "lintrain.knowledge.renames": "ArgumentRename",
     "lintrain.knowledge.successors": "argument_rename name_rename",

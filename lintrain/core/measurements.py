@@ -56,6 +56,7 @@ class ModelEvidence:
     in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype,
     `trained` for the outer modules those that train and all. `embedding_rows` are the ids that its input embedding
     has, `embedding_trains` whether it learns; `pad_id` is its configuration's, `checkpoint` what it was loaded from.
+    Where the origin is not known, `pretrained` and `fresh` say nothing.
     """
 
     name: str
@@ -80,6 +81,7 @@ class ModelEvidence:
     embedding_trains: bool | None = None
     pad_id: int | None = None
     checkpoint: str = ""
+    is_origin_known: bool = True
 
     def trained_in(self, part: str) -> tuple[int, int]:
         """The tensors of a module that train, and all; by its name of at most two levels, "" for the whole model."""

@@ -92,6 +92,10 @@ class Classes:
     code: str
 
 
+OUT_OF_BOUNDS = "IndexError: Target "
+"""What torch's cross-entropy says on a CPU of a label that no output stands for."""
+
+
 class MissingNumLabels(Rule):
     level = Level.ERROR
 
@@ -151,6 +155,20 @@ class MissingNumLabels(Rule):
         if high < size - 1 and finding.level is not Level.ERROR:
             return confirmed(f"no label of {rows} rows is above {high}, the head has {size} outputs", high=high)
         return refuted(f"labels run from {low} to {high} in {rows} rows, within {size} outputs", high=high)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        if evidence.model is None or not evidence.model.classifies or evidence.failed_with(OUT_OF_BOUNDS) is None:
+            return
+        finding = self.finding(
+            evidence.place,
+            f"the head of this model has {evidence.model.num_labels} outputs, and a label is out of their range",
+            help="pass `num_labels=` with the number of classes where the model is loaded, and count labels from 0",
+            subject="model",
+        )
+        yield from self.if_confirmed(finding, evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")

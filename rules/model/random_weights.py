@@ -154,6 +154,8 @@ class RandomWeights(Rule):
         if model is None:
             return unsettled(evidence.not_reached("batch"))
         tensors = model.trained_in("")[1]
+        if not model.is_origin_known:
+            return unsettled(f"the model was made before the probe began: the origin of {tensors} tensors is not known")
         if not model.pretrained:
             return confirmed(f"no checkpoint was loaded: all of {tensors} tensors are random", tensors=tensors)
         fresh = len(model.fresh)

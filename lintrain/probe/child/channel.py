@@ -19,8 +19,22 @@ class Channel:
 
     def send(self, event: str, **values: Any) -> None:  # Any: whatever JSON and dataclasses hold
         """Append one event; dataclasses among the values become dictionaries."""
-        line = DUMPS({"event": event, **values}, default=_plain)
-        WRITE(self._descriptor, line.encode() + b"\n")
+        WRITE(self._descriptor, _line(event, values).encode() + b"\n")
+
+
+class MemoryChannel(Channel):
+    """The same events, kept in a list: for a run that is measured inside of the process that asks for it."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def send(self, event: str, **values: Any) -> None:  # Any: as above
+        """Append one event as its reader would get it from a file."""
+        self.events.append(json.loads(_line(event, values)))
+
+
+def _line(event: str, values: dict[str, Any]) -> str:
+    return DUMPS({"event": event, **values}, default=_plain)
 
 
 def _plain(value: object) -> object:

@@ -148,7 +148,7 @@ def _step_place(step: TracebackType) -> Place:
 GUARD = os.path.join(PACKAGE, "probe", "child", "files", "calls.py")
 """Passes the script's own calls on to the system, and its errors back."""
 
-PASSES_ON = frozenset({"compute_loss", "compute_metrics"})
+PASSES_ON = frozenset({"compute_loss", "compute_metrics", "loss_of"})
 """Functions of the probe that only hand their arguments to the user's of the same name."""
 
 

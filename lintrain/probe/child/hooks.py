@@ -21,6 +21,10 @@ class AfterImport:
     def install(self) -> None:
         """Stand first among the finders; modules that are there already are acted on at once."""
         sys.meta_path.insert(0, self)
+        self.act_on_loaded()
+
+    def act_on_loaded(self) -> None:
+        """Run the actions of the modules that are there already."""
         for name in [name for name in self._actions if name in sys.modules]:
             for action in self._actions[name]:
                 self._act(action, sys.modules[name])

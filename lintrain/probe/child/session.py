@@ -36,7 +36,10 @@ ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 
 
 class Session:
-    """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through."""
+    """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through.
+
+    `knows_origins` where it was seen which weights of a model a checkpoint filled.
+    """
 
     def __init__(self, request: dict[str, Any], channel: Channel) -> None:
         self.temporary: str = request["temporary"]
@@ -59,9 +62,13 @@ class Session:
         self.watch: Any = None
         self.launcher = ""
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
+        self.knows_origins = True
         self._ended = False
         self._lock = threading.RLock()
-        self._root = os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))  # the script may clear its environment
+        self._root = self._find_root()  # the script may clear its environment
+
+    def _find_root(self) -> str:
+        return os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))
 
     @property
     def is_root(self) -> bool:

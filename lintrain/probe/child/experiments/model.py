@@ -41,6 +41,7 @@ def measure_model(run: Run) -> ModelEvidence:
         positions=_positions(model, config),
         rotary=_is_rotary(config),
         pretrained=fresh is not None,
+        is_origin_known=run.session.knows_origins,
         parameters=sum(parameter.numel() for parameter in parameters),
         trainable_parameters=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
         training=bool(model.training),

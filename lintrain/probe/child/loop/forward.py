@@ -27,7 +27,7 @@ def forward_evidence(run: LoopRun, first: Iteration | None, loss: LossCall | Non
         finite=finite,
         logits_shape=run.logits_shape,
         returned_keys=run.output_keys,
-        fresh_head=is_fresh(run.model) if hasattr(run.model, "state_dict") else True,
+        fresh_head=run.session.knows_origins and (not hasattr(run.model, "state_dict") or is_fresh(run.model)),
         standard_loss=loss is not None,
         first_non_finite=birth.module if birth else None,
         first_non_finite_input=birth.input_was if birth else None,

@@ -122,7 +122,7 @@ def forward_evidence(run: TrainerRun) -> ForwardEvidence:
         finite=finite,
         logits_shape=run.logits_shape,
         returned_keys=run.output_keys,
-        fresh_head=is_fresh(run.model),
+        fresh_head=run.session.knows_origins and is_fresh(run.model),
         standard_loss=_has_standard_loss(run, model),
         first_non_finite=birth.module if birth else None,
         first_non_finite_input=birth.input_was if birth else None,

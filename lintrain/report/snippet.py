@@ -1,0 +1,83 @@
+"""A report as a piece of HTML for a notebook's output: no script, no request, readable on light and dark pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from lintrain.check.outcome import Reported
+from lintrain.core.evidence import Evidence
+from lintrain.core.verdict import Ruling
+from lintrain.report.frame import FindSource, frame
+from lintrain.report.full import cure_of, place_of
+from lintrain.report.look import Look
+from lintrain.report.stages import failure_lines, numbers, samples
+
+COLOURS = {"confirmed": "#c62828", "failed": "#c62828", "refuted": "#2e7d32", "passed": "#2e7d32"}
+OTHER = "#b26a00"
+SIGNS = {"passed": "✓", "failed": "✗", "not reached": "·"}
+PLAIN = Look()
+
+
+def html_snippet(
+    runs: Sequence[Evidence], judged: Sequence[Reported], find_source: FindSource, reason: str, *, is_ok: bool
+) -> str:
+    """The conclusion, the stages of every run, and what is confirmed in full; the rest can be unfolded."""
+    parts = [f'<p style="margin:.3em 0">{_coloured(f"lintrain: {reason}", "passed" if is_ok else "failed")}</p>']
+    for run in runs:
+        parts += _stages(run, find_source)
+    confirmed = [one for one in judged if one.verdict and one.verdict.ruling is Ruling.CONFIRMED]
+    others = [one for one in judged if one not in confirmed]
+    parts += [_finding(one, find_source) for one in confirmed]
+    if others:
+        inner = "".join(_finding(one, find_source) for one in others)
+        parts.append(f"<details><summary>{len(others)} more: refuted or unsettled</summary>{inner}</details>")
+    return f'<div class="lintrain" style="max-width:60em">{"".join(parts)}</div>'
+
+
+def _coloured(text: str, kind: str) -> str:
+    return f'<b style="color:{COLOURS.get(kind, OTHER)}">{escape(text)}</b>'
+
+
+def _stages(run: Evidence, find_source: FindSource) -> Iterator[str]:
+    rows = "".join(_row(run, name, find_source) for name in (stage.name for stage in run.stages))
+    yield f'<table style="border-collapse:collapse;text-align:left">{rows}</table>'
+    lines = [*failure_lines(run, PLAIN, find_source)]
+    if lines:
+        yield _code(lines)
+    shown = [*samples(run), *run.shortcuts, *run.notes]
+    if shown:
+        items = "".join(f"<li>{escape(line)}</li>" for line in shown)
+        yield f"<details><summary>samples and notes</summary><ul>{items}</ul></details>"
+
+
+def _row(run: Evidence, name: str, find_source: FindSource) -> str:
+    stage = run.stage(name)
+    if stage is None:
+        return ""
+    text = numbers(run, name, find_source) if stage.status == "passed" else stage.reason
+    if stage.failure is not None:
+        text = f"{stage.failure.type}: {stage.failure.message}".partition("\n")[0]
+    cells = (_coloured(SIGNS[stage.status], stage.status), escape(name), f"{stage.seconds:.2f} s", escape(text))
+    return f"<tr>{''.join(_cell(cell) for cell in cells)}</tr>"
+
+
+def _cell(content: str) -> str:
+    return f'<td style="text-align:left;vertical-align:top;padding:0 .8em 0 0">{content}</td>'
+
+
+def _finding(one: Reported, find_source: FindSource) -> str:
+    finding, verdict = one.finding, one.verdict
+    head = f"{place_of(finding.place, find_source)}: {finding.level.value}[{finding.rule}] {finding.message}"
+    remarks = [("probe", f"{verdict.ruling.value} · {verdict.reason}")] if verdict else []
+    remarks += [("why", finding.why), ("fix", cure_of(one))]
+    said = "".join(f"<div><b>{name}</b>: {escape(text)}</div>" for name, text in remarks if text)
+    ruling = verdict.ruling.value if verdict else ""
+    return (
+        f'<div style="margin:.6em 0">{_coloured(head, ruling)}{_code(frame(finding, find_source, PLAIN))}{said}</div>'
+    )
+
+
+def _code(lines: Sequence[str] | Iterator[str]) -> str:
+    text = "\n".join(lines)
+    return f'<pre style="margin:.2em 0;overflow-x:auto">{escape(text)}</pre>' if text else ""
