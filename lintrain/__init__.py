@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lintrain.core.evidence import ForwardEvidence as ForwardEvidence
     from lintrain.core.evidence import LoopEvidence as LoopEvidence
     from lintrain.core.evidence import LossEvidence as LossEvidence
+    from lintrain.core.evidence import MemoryEvidence as MemoryEvidence
     from lintrain.core.evidence import ModelEvidence as ModelEvidence
     from lintrain.core.evidence import TargetAlignment as TargetAlignment
     from lintrain.core.finding import Finding as Finding
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lintrain.core.level import Level as Level
     from lintrain.core.place import Place as Place
     from lintrain.core.rule import Rule as Rule
+    from lintrain.core.sizes import show_size as show_size
     from lintrain.core.verdict import Ruling as Ruling
     from lintrain.core.verdict import Verdict as Verdict
     from lintrain.core.verdict import confirmed as confirmed
@@ -315,7 +317,8 @@ __version__ = "0.1.0"
 
 _WORDS_OF = {
     "lintrain.core.evidence": (
-        "BackwardEvidence Evidence ForwardEvidence LoopEvidence LossEvidence ModelEvidence TargetAlignment"
+        "BackwardEvidence Evidence ForwardEvidence LoopEvidence LossEvidence MemoryEvidence ModelEvidence "
+        "TargetAlignment"
     ),
     "lintrain.core.finding": "Finding Reason one_at_each_place",
     "lintrain.core.fix": (
@@ -325,6 +328,7 @@ _WORDS_OF = {
     "lintrain.core.level": "Level",
     "lintrain.core.place": "Place",
     "lintrain.core.rule": "Rule",
+    "lintrain.core.sizes": "show_size",
     "lintrain.core.verdict": "Ruling Verdict confirmed refuted unsettled",
     "lintrain.inside.probing": "probe",
     "lintrain.inside.report": "MistakesError Report",

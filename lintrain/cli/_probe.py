@@ -13,6 +13,7 @@ from types import FrameType
 
 from lintrain.cli._judged import Judgement, judge_record, read_text
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
+from lintrain.core.sizes import read_size
 from lintrain.probe.conclusion import NOT_JUDGED
 from lintrain.probe.entry import Entry, NoEntryError, file_of_module
 from lintrain.probe.extras import NoExtraError, read_extras
@@ -38,6 +39,7 @@ class ProbeOptions:
     python: str | None = None
     overfit: int | None = None
     also: tuple[str, ...] = ()
+    device_memory: str | None = None
     full_data: bool = False
     timeout: float = 300.0
     memory: float | None = None
@@ -107,7 +109,16 @@ def _entry(started: Launched, python: str) -> Entry:
 def _run(options: ProbeOptions, entry: Entry, python: str) -> Record:
     bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
     echo = sys.stderr.buffer if options.verbose else None
-    wanted = Wanted(entry, python, bounds, options.overfit or 0, _extras(options), options.full_data, echo)
+    wanted = Wanted(
+        entry=entry,
+        python=python,
+        bounds=bounds,
+        overfit=options.overfit or 0,
+        also=_extras(options),
+        device_memory=_device_memory(options),
+        full_data=options.full_data,
+        echo=echo,
+    )
     with _interruptible(), open_checklist(quiet=options.quiet or options.verbose) as checklist:
         try:
             return probe_script(wanted, checklist.listen)
@@ -116,10 +127,20 @@ def _run(options: ProbeOptions, entry: Entry, python: str) -> Record:
 
 
 def _extras(options: ProbeOptions) -> tuple[str, ...]:
+    """A device that is named asks for the memory, too."""
+    implied = ("memory",) if options.device_memory is not None else ()
     try:
-        return read_extras(options.also)
+        return read_extras((*options.also, *implied))
     except NoExtraError as error:
         raise Refusal(f"--also {error}") from error
+
+
+def _device_memory(options: ProbeOptions) -> int | None:
+    if options.device_memory is None:
+        return None
+    if (size := read_size(options.device_memory)) is None:
+        raise Refusal(f"--device-memory {options.device_memory}: write it as 24GiB or 80GB")
+    return size
 
 
 @contextmanager

@@ -34,6 +34,8 @@ from lintrain.core.measurements import OverfitEvidence as OverfitEvidence
 from lintrain.core.measurements import Stage as Stage
 from lintrain.core.measurements import StepEvidence as StepEvidence
 from lintrain.core.measurements import TensorEvidence as TensorEvidence
+from lintrain.core.memory_measurements import MemoryEvidence as MemoryEvidence
+from lintrain.core.memory_measurements import ResidentModel as ResidentModel
 from lintrain.core.place import Place
 from lintrain.core.repeated_measurements import CheckpointEvidence as CheckpointEvidence
 from lintrain.core.response_measurements import FutureEvidence as FutureEvidence
@@ -76,6 +78,7 @@ class Evidence:
     step: StepEvidence | None = None
     evaluation: EvaluationEvidence | None = None
     overfit: OverfitEvidence | None = None
+    memory: MemoryEvidence | None = None
     accumulation: AccumulationEvidence | None = None
     loop: LoopEvidence | None = None
     keras: KerasEvidence | None = None

@@ -9,6 +9,7 @@ ALL = "all"
 EXTRAS: Mapping[str, str] = {
     "overfit": f"{OVERFIT_STEPS} steps on one batch of every label",
     "checkpoint": "the step after a checkpoint, in the same run and in a process that resumes from it",
+    "memory": "what a step of training holds at its peak; with --device-memory the largest batch that fits",
 }
 """What each measures, by the name of its stage, in the order in which they are carried out."""
 

@@ -34,6 +34,7 @@ class Wanted:
     bounds: Bounds
     overfit: int = 0
     also: tuple[str, ...] = ()
+    device_memory: int | None = None
     full_data: bool = False
     echo: IO[bytes] | None = None
 
@@ -113,6 +114,7 @@ def _pass(
         device=device,
         overfit=wanted.overfit or (OVERFIT_STEPS if "overfit" in wanted.also else 0),
         also=wanted.also,
+        device_memory=wanted.device_memory,
         sample_rows=0 if full_data else SAMPLE_ROWS,
         shortcuts=(*wanted.entry.shortcuts, *skipped),
         downloads=paths_of_downloads(),

@@ -23,10 +23,10 @@ class TrailRequest:
 class Request:
     """One pass over a script: on which device, where events and redirected files go, and which extras are wanted.
 
-    `overfit` is a number of steps, 0 for none; `also` names the extras (`extras.py`); `sample_rows` bounds the rows
-    that `Dataset.map` works on, 0 for all; `shortcuts` were taken before the process was started;
-    `downloads` are folders that libraries keep downloads in, where a probe may add to them. With a `trail` nothing is
-    measured but the first steps.
+    `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
+    the extras (`extras.py`); `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all; `shortcuts` were
+    taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may
+    add to them. With a `trail` nothing is measured but the first steps.
     """
 
     script: str
@@ -36,6 +36,7 @@ class Request:
     events: str
     device: str
     overfit: int = 0
+    device_memory: int | None = None
     also: tuple[str, ...] = ()
     sample_rows: int = SAMPLE_ROWS
     batches: int = 4

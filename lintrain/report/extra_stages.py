@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from lintrain.core.evidence import Evidence
+from collections.abc import Iterator
+
+from lintrain.core.evidence import Evidence, MemoryEvidence
+from lintrain.core.memory_measurements import PROJECTION_ERROR
+from lintrain.core.sizes import show_size
 
 
 def numbers_of_extra(evidence: Evidence, name: str) -> str:
@@ -10,6 +14,8 @@ def numbers_of_extra(evidence: Evidence, name: str) -> str:
     match name:
         case "checkpoint":
             return _checkpoint(evidence)
+        case "memory":
+            return "; ".join(_memory(evidence))
         case _:
             return ""
 
@@ -25,3 +31,38 @@ def _checkpoint(evidence: Evidence) -> str:
     losses = f"next loss {starts:.4g}, {went_on:.4g} without the interruption"
     different = "; ".join(resumed.differences)
     return f"{saved}; {losses}; {f'not as it was: {different}' if different else 'all parts as they were'}"
+
+
+def _memory(evidence: Evidence) -> Iterator[str]:
+    memory = evidence.memory
+    if memory is None:
+        return
+    named = f" of {show_size(memory.device)}" if memory.device else ""
+    yield f"{show_size(memory.peak)}{named} (±{PROJECTION_ERROR:.0%}) at {memory.batch}, {_method(memory)}"
+    state = f", {memory.optimizer_name or 'optimizer'} {show_size(memory.optimizer)}" if memory.optimizer else ""
+    rest = "the step's own tensors" if memory.in_step else "activations"
+    yield (
+        f"weights {show_size(memory.weights)}, gradients {show_size(memory.gradients)}{state}, "
+        f"{rest} {show_size(memory.activations)}"
+    )
+    if len(memory.models) > 1:
+        yield ", ".join(
+            f"{model.name} {show_size(model.size)}{'' if model.trains else ' (does not train)'}"
+            for model in memory.models
+        )
+    if memory.device is not None:
+        yield memory.largest
+    yield from _evaluation(evidence)
+
+
+def _method(memory: MemoryEvidence) -> str:
+    if memory.without_weights:
+        return "projected without the weights"
+    return "projected" if memory.method == "projected" else "counted in the script's own steps"
+
+
+def _evaluation(evidence: Evidence) -> Iterator[str]:
+    evaluation = evidence.evaluation
+    if evaluation is not None and evaluation.bytes_per_row and evaluation.number_of_rows:
+        kept = evaluation.bytes_per_row * evaluation.number_of_rows
+        yield f"evaluation keeps {show_size(kept)} of predictions for {evaluation.number_of_rows} rows"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lintrain.core.evidence import Evidence
+from lintrain.core.sizes import read_size
 from lintrain.probe.launcher import package_folder
 from lintrain.probe.request import Request
 from lintrain.probe.stream import Assembly, EventFile
@@ -24,6 +26,9 @@ SECONDS = 100.0
 OVERFIT_STEPS = 20
 SAMPLE_ROWS = 256
 SLOW_IMPORTS = ("keras", "lightning", "peft", "trl", "accelerate")
+
+
+DEVICE = re.compile(r"^# lintrain probe --device-memory (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ class PageRunner:
         folder = self._new_folder()
         temporary = folder / "probe"
         temporary.mkdir()
+        device = _device_memory(script)
         request = Request(
             script=str(folder / PAGE),
             folder=str(folder),
@@ -95,6 +101,8 @@ class PageRunner:
             events=str(temporary / "events.jsonl"),
             device="cpu",
             overfit=overfit,
+            also=("memory",) if device else (),
+            device_memory=device,
             sample_rows=sample_rows,
         )
         outcome = self._answer(script, folder, dataclasses.asdict(request))
@@ -135,3 +143,9 @@ class PageRunner:
             raise AssertionError(f"the page server ended: {(self._folder / 'server.txt').read_text()[-2000:]}")
         found: dict[str, Any] = json.loads(answer)
         return found
+
+
+def _device_memory(script: Script) -> int | None:
+    """The device that an example is probed for, as its first comment says."""
+    named = DEVICE.search(script.text)
+    return read_size(named[1]) if named else None

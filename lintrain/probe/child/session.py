@@ -46,6 +46,7 @@ class Session:
         self.device: str = request["device"]
         self.overfit: int = request["overfit"]
         self.also = frozenset[str](request["also"])
+        self.device_memory: int | None = request.get("device_memory")
         self.sample_rows: int = request["sample_rows"]
         self.batches: int = request["batches"]
         self.script: str = request["script"]

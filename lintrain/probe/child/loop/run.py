@@ -25,6 +25,7 @@ from lintrain.probe.child.loop.asking import responses_of
 from lintrain.probe.child.loop.facts import framework, group_of, peak_of
 from lintrain.probe.child.loop.forward import forward_evidence, step_evidence
 from lintrain.probe.child.loop.leaves import reached_weights
+from lintrain.probe.child.loop.memory import CountedStep
 from lintrain.probe.child.loop.model import batch_of, held_by, output_of, trained_module
 from lintrain.probe.child.loop.seen import Iteration, LossCall
 from lintrain.probe.child.loop.standard_loss import standard_loss
@@ -47,6 +48,7 @@ class LoopRun(Run):
         self.limit: float | None = None
         self.is_settled = False
         self._watch = watch
+        self.memory = CountedStep(self, watch)
         self._model: Any = None
         self._loader: Any = None
         self._gradients: Gradients | None = None
@@ -220,6 +222,7 @@ class LoopRun(Run):
     def settle(self) -> None:
         """Training was seen; evaluation may follow."""
         self.is_settled = True
+        self.memory.gives_up()
         if self._before:
             self._compare(self.optimizers[0])
         for name in STAGES:

@@ -48,7 +48,7 @@ class Watch:
         self.depth = 0
         self.is_guided = False
         self._is_busy = False
-        self._is_taking = False
+        self.is_taking = False
         self.is_stepping = False
         self.passes = Passes(self.effects.counts)
         self.is_over = self.comes_round = False
@@ -87,13 +87,13 @@ class Watch:
 
     def takes(self, loader: Any) -> None:
         """A batch is about to be put together."""
-        self._is_taking = True
+        self.is_taking = True
         if self.run is None:
             self.loader = loader
 
     def took(self, loader: Any, batch: Any) -> None:
         """A loader gave a batch."""
-        self._is_taking = False
+        self.is_taking = False
         if self.run is None or loader is self.loader:
             self.loader = loader
             self.iteration = Iteration(batch)
@@ -106,7 +106,7 @@ class Watch:
 
     def ran_out(self, loader: Any) -> None:
         """A loader has no more batches."""
-        self._is_taking = False
+        self.is_taking = False
         if self.run is not None and loader is self.loader:
             self._settle(self.run)
 
@@ -138,6 +138,8 @@ class Watch:
 
     def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A whole module gave its output."""
+        if self.run is not None:
+            self.run.memory.calls()
         forward = self.passes.add(module, args, kwargs, output) if self.optimizers else None
         if forward is not None:
             self.iteration.forwards.append(forward)
@@ -206,6 +208,7 @@ class Watch:
         self.effects.steps(optimizer, has_closure=closure is not None)
         self.is_stepping = True
         if self.run is not None:
+            self.run.memory.steps(optimizer, has_closure=closure is not None)
             with self.paused():
                 self.run.steps(optimizer)
 
@@ -217,6 +220,7 @@ class Watch:
         self.effects.stepped(optimizer)
         with self.paused():
             self.run.stepped(optimizer)
+        self.run.memory.stepped(optimizer)
         if self.loader is None and not self.is_guided and self.effects.counts["steps"] >= STEPS:
             self._settle(self.run)
             self.finish()
@@ -283,13 +287,13 @@ class Watch:
 
     def _was_training(self) -> bool:
         """Whether the script stood in its loop before the first backward pass: a loader open, or a model called."""
-        return bool(self.optimizers) and (self._is_taking or self.iteration.batch is not None or self.passes.records)
+        return bool(self.optimizers) and (self.is_taking or self.iteration.batch is not None or self.passes.records)
 
     def _stage(self) -> str:
         """The stage of a run that the script is in."""
         if self.run is not None and self.run.is_settled:
             return "evaluation"
-        if self._is_taking:
+        if self.is_taking:
             return "batch"
         if self.is_stepping:
             return "step"

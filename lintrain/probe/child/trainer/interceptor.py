@@ -12,6 +12,7 @@ from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.state_loading import watch_loading
 from lintrain.probe.child.trainer.setfit import follow
+from lintrain.probe.child.trainer.weightless import loaded_or_empty
 
 ENTRIES = ("train", "evaluate", "predict")
 
@@ -20,7 +21,7 @@ def install(session: Session, hooks: AfterImport) -> None:
     """Patch the classes as soon as the script imports them."""
     hooks.add("transformers.training_args", lambda module: _patch_arguments(session, module.TrainingArguments))
     hooks.add("transformers.trainer", lambda module: _patch_trainer(session, module.Trainer))
-    hooks.add("transformers.modeling_utils", lambda module: _patch_loading(module.PreTrainedModel))
+    hooks.add("transformers.modeling_utils", lambda module: _patch_loading(session, module.PreTrainedModel))
     hooks.add("setfit.trainer", follow)
     hooks.add("torch.nn.modules.module", lambda module: watch_loading(session, module.Module))
 
@@ -133,14 +134,14 @@ def _entered(session: Session, entry: str, original: Callable[..., Any]) -> Call
     return call
 
 
-def _patch_loading(model_class: Any) -> None:
+def _patch_loading(session: Session, model_class: Any) -> None:
     """Keep which parameters no checkpoint filled: the library says so only in a log line."""
     load = model_class.from_pretrained.__func__
 
     @functools.wraps(load)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
         wanted = kwargs.pop("output_loading_info", False)
-        model, loaded = load(cls, *args, output_loading_info=True, **kwargs)
+        model, loaded = loaded_or_empty(session, load, cls, args, kwargs)
         object.__setattr__(model, "lintrain_fresh", tuple(sorted(_names(loaded))))
         return (model, loaded) if wanted else model
 

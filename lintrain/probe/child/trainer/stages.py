@@ -21,10 +21,13 @@ from lintrain.probe.child.trainer.batch import collate_batches
 from lintrain.probe.child.trainer.evaluation import evaluate_two_batches
 from lintrain.probe.child.trainer.forward import measure_forward
 from lintrain.probe.child.trainer.later_calls import later_trainings
+from lintrain.probe.child.trainer.memory import project_memory
 from lintrain.probe.child.trainer.overfit import overfit_one_batch
 from lintrain.probe.child.trainer.run import TrainerRun
 from lintrain.probe.child.trainer.setup import argument_values, given_splits, overridden, run_until_the_loop
 from lintrain.probe.child.trainer.step import take_two_steps
+from lintrain.probe.child.trainer.weightless import REASON as WEIGHTLESS
+from lintrain.probe.child.trainer.weightless import is_weightless
 
 TRAINING_STAGES = ("batch", "forward", "backward", "step")
 
@@ -85,6 +88,9 @@ def _only_evaluate(run: TrainerRun, given: list[Given]) -> None:
 def _train(run: TrainerRun, given: list[Given]) -> None:
     """Let the library's own `train` set everything up, and stand in for its loop."""
     failed = run_until_the_loop(run.trainer)
+    if is_weightless(run.model):
+        _look_at_the_batch(run, failed)
+        return
     if failed is None:
         _measure_training(run)
     else:
@@ -92,6 +98,15 @@ def _train(run: TrainerRun, given: list[Given]) -> None:
         _skip_rest(run, "batch")
     evaluate_two_batches(run, given)
     _overfit(run)
+    project_memory(run)
+
+
+def _look_at_the_batch(run: TrainerRun, failed: BaseException | None) -> None:
+    """All that there is to see of a model whose weights were not loaded, but for what it would hold."""
+    run.attempt("batch", lambda: collate_batches(run) if failed is None else _raise(failed))
+    for name in (*TRAINING_STAGES[1:], "evaluation"):
+        run.skip(name, WEIGHTLESS)
+    project_memory(run)
 
 
 def _raise(error: BaseException) -> None:

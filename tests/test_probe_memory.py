@@ -1,0 +1,155 @@
+"""The memory that a step of training holds: projected on tensors without values, or counted in a loop's own steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.memory import compare
+from lintrain.core.evidence import Evidence, MemoryEvidence
+from lintrain.core.memory_measurements import PROJECTION_ERROR
+from lintrain.core.sizes import read_size, show_size
+from lintrain.probe.child.experiments.projection import Projection, Training
+from lintrain.rulebook import load_rules
+from tests.probing import probe, probe_file
+
+MIB = 2**20
+RULE = next(file.rule for file in load_rules() if file.name == "projected-out-of-memory")
+
+
+class Wide(nn.Module):
+    """A layer of 4 MiB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1024, 1024, bias=False)
+        self.dropped = nn.Dropout(0.5)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.dropped(self.layer(rows))
+
+
+def training_of(model: nn.Module, optimizer: torch.optim.Optimizer, rows: int = 256) -> Training:
+    def passes(batch: torch.Tensor) -> None:
+        model(batch).sum().backward()
+
+    return Training((model,), optimizer, torch.zeros(rows, 1024), rows, passes, lambda: None)
+
+
+def test_a_step_holds_weights_gradients_state_and_what_backward_needs() -> None:
+    model = Wide()
+    projection = Projection(training_of(model, torch.optim.Adam(model.parameters())), for_gpu=False)
+    with projection.open():
+        peak = projection.peak(1024)
+        assert projection.weights == 4 * MIB
+    assert peak.gradients == 4 * MIB
+    assert peak.optimizer == pytest.approx(8 * MIB, rel=1e-3)
+    assert 4 * MIB + 8 * MIB + 3 * 4 * MIB <= peak.passes <= 4 * MIB + 8 * MIB + 6 * 4 * MIB
+
+
+def test_a_projection_leaves_model_and_optimizer_as_they_were() -> None:
+    model = Wide()
+    optimizer = torch.optim.Adam(model.parameters())
+    before, weight = model.layer.weight.detach().clone(), model.layer.weight
+    with Projection(training_of(model, optimizer), for_gpu=True).open() as projection:
+        projection.peak(4)
+    assert model.layer.weight is weight
+    assert torch.equal(weight, before)
+    assert weight.grad is None
+    assert not optimizer.state
+    assert optimizer.param_groups[0]["foreach"] is None
+
+
+def test_the_largest_batch_fits_and_one_row_more_does_not() -> None:
+    model = Wide()
+    device = 64 * MIB
+    with Projection(training_of(model, torch.optim.Adam(model.parameters())), for_gpu=True).open() as projection:
+        rows = projection.largest_batch(device, 256)
+        assert rows is not None
+        assert projection.peak(rows).whole <= device < projection.peak(rows + 1).whole
+
+
+def test_no_row_fits_a_device_smaller_than_the_weights() -> None:
+    model = Wide()
+    with Projection(training_of(model, torch.optim.Adam(model.parameters())), for_gpu=True).open() as projection:
+        assert projection.largest_batch(2 * MIB, 256) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["bert", "convnet", "llama checkpointed"])
+def test_a_projection_is_as_near_to_the_measured_peak_as_it_says(family: str) -> None:
+    assert abs(compare(family, 0.5).error) <= PROJECTION_ERROR
+
+
+def evidence_of(peak: int, device: int | None) -> Evidence:
+    memory = MemoryEvidence("projected", device, peak, 8, 512, 100, 100, 200, peak - 400, 400, largest_batch=3)
+    return Evidence("train.py", "transformers", "Trainer", None, None, "cpu", {}, memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("peak", "ruling"), [(1200, "confirmed"), (1150, "unsettled"), (900, "unsettled"), (860, "refuted")]
+)
+def test_a_device_is_too_small_only_beyond_the_error_of_the_projection(peak: int, ruling: str) -> None:
+    evidence = evidence_of(peak, 1000)
+    finding = RULE.finding(evidence.place, "a training step does not fit the device")
+    assert RULE.verify(finding, evidence).ruling == ruling
+    assert [verdict.ruling for _, verdict in RULE.inspect(evidence)] == (["confirmed"] if ruling == "confirmed" else [])
+
+
+def test_nothing_is_judged_where_no_device_is_named() -> None:
+    evidence = evidence_of(10**12, None)
+    assert RULE.verify(RULE.finding(evidence.place, "too large"), evidence).ruling == "unsettled"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("24GiB", 24 * 2**30), ("80GB", 80 * 10**9), ("24g", 24 * 2**30), ("512 MiB", 2**29), ("0", None), ("much", None)],
+)
+def test_a_size_is_read_in_binary_and_decimal_units(text: str, size: int | None) -> None:
+    assert read_size(text) == size
+
+
+def test_a_size_is_shown_with_three_digits() -> None:
+    assert [show_size(size) for size in (1, 1536, 24 * 2**30, 700 * MIB)] == ["1 bytes", "1.5 KiB", "24 GiB", "700 MiB"]
+
+
+DISTILLED = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+teacher = nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 3)).eval()
+student = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 3))
+optimizer = torch.optim.Adam(student.parameters())
+for (rows,) in DataLoader(TensorDataset(torch.randn(40_000, 256)), batch_size=512):
+    with torch.no_grad():
+        wanted = teacher(rows)
+    optimizer.zero_grad()
+    nn.functional.mse_loss(student(rows), wanted).backward()
+    optimizer.step()
+"""
+
+
+def test_a_loop_is_counted_in_its_own_steps_with_its_teacher_and_without_its_data(tmp_path: Path) -> None:
+    probed = probe(tmp_path, DISTILLED, "--device-memory", "4MiB")
+    memory = probed.run["memory"]
+    assert probed.stages["memory"] == "passed"
+    assert memory["method"] == "counted"
+    student, teacher = 4 * (256 * 512 + 512 + 512 * 3 + 3), 4 * (256 * 1024 + 1024 + 1024 * 3 + 3)
+    assert memory["weights"] == student + teacher
+    assert memory["gradients"] == student
+    assert memory["optimizer"] == 2 * student + 4 * 4
+    assert [model["trains"] for model in memory["models"]] == [True, False]
+    assert 512 * 512 * 4 < memory["activations"] < 6 * MIB
+    assert memory["rows"] == 512
+    assert [found for found in probed.verdicts if found[0] == RULE.name] == [(RULE.name, 13, "confirmed")]
+
+
+def test_a_size_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(DISTILLED)
+    probed = probe_file(tmp_path, "train.py", "--device-memory", "large")
+    assert probed.code == 2
+    assert "24GiB" in probed.err
