@@ -38,6 +38,7 @@ from lintrain.core.memory_measurements import MemoryEvidence as MemoryEvidence
 from lintrain.core.memory_measurements import ResidentModel as ResidentModel
 from lintrain.core.place import Place
 from lintrain.core.repeated_measurements import CheckpointEvidence as CheckpointEvidence
+from lintrain.core.repeated_measurements import DeterminismEvidence as DeterminismEvidence
 from lintrain.core.response_measurements import FutureEvidence as FutureEvidence
 from lintrain.core.response_measurements import MaskEvidence as MaskEvidence
 from lintrain.core.response_measurements import ResponseEvidence as ResponseEvidence
@@ -84,6 +85,7 @@ class Evidence:
     keras: KerasEvidence | None = None
     schedule: ScheduleEvidence | None = None
     checkpoint: CheckpointEvidence | None = None
+    determinism: DeterminismEvidence | None = None
     state_loads: tuple[StateLoad, ...] = ()
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]

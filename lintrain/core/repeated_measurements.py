@@ -62,3 +62,50 @@ def are_same(one: float, other: float) -> bool:
     if math.isnan(one) or math.isnan(other):
         return math.isnan(one) and math.isnan(other)
     return math.isclose(one, other, rel_tol=NEAR, abs_tol=1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class DeterminismEvidence:
+    """The first steps of a script, started twice in fresh processes that share nothing.
+
+    `losses` are those of each start, step by step. `different_weights` of all `weights` are not the same before the
+    first step; `different_batches` of as many `batches` as steps are not, None where no model was seen to be called;
+    `same_rows` says whether these are of the same rows, None where that is not known. `generators` name the random
+    generators that were drawn from and stand elsewhere before the first step.
+    """
+
+    losses: tuple[tuple[float, ...], tuple[float, ...]]
+    weights: int
+    different_weights: tuple[str, ...]
+    batches: int
+    different_batches: int | None
+    same_rows: bool | None
+    generators: tuple[str, ...] = ()
+
+    @property
+    def same_losses(self) -> bool:
+        """Whether both starts give the same losses, but for rounding."""
+        return all(are_same(one, other) for one, other in zip(*self.losses, strict=False))
+
+    @property
+    def first_losses(self) -> tuple[float, float]:
+        """The loss of the first step in each start."""
+        return self.losses[0][0], self.losses[1][0]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What differs between the starts before anything is computed, each with its numbers."""
+        rows = {True: "made of the same rows", False: "of other rows", None: "the model is given"}[self.same_rows]
+        said = {
+            f"{len(self.different_weights)} of {self.weights} weights before the first step": bool(
+                self.different_weights
+            ),
+            f"{self.different_batches} of {self.batches} batches, {rows}": bool(self.different_batches),
+            f"random numbers of {', '.join(self.generators)}": bool(self.generators),
+        }
+        return tuple(text for text, is_so in said.items() if is_so)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a second start does the same as the first."""
+        return self.same_losses and not self.sources

@@ -11,6 +11,7 @@ from typing import Any
 
 from lintrain.core.evidence import Evidence, Stage
 from lintrain.probe.comparing.checkpoint import compare_resumed
+from lintrain.probe.comparing.determinism import compare_starts
 from lintrain.probe.downloads import paths_of_downloads
 from lintrain.probe.entry import Entry
 from lintrain.probe.launcher import Bounds, Launch, package_folder
@@ -64,7 +65,7 @@ class Starts:
 
 
 Measure = Callable[[Starts], Mapping[str, Any]]  # Any: evidence by the names of its fields
-AGAIN: Mapping[str, Measure] = {"checkpoint": compare_resumed}
+AGAIN: Mapping[str, Measure] = {"checkpoint": compare_resumed, "determinism": compare_starts}
 """By the name of the extra, which is that of its stage: what starts the script again and compares."""
 
 

@@ -8,6 +8,7 @@ OVERFIT_STEPS = 20
 ALL = "all"
 EXTRAS: Mapping[str, str] = {
     "overfit": f"{OVERFIT_STEPS} steps on one batch of every label",
+    "determinism": "the first steps of two starts of the script, and what differs in them",
     "checkpoint": "the step after a checkpoint, in the same run and in a process that resumes from it",
     "memory": "what a step of training holds at its peak; with --device-memory the largest batch that fits",
 }

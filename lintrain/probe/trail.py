@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,3 +66,14 @@ class Trail:
 
 class UnmeasuredError(Exception):
     """A comparison that cannot be made; the text says why, in words that stand after a colon."""
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+    """The names whose values are not the same in both, those that the other lacks among them."""
+    return tuple(sorted(name for name, value in one.items() if other.get(name) != value))
+
+
+def drawn_from(trail: Trail, generators: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some random generators whose state moved in the steps: the others decide nothing."""
+    moved = differing(trail.steps[0].generators, trail.steps[-1].generators)
+    return tuple(name for name in generators if name in moved)

@@ -16,6 +16,8 @@ def numbers_of_extra(evidence: Evidence, name: str) -> str:
             return _checkpoint(evidence)
         case "memory":
             return "; ".join(_memory(evidence))
+        case "determinism":
+            return _determinism(evidence)
         case _:
             return ""
 
@@ -66,3 +68,14 @@ def _evaluation(evidence: Evidence) -> Iterator[str]:
     if evaluation is not None and evaluation.bytes_per_row and evaluation.number_of_rows:
         kept = evaluation.bytes_per_row * evaluation.number_of_rows
         yield f"evaluation keeps {show_size(kept)} of predictions for {evaluation.number_of_rows} rows"
+
+
+def _determinism(evidence: Evidence) -> str:
+    starts = evidence.determinism
+    if starts is None:
+        return ""
+    losses = " and ".join(", ".join(f"{loss:.4g}" for loss in each) for each in starts.losses)
+    if starts.repeats:
+        return f"two starts give the same losses: {losses.partition(' and ')[0]}"
+    different = "; ".join(starts.sources) or "the computation itself"
+    return f"two starts give losses {losses}; not the same: {different}"

@@ -119,6 +119,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     Act,
+    Evidence,
     Finding,
     Instance,
     Level,
@@ -130,10 +131,14 @@ from lintrain import (
     Rule,
     Task,
     Value,
+    Verdict,
+    confirmed,
     facts_of,
     has_parameters,
     mentions,
     nodes_of_kind,
+    refuted,
+    unsettled,
 )
 
 SEEDS = re.compile(
@@ -176,6 +181,20 @@ class LateSeed(Rule):
                     help="set the seed before the model is made",
                 )
                 return
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        starts = evidence.determinism
+        if starts is None:
+            return unsettled(evidence.unasked("determinism"))
+        if not starts.weights:
+            return unsettled("no model was seen to be called: 0 weights are known by name")
+        different = starts.different_weights
+        if not different:
+            return refuted(f"{starts.weights} of {starts.weights} weights are the same in two starts")
+        one, other = starts.first_losses
+        losses = f"the first losses are {one:.6g} and {other:.6g}"
+        count = f"{len(different)} of {starts.weights} weights differ between two starts"
+        return confirmed(f"{count}, `{different[0]}` among them; {losses}", different=len(different))
 
 
 def _trained(pipeline: Pipeline) -> Iterator[Value]:

@@ -58,15 +58,20 @@ from collections.abc import Iterator
 
 from lintrain import (
     Act,
+    Evidence,
     Finding,
     Level,
     Optimizer,
     Pipeline,
     Rule,
+    Verdict,
+    confirmed,
     has_parameters,
+    refuted,
     speaks_of,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 
@@ -92,3 +97,13 @@ class MissingSeed(Rule):
                     help="call `torch.manual_seed(0)` before the model is made",
                 )
                 return
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        starts = evidence.determinism
+        if starts is None:
+            return unsettled(evidence.unasked("determinism"))
+        one, other = starts.first_losses
+        if starts.repeats:
+            return refuted(f"two starts give the same {len(starts.losses[0])} losses, the first of them {one:.6g}")
+        different = f"; not the same: {'; '.join(starts.sources)}" if starts.sources else ""
+        return confirmed(f"the first loss is {one:.6g} in one start and {other:.6g} in another{different}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.core.evidence import CheckpointEvidence
 from lintrain.probe.request import TrailRequest
-from lintrain.probe.trail import Trail, UnmeasuredError
+from lintrain.probe.trail import Trail, UnmeasuredError, differing, drawn_from
 
 if TYPE_CHECKING:
     from lintrain.probe.again import Starts
@@ -63,23 +63,14 @@ def resumed_evidence(saving: Trail, resuming: Trail, files: dict[str, int]) -> C
         resumes_by="library" if saving.facts.get("framework") else "script",
         files=files,
         weights=len(went_on.weights),
-        changed_weights=_differing(went_on.weights, resumed.weights),
+        changed_weights=differing(went_on.weights, resumed.weights),
         optimizer_state=len(went_on.state),
         lost_state=tuple(sorted(set(went_on.state) - set(resumed.state))),
-        changed_state=tuple(name for name in _differing(went_on.state, resumed.state) if name in resumed.state),
+        changed_state=tuple(name for name in differing(went_on.state, resumed.state) if name in resumed.state),
         learning_rates=(max(went_on.learning_rates), max(resumed.learning_rates)),
         losses=(went_on.loss, resumed.loss),
-        generators=tuple(
-            name
-            for name in _differing(went_on.generators, resumed.generators)
-            if name in _differing(went_on.generators, before[0].generators)
-        ),
+        generators=drawn_from(saving, differing(went_on.generators, resumed.generators)),
         same_batch=went_on.batch == resumed.batch if went_on.batch and resumed.batch else None,
         rows=len(resumed.rows),
         repeated_rows=len(set(resumed.rows) & seen) if is_again else 0,
     )
-
-
-def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
-    """The names whose values are not the same in both, those that the other lacks among them."""
-    return tuple(sorted(name for name, value in one.items() if other.get(name) != value))

@@ -1,0 +1,103 @@
+"""`--also determinism`: two starts of one script, and what is not the same in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lintrain.core.evidence import DeterminismEvidence, Evidence
+from lintrain.core.place import Place
+from lintrain.probe.comparing.determinism import starts_evidence
+from lintrain.probe.trail import Trail, TrailStep
+from lintrain.rulebook import load_rules
+from tests.probing import path_for_lintrain, probe
+
+LOOP = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+BEFORE
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
+AFTER
+rows = TensorDataset(torch.arange(5120).reshape(640, 8) / 5120, torch.arange(640) % 3)
+train_loader = DataLoader(rows, batch_size=16, shuffle=True)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+for x, y in train_loader:
+    optimizer.zero_grad()
+    criterion(net(x), y).backward()
+    optimizer.step()
+torch.save(net.state_dict(), "net.pt")
+"""
+HIDDEN = 'vars(torch)["manual_se" + "ed"](0)'
+
+
+def looped(before: str = "", after: str = "") -> str:
+    return LOOP.replace("BEFORE", before).replace("AFTER", after)
+
+
+@pytest.mark.slow
+def test_a_loop_without_a_seed_starts_from_other_weights_and_rows_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, looped(), "--also", "determinism")
+    starts = probed.run["determinism"]
+    assert [(rule, ruling) for rule, _, ruling in probed.verdicts] == [("missing-seed", "confirmed")]
+    assert (starts["weights"], len(starts["different_weights"])) == (4, 4)
+    assert (starts["batches"], starts["different_batches"], starts["same_rows"]) == (3, 3, False)
+    assert starts["generators"] == ["torch"]
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+@pytest.mark.slow
+def test_a_second_start_that_does_the_same_refutes_a_late_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, looped(HIDDEN, "torch.manual_seed(1)"), "--also", "determinism")
+    starts = probed.run["determinism"]
+    assert [(rule, ruling) for rule, _, ruling in probed.verdicts] == [("late-seed", "refuted")]
+    assert starts["losses"][0] == pytest.approx(starts["losses"][1], rel=1e-6)
+    assert (starts["different_weights"], starts["different_batches"], starts["same_rows"]) == ([], 0, True)
+
+
+def step(loss: float, weights: dict[str, str], torch: str, rows: tuple[int, ...] = (1, 2)) -> TrailStep:
+    return TrailStep((loss,), f"batch {rows}", rows, weights, {}, {}, (1e-3,), {"Python": "p", "torch": torch})
+
+
+def trail(*steps: TrailStep) -> Trail:
+    return Trail(list(steps))
+
+
+def test_a_generator_that_nobody_draws_from_is_no_difference() -> None:
+    one = trail(step(1.0, {"w": "a"}, "t1"), step(0.9, {"w": "b"}, "t2"))
+    other = trail(step(1.0, {"w": "a"}, "t1"), step(0.9, {"w": "b"}, "t2"))
+    other.steps[0].generators["Python"] = "elsewhere"
+    assert starts_evidence(one, other).repeats
+
+
+def test_rows_in_another_order_are_a_source_by_themselves() -> None:
+    found = starts_evidence(trail(step(1.0, {"w": "a"}, "t")), trail(step(1.1, {"w": "a"}, "t", (2, 1))))
+    assert found.sources == ("1 of 1 batches, of other rows",)
+    assert not found.repeats
+
+
+@pytest.mark.parametrize(
+    ("rule", "different", "ruling"),
+    [
+        ("late-seed", ("head.weight",), "confirmed"),
+        ("missing-seed", ("head.weight",), "confirmed"),
+        ("missing-seed", (), "refuted"),
+        ("late-seed", None, "unsettled"),
+        ("missing-seed", None, "unsettled"),
+    ],
+)
+def test_rules_of_seeds_are_judged_by_two_starts(rule: str, different: tuple[str, ...] | None, ruling: str) -> None:
+    losses = ((1.0,), (1.2 if different else 1.0,))
+    starts = None if different is None else DeterminismEvidence(losses, 4, different, 1, 0, True)
+    evidence = Evidence("train.py", "torch", "a loop", None, None, "cpu", {}, determinism=starts)
+    judge = next(each.rule for each in load_rules() if each.name == rule)
+    verdict = judge.verify(judge.finding(Place("train.py", 1, 1, 1, 2), "a claim"), evidence)
+    assert verdict.ruling == ruling
+    assert ruling != "unsettled" or verdict.reason == "`lintrain probe --also determinism` measures it"
