@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -188,6 +189,20 @@ def test_a_probe_that_judged_nothing_has_a_page_with_the_last_words_of_the_scrip
     assert "fetching rows" in text
     assert "conclusion not-reached" in text
     assert "<svg" not in text
+
+
+def test_code_of_a_notebook_stands_under_its_cell() -> None:
+    parts = ("model = load()", "train(model, rate=1)")
+    cells = [{"cell_type": "code", "outputs": list[str](), "source": source} for source in parts]
+    raw = json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5}).encode()
+    source = read_bytes("nb.ipynb", raw)
+    line = next(number for number, text in enumerate(source.lines, start=1) if text.startswith("train"))
+    finding = Finding("some-rule", Level.ERROR, Place("nb.ipynb", line, 14, line, 20), "`rate` is large")
+    found = Record(SCHEMA, "0.1", "nb.ipynb", "", "python3", Ending("measured"), (measured(),))
+    text = page(found, [Reported(finding)], Conclusion(1, "why"), {"nb.ipynb": source}.get)
+    assert "nb.ipynb:cell 2:1:14" in text
+    assert '<mark class="finding-mark">rate=1</mark>' in text
+    assert "? unsettled" in text
 
 
 def test_a_run_of_which_little_was_measured_has_a_page() -> None:

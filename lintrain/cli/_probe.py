@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from lintrain.cli._judged import Judgement, judge_record, read_text
+from lintrain.cli._judged import Judgement, Text, judge_record, read_text
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
+from lintrain.cli._written import kept_failure, refuse_folder, write_page, write_repro, write_tests
 from lintrain.core.sizes import read_size
 from lintrain.probe.conclusion import NOT_JUDGED
 from lintrain.probe.entry import Entry, NoEntryError, file_of_module
@@ -47,6 +48,7 @@ class ProbeOptions:
     evidence: Path | None = None
     html: Path | None = None
     write_tests: Path | None = None
+    export_repro: Path | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     config: Path | None = None
@@ -59,6 +61,7 @@ def probe(options: ProbeOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
     for file in (options.evidence, options.html, options.write_tests):
         refuse_what_cannot_be_written(file)
+    refuse_folder(options.export_repro)
     started = _started(options)
     if started.script is not None:
         _refuse_what_is_no_script(Path(started.script))
@@ -69,7 +72,15 @@ def probe(options: ProbeOptions) -> int:
         return NOT_JUDGED
     entry = _entry(started, python)
     text = read_text(str(entry.script), options.select, options.ignore, options.config)
-    record = dataclasses.replace(_run(options, entry, python), findings=tuple(one.finding for one in text.reported))
+    with kept_failure(is_wanted=options.export_repro is not None) as kept:
+        record = _run(options, entry, python, kept)
+        return _report(
+            options, dataclasses.replace(record, findings=tuple(one.finding for one in text.reported)), text, kept
+        )
+
+
+def _report(options: ProbeOptions, record: Record, text: Text, kept: Path | None) -> int:
+    """Judge what was measured, write all that was asked for, and give the exit code."""
     if options.evidence:
         write_record(record, options.evidence)
     judgement = judge_record(record, text)
@@ -77,9 +88,11 @@ def probe(options: ProbeOptions) -> int:
         keep_verdicts(record, judgement.pairs)
     write_report(judgement.as_json() if options.as_json else judgement.as_text(sys.stdout))
     if options.html:
-        write_report(judgement.as_html(), options.html)
+        write_page(judgement, options.html)
     if options.write_tests:
-        _write_tests(record, options.write_tests)
+        write_tests(record, options.write_tests, module=options.module)
+    if options.export_repro and kept is not None:
+        write_repro(record, kept, options.export_repro)
     _show_output(options, record, judgement)
     return judgement.conclusion.exit_code
 
@@ -106,7 +119,7 @@ def _entry(started: Launched, python: str) -> Entry:
     return Entry(script, started.arguments, started.module, started.environment, started.shortcuts)
 
 
-def _run(options: ProbeOptions, entry: Entry, python: str) -> Record:
+def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None) -> Record:
     bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
     echo = sys.stderr.buffer if options.verbose else None
     wanted = Wanted(
@@ -117,6 +130,7 @@ def _run(options: ProbeOptions, entry: Entry, python: str) -> Record:
         also=_extras(options),
         device_memory=_device_memory(options),
         full_data=options.full_data,
+        kept=kept,
         echo=echo,
     )
     with _interruptible(), open_checklist(quiet=options.quiet or options.verbose) as checklist:
@@ -164,17 +178,6 @@ def _refuse_what_is_no_script(script: Path) -> None:
         raise Refusal(f"{script}: no such file")
     if script.is_dir():
         raise Refusal(f"{script}: is a folder; name the script that trains")
-
-
-def _write_tests(record: Record, file: Path) -> None:
-    from lintrain.report.written_tests import NoTestsError, pipeline_tests
-
-    try:
-        write_report(pipeline_tests(record, file), file)
-    except NoTestsError as error:
-        say(f"lintrain: {file} is not written: {error}")
-    else:
-        say(f"lintrain: {file} is written; `python -m pytest {file}` runs it")
 
 
 def _show_output(options: ProbeOptions, record: Record, judgement: Judgement) -> None:

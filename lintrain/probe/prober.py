@@ -22,12 +22,14 @@ from lintrain.probe.remains import remove_folder
 from lintrain.probe.request import SAMPLE_ROWS, Request
 from lintrain.probe.stream import Event
 
+KEPT = "kept"
+"""In the temporary folder: what the child kept."""
 GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asked of a probe."""
+    """What a person asked of a probe; `kept` is a folder for what a failing stage needs to fail again."""
 
     entry: Entry
     python: str
@@ -36,6 +38,7 @@ class Wanted:
     also: tuple[str, ...] = ()
     device_memory: int | None = None
     full_data: bool = False
+    kept: Path | None = None
     echo: IO[bytes] | None = None
 
 
@@ -118,9 +121,12 @@ def _pass(
         sample_rows=0 if full_data else SAMPLE_ROWS,
         shortcuts=(*wanted.entry.shortcuts, *skipped),
         downloads=paths_of_downloads(),
+        reproduces=wanted.kept is not None,
     )
     launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)
+    if wanted.kept is not None and device == "cpu" and (folder / KEPT).is_dir():
+        shutil.copytree(folder / KEPT, wanted.kept, dirs_exist_ok=True)
     if not launch.assembly.reached_a_run:
         return None, ending
     return launch.assembly.evidence(_stopped(launch, ending)), ending

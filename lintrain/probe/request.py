@@ -26,7 +26,8 @@ class Request:
     `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
     the extras (`extras.py`); `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all; `shortcuts` were
     taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may
-    add to them. With a `trail` nothing is measured but the first steps.
+    add to them. `reproduces` asks to keep what a failing stage needs to fail again. With a `trail` nothing is measured
+    but the first steps.
     """
 
     script: str
@@ -42,4 +43,5 @@ class Request:
     batches: int = 4
     shortcuts: tuple[str, ...] = ()
     downloads: tuple[str, ...] = ()
+    reproduces: bool = False
     trail: TrailRequest | None = None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from lintrain.core.evidence import BatchEvidence, Evidence, TensorEvidence
-from lintrain.names.ruff import find_ruff
 from lintrain.probe.record import Record
+from lintrain.report.formatted import formatted
 
 HEAD = '''"""What {script} trains on, and its forward pass.
 
@@ -70,16 +69,6 @@ def _place(record: Record, file: Path) -> str:
     """The script beside the tests or in the folders around them, in words of Python."""
     script = os.path.relpath(Path(record.script).absolute(), file.absolute().parent)
     return f"Path(__file__).parent / {script!r}"
-
-
-def formatted(text: str) -> str:
-    """The text as ruff writes it; as it is where there is no ruff."""
-    program = find_ruff()
-    if program is None:
-        return text
-    command = [program, "format", "--isolated", "--line-length", "100", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else text
 
 
 def _test(name: str, *lines: str) -> str:

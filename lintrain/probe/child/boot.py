@@ -28,6 +28,8 @@ def start(request: dict[str, Any]) -> None:
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     session.keeper.install(hooks, is_root=session.is_root)
     quiet.install(session, hooks)
+    if session.reproducer is not None:
+        session.reproducer.install(hooks)
     quick_datasets.install(session, hooks)
     label_conflicts.install(session, hooks)
     processes.install(session, hooks)

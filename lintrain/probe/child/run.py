@@ -100,7 +100,10 @@ class Run(ABC):
 
     def fails(self, name: str, error: BaseException, seconds: float = 0.0) -> None:
         """Record that a stage ended with an error."""
-        self.settles(self._failed(name, seconds, error))
+        stage = self._failed(name, seconds, error)
+        self.settles(stage)
+        if stage.failure is not None and self.session.reproducer is not None:
+            self.session.reproducer.fails(name, error)
 
     def settles(self, stage: Stage) -> None:
         """Record what became of a stage."""

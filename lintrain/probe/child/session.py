@@ -16,6 +16,7 @@ from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of, own_files
 from lintrain.probe.child.library import version_of
+from lintrain.probe.child.reproduction.reproducer import Reproducer
 
 END = os._exit
 """The original: the script's own call of it is watched."""
@@ -58,6 +59,7 @@ class Session:
         self.construction_place: Place | None = None
         self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
+        self.reproducer = Reproducer(self.temporary, self.script) if request.get("reproduces") else None
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.state_loads: list[StateLoad] = []
         self.watch: Any = None

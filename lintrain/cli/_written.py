@@ -1,0 +1,69 @@
+"""What a probe writes beside its report: a page, tests, a reproduction."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lintrain.cli._judged import Judgement
+from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
+from lintrain.probe.record import Record
+
+
+def refuse_folder(folder: Path | None) -> None:
+    """Say before the run that a new folder cannot be made there, or that there is something in it; raises Refusal."""
+    refuse_what_cannot_be_written(folder)
+    if folder is None or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise Refusal(f"{folder}: is a file; name a new folder")
+    if any(folder.iterdir()):
+        raise Refusal(f"{folder}: holds files already; name a new folder")
+
+
+@contextmanager
+def kept_failure(*, is_wanted: bool) -> Generator[Path | None]:
+    """A folder for what a failing stage needs to fail again, which goes away; None where nobody asked for it."""
+    if not is_wanted:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="lintrain-kept-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_page(judgement: Judgement, file: Path) -> None:
+    """Write the report as a page."""
+    write_report(judgement.as_html(), file)
+
+
+def write_tests(record: Record, file: Path, *, module: str | None) -> None:
+    """Write tests of the pipeline, or say why there are none: they start a script, not a module."""
+    from lintrain.report.written_tests import NoTestsError, pipeline_tests
+
+    if module is not None:
+        say(f"lintrain: {file} is not written: tests run a script, and this was started with `-m {module}`")
+        return
+    try:
+        write_report(pipeline_tests(record, file), file)
+    except NoTestsError as error:
+        say(f"lintrain: {file} is not written: {error}")
+    else:
+        say(f"lintrain: {file} is written; `python -m pytest {file}` runs it")
+
+
+def write_repro(record: Record, kept: Path, folder: Path) -> None:
+    """Write a reproduction of the failing stage, or say why there is none."""
+    from lintrain.report.reproduction import NoReproductionError, write_reproduction
+
+    try:
+        failure = write_reproduction(record, kept, folder)
+    except NoReproductionError as error:
+        say(f"lintrain: {folder} is not written: {error}")
+    else:
+        say(f"lintrain: {folder} is written; `python {folder / 'repro.py'}` ends with the same {failure.type}")

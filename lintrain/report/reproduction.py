@@ -1,0 +1,157 @@
+"""A failing stage as a small script of its own, tried out before it is handed over."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from lintrain.core.evidence import Evidence, Failure
+from lintrain.probe.record import Record
+from lintrain.report.formatted import formatted
+
+RECIPE, SCRIPT = "recipe.json", "repro.py"
+SECONDS = 180.0
+"""The written script is stopped after that."""
+HEAD = '''"""The {stage} stage of {script} fails: {raised_by} raises this again, on a CPU.
+
+    {error}
+"""
+'''
+README = """# {type} in the {stage} stage of {script}
+
+    pip install -r requirements.txt
+    python repro.py
+
+ends with the error that `lintrain probe {script}` met:
+
+    {error}
+
+{raised_by} raises it. Written by lintrain {version} under Python {python}; the weights of a model are new ones.
+{modules}"""
+
+
+class NoReproductionError(Exception):
+    """Nothing is written; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What the probed process kept: code in parts, beside the files that it reads, or the `reason` why there is none.
+
+    `modules` are files of the user that the code imports.
+    """
+
+    stage: str
+    reason: str = ""
+    raised_by: str = ""
+    imports: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+def write_reproduction(record: Record, kept: Path, folder: Path) -> Failure:
+    """Write a script that fails as the run did, with what it needs, and give the error; raises NoReproductionError."""
+    evidence, recipe = _failing(record, kept)
+    failure = evidence.failure
+    if failure is None or recipe.reason:
+        raise NoReproductionError(f"the {recipe.stage} stage fails, but {recipe.reason or 'without an error'}")
+    (kept / RECIPE).unlink()
+    (kept / SCRIPT).write_text(_script(record, evidence, recipe, failure), encoding="utf-8")
+    _demand_the_same_error(record.python, kept, failure)
+    (kept / "requirements.txt").write_text(_requirements(evidence), encoding="utf-8")
+    (kept / "README.md").write_text(_readme(record, evidence, recipe, failure), encoding="utf-8")
+    shutil.copytree(kept, folder, dirs_exist_ok=True)
+    return failure
+
+
+def _failing(record: Record, kept: Path) -> tuple[Evidence, Recipe]:
+    evidence = next((run for run in record.runs if run.failed_stage), None)
+    if evidence is None or evidence.failed_stage is None:
+        raise NoReproductionError("no stage fails")
+    if not (kept / RECIPE).is_file():
+        stage = evidence.failed_stage.name
+        raise NoReproductionError(f"the {stage} stage fails, and the script itself shows that without any training")
+    values = json.loads((kept / RECIPE).read_text(encoding="utf-8"))
+    return evidence, Recipe(**values)
+
+
+def _first_line(failure: Failure) -> str:
+    lines = failure.message.splitlines()
+    return f"{failure.type}: {lines[0]}" if lines else failure.type
+
+
+def _script(record: Record, evidence: Evidence, recipe: Recipe, failure: Failure) -> str:
+    error = _first_line(failure).replace("\\", "\\\\").replace('"""', "'''")
+    name = Path(record.script).name
+    head = HEAD.format(stage=recipe.stage, script=name, raised_by=recipe.raised_by, error=error)
+    body = "\n".join(recipe.lines)
+    imports = list(recipe.imports)
+    before: list[str] = []
+    if recipe.modules:
+        imports = ["import sys", *imports]
+        before.append(f"sys.path.insert(0, {str(Path(record.script).absolute().parent)!r})")
+    if "HERE" in body:
+        imports.append("from pathlib import Path")
+        before.append("HERE = Path(__file__).parent")
+    if "import torch" in imports:
+        before.append(f"torch.manual_seed({evidence.arguments.get('seed', 0)})")
+    known = [line for line in imports if not _is_of_user(line, recipe)]
+    users = [line for line in imports if _is_of_user(line, recipe)]
+    parts = [head, "\n".join(dict.fromkeys(known)), "\n".join(before), "\n".join(users), *recipe.definitions, body]
+    return formatted("\n\n".join(part for part in parts if part) + "\n")
+
+
+def _is_of_user(line: str, recipe: Recipe) -> bool:
+    """Whether an import needs the folder of the script."""
+    return any(re.match(rf"from {re.escape(module)} import ", line) for module in recipe.modules)
+
+
+def _demand_the_same_error(python: str, kept: Path, failure: Failure) -> None:
+    """Run what was written; raises NoReproductionError where it does not end as the script did."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            [python, SCRIPT], cwd=kept, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as slow:
+        raise NoReproductionError(f"what was written of it did not end within {SECONDS:g} s") from slow
+    if not _ends_with(done.stderr, failure):
+        last = done.stderr.strip().splitlines()[-1:] or ["without an error"]
+        raise NoReproductionError(f"it does not come again outside of the script: what was written ends {last[0]}")
+
+
+def _ends_with(output: str, failure: Failure) -> bool:
+    """Whether a traceback ends with an error; addresses in its message differ from run to run."""
+    wanted = _without_addresses(f"{failure.type}: {failure.message}".removesuffix(" …").strip().removesuffix(":"))
+    found = _without_addresses(output)
+    return re.search(rf"^(?:[\w.]+\.)?{re.escape(wanted)}", found, flags=re.MULTILINE) is not None
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r"0x[0-9a-f]+", "0x0", text)
+
+
+def _requirements(evidence: Evidence) -> str:
+    """The versions of the run, without the builds of a local index."""
+    versions = ((name, version.partition("+")[0]) for name, version in evidence.versions.items() if name != "python")
+    return "".join(f"{name}=={version}\n" for name, version in versions)
+
+
+def _readme(record: Record, evidence: Evidence, recipe: Recipe, failure: Failure) -> str:
+    modules = ", ".join(f"`{module}`" for module in recipe.modules)
+    return README.format(
+        type=failure.type,
+        stage=recipe.stage,
+        script=Path(record.script).name,
+        error=_first_line(failure),
+        raised_by=recipe.raised_by[:1].upper() + recipe.raised_by[1:],
+        version=record.lintrain,
+        python=evidence.versions.get("python", ""),
+        modules=f"It imports {modules} from the folder of the script.\n" if modules else "",
+    )
