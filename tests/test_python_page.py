@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import runpy
 import subprocess
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 
 import lintrain
+from lintrain import callbacks
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "python.md").read_text()
 EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE, flags=re.MULTILINE | re.DOTALL))
 WORDS = ("probe", "Report", "MistakesError")
+WATCHES = ("TrainerWatch", "LightningWatch")
 
 
 @pytest.mark.slow
@@ -35,6 +38,14 @@ def test_the_page_has_its_examples() -> None:
 def test_a_public_word_has_a_page_and_a_docstring(word: str) -> None:
     assert getattr(lintrain, word).__doc__
     assert word in PAGE
+
+
+@pytest.mark.parametrize("word", WATCHES)
+def test_a_callback_is_on_the_page_with_its_arguments(word: str) -> None:
+    watch = getattr(callbacks, word)
+    assert word in PAGE
+    names = set(inspect.signature(watch).parameters)
+    assert {name for name in names if f"`{name}" not in PAGE and f"`{name}`" not in watch.__doc__} == set()
 
 
 def test_every_attribute_of_a_report_is_on_the_page_and_described() -> None:

@@ -37,6 +37,8 @@ class UnchangedParameters(Rule):
         step = evidence.step
         if step is None:
             return unsettled(evidence.not_reached("step"))
+        if evidence.peak_learning_rate == 0 and evidence.framework == "transformers" and not step.skipped:
+            return confirmed(f"the learning rate of all {len(step.groups)} groups is 0", groups=len(step.groups))
         if step.skipped or not evidence.peak_learning_rate:
             return unsettled("no step was taken: the scaler skipped it, or the learning rate is zero")
         total = step.trainable_tensors

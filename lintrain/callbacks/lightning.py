@@ -1,0 +1,107 @@
+"""A callback for Lightning's Trainer that watches the first steps of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lintrain.callbacks.watching import OnMistake, Watching
+from lintrain.inside.report import Report
+from lintrain.probe.child.inside.first_steps import FirstSteps, bare
+from lintrain.probe.child.library import library, loaded
+from lintrain.probe.child.lightning.facts import RECORDED
+from lintrain.probe.child.lightning.interceptor import LIBRARIES
+
+Scalar = str | int | float | bool | None
+
+
+def _callback_class() -> Any:
+    """That of the library that the program has imported, under one of its two names."""
+    name = next((name for name in LIBRARIES if loaded(name) is not None), LIBRARIES[0])
+    return library(f"{name}.callbacks.callback").Callback
+
+
+_Callback: Any = _callback_class()
+
+
+class LightningWatch(_Callback):  # type: ignore[misc] # the library is read without its types
+    """Watches the first `steps` optimizer steps, and two more near the peak learning rate where a warm-up is longer.
+
+    Sees the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
+    probe. Where a mistake is confirmed, `on_mistake` says what happens: "raise" raises `lintrain.MistakesError` before
+    the step, "stop" lets the Trainer end after it and warns with the report, "warn" only warns. `select` and `ignore`
+    name rules or stages. `report` is there from the first judgement on.
+
+    Losses and weights are the same with and without it. While it compares, it keeps the first 4096 entries of every
+    weight.
+    """
+
+    def __init__(
+        self,
+        steps: int = 5,
+        on_mistake: OnMistake = "raise",
+        select: tuple[str, ...] = (),
+        ignore: tuple[str, ...] = (),
+    ) -> None:
+        self._watching = Watching(steps, on_mistake, tuple(select), tuple(ignore))
+
+    @property
+    def report(self) -> Report | None:
+        """What was seen and judged last; None before the first step."""
+        return self._watching.report
+
+    def on_train_start(self, trainer: Any, module: Any) -> None:
+        """Follow the module from now on."""
+
+        def make(session: Any, place: Any) -> FirstSteps:
+            run = FirstSteps(session, place, module, _loader_of(trainer))
+            run.is_stepped_by(*(bare(each) for each in trainer.optimizers))
+            run.limit = trainer.gradient_clip_val or None
+            return run
+
+        given = {name: getattr(trainer, name, None) for name in RECORDED}
+        arguments: dict[str, Scalar] = {name: value for name, value in given.items() if isinstance(value, Scalar)}
+        arguments["fp16"] = str(trainer.precision).startswith("16")
+        facts = {"framework": "lightning", "trainer": "Trainer", "device": str(module.device), "arguments": arguments}
+        self._watching.begin(make, facts)
+
+    def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
+        """A batch is about to go into the module."""
+        if self._watching.run is not None:
+            self._watching.run.takes(batch)
+
+    def on_before_backward(self, trainer: Any, module: Any, loss: Any) -> None:
+        """The loss is there, divided by the batches of a step."""
+        if self._watching.run is not None:
+            self._watching.run.loses(loss.detach() * trainer.accumulate_grad_batches, None)
+
+    def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
+        """Gradients are complete; raises MistakesError before the weights are changed."""
+        if self._watching.run is None:
+            return
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        self._watching.run.before_step(float(scaler.get_scale()) if scaler is not None else 1.0)
+        if self._watching.is_worth_judging() and self._watching.judge():
+            trainer.should_stop = True
+
+    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """A batch was trained on; after the last step that is watched all is judged."""
+        run = self._watching.run
+        if run is None or trainer.global_step == run.seen:
+            return
+        run.seen = trainer.global_step
+        run.after_step(was_skipped=False)
+        if run.is_over(self._watching.wanted) and self._watching.finish():
+            trainer.should_stop = True
+
+    def on_train_end(self, trainer: Any, module: Any) -> None:
+        """The run is shorter than what was to be watched: judge what there is."""
+        self._watching.finish()
+
+    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
+        """The run ends with an error: nothing stays hooked into the module."""
+        self._watching.end()
+
+
+def _loader_of(trainer: Any) -> Any:
+    loaders: Any = trainer.train_dataloader
+    return loaders if hasattr(loaders, "dataset") else None

@@ -1,0 +1,82 @@
+"""What both callbacks do with what they see: judge it, and stop the run."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+from lintrain.core.place import Place
+from lintrain.inside.judging import Question, judged
+from lintrain.inside.report import MistakesError, Report
+from lintrain.probe.child.frames import frame_place, users_frame
+from lintrain.probe.child.inside.first_steps import FirstSteps
+from lintrain.probe.child.inside.session import InsideSession
+from lintrain.probe.child.random_state import same_random_numbers
+
+OnMistake = Literal["raise", "stop", "warn"]
+
+
+class MistakeWarning(UserWarning):
+    """A watched run makes a mistake, and goes on or was asked to stop; the text is the report."""
+
+
+class Watching:
+    """The watched part of one run: from its start until enough steps were seen."""
+
+    def __init__(self, steps: int, on_mistake: OnMistake, select: tuple[str, ...], ignore: tuple[str, ...]) -> None:
+        if on_mistake not in ("raise", "stop", "warn"):
+            raise ValueError(f"on_mistake is 'raise', 'stop' or 'warn', not {on_mistake!r}")
+        self.wanted, self.on_mistake = steps, on_mistake
+        self._question = Question(None, select, ignore)
+        self.run: FirstSteps | None = None
+        self.report: Report | None = None
+
+    def begin(self, make: Callable[[InsideSession, Place | None], FirstSteps], facts: dict[str, Any]) -> None:
+        """Training starts; a run that is watched already is let go."""
+        self.end()
+        place = frame_place(users_frame())
+        session = InsideSession(tempfile.gettempdir(), place.path if place else "")
+        self.report = None
+        self.run = make(session, place)
+        self.run.begins(facts)
+
+    def judge(self) -> bool:
+        """Judge what was seen until now; whether the run is to stop. Raises MistakesError where that was asked."""
+        if self.run is None:
+            return False
+        session: Any = self.run.session
+        with same_random_numbers():
+            self.report = judged(session, self._question)
+        if self.report.exit_code != 1:
+            return False
+        self.end()
+        if self.on_mistake == "raise":
+            raise MistakesError(self.report)
+        warnings.warn(f"{self.report.reason}\n{self.report.text()}", MistakeWarning, stacklevel=2)
+        return self.on_mistake == "stop"
+
+    def is_worth_judging(self) -> bool:
+        """Whether something new is there that a rule may speak about: the first step, a loss that is not finite."""
+        run = self.run
+        return run is not None and (
+            run.steps == 0 or any(loss != loss or abs(loss) == float("inf") for loss in run.losses)
+        )
+
+    def end(self) -> None:
+        """Look no further."""
+        if self.run is not None:
+            self.run.ends()
+        self.run = None
+
+    def finish(self) -> bool:
+        """Judge once more, with all that was seen, and look no further; whether the run is to stop."""
+        if self.run is None:
+            return False
+        run = self.run
+        run.ends()
+        try:
+            return self.judge()
+        finally:
+            self.run = None

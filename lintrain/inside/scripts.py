@@ -1,0 +1,42 @@
+"""A script probed from Python, in a process of its own, as `lintrain probe` does."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lintrain.cli._judged import judge_record, read_text
+from lintrain.inside.report import Report
+from lintrain.probe.entry import Entry
+from lintrain.probe.launcher import Bounds
+from lintrain.probe.prober import Wanted, probe_script
+from lintrain.probe.stream import Event
+
+
+def probe_path(
+    script: str | os.PathLike[str],
+    arguments: Sequence[str] = (),
+    *,
+    timeout: float = 300.0,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Report:
+    """Run a script or a notebook up to its training call, by this Python, and judge its findings there.
+
+    `timeout` is in seconds. Raises FileNotFoundError where there is no such file.
+    """
+    path = Path(script)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such script")
+    text = read_text(str(path), select, ignore, None)
+    wanted = Wanted(Entry(path, tuple(arguments)), sys.executable, Bounds(timeout, None))
+    record = probe_script(wanted, _ignore)
+    record = dataclasses.replace(record, findings=tuple(one.finding for one in text.reported))
+    return Report(judge_record(record, text))
+
+
+def _ignore(_event: Event) -> None:
+    """Nobody watches the stages go by."""
