@@ -24,13 +24,14 @@ def ask(call: Call) -> tuple[Any, ...]:
     with _as_it_was(call.module), same_random_numbers(), torch.no_grad():
         output = call.module(*call.args, **call.kwargs)
     rows = call.rows()
-    return tuple(answer for answer in _answers(output, rows) if id(answer) not in asked)[:MOST_ANSWERS]
+    given = [answer for answer in _answers(output, rows) if id(answer) not in asked]
+    return tuple(answer.detach() for answer in given[:MOST_ANSWERS])
 
 
 def _answers(output: Any, rows: int) -> Iterator[Any]:
     if library("torch").is_tensor(output):
         if output.is_floating_point() and output.ndim and output.shape[0] == rows and output.numel():
-            yield output.detach()
+            yield output
         return
     if is_mapping(output):
         logits = output.get("logits")

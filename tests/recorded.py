@@ -1,0 +1,30 @@
+"""A run of no framework: it keeps what is measured, so that experiments can be asked without a probe."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from lintrain.probe.child.run import Run
+from lintrain.probe.child.session import Session
+
+
+class RecordedRun(Run):
+    """`evidence` holds what was measured last, `shortcuts` what was left out."""
+
+    def __init__(self, model: Any) -> None:
+        self.shortcuts: list[str] = []
+        super().__init__(cast("Session", SimpleNamespace(shorten=self.shortcuts.append)), None)
+        self.evidence: dict[str, Any] = {}
+        self._model = model
+
+    @property
+    def model(self) -> Any:
+        return self._model
+
+    @property
+    def collator(self) -> Any:
+        return None
+
+    def measured(self, **values: Any) -> None:
+        self.evidence.update(values)

@@ -1,0 +1,103 @@
+"""Where NaN comes up, and what steps do to the weights."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from lintrain.probe.child.experiments.births import Birth, GradientBirths, first_non_finite
+from lintrain.probe.child.experiments.updates import Frozen, updates
+from lintrain.probe.child.experiments.weights import snapshot
+from tests.recorded import RecordedRun
+
+
+class Log(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.log(x)
+
+
+def test_the_first_module_with_nan_is_named_with_the_range_of_its_input() -> None:
+    model = nn.Sequential(nn.Identity(), Log(), nn.Linear(2, 2))
+    x = torch.tensor([[-3.0, 0.5]])
+    assert first_non_finite(model, lambda: model(x)) == Birth("1", False, (-3.0, 0.5))
+
+
+def test_nan_that_comes_in_is_told_from_nan_that_is_made() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    found = first_non_finite(model, lambda: model(torch.tensor([[float("nan"), 2.0]])))
+    assert found == Birth("0", True, (2.0, 2.0))
+
+
+def test_finite_outputs_leave_the_loss() -> None:
+    model = nn.Sequential(nn.Identity())
+    assert first_non_finite(model, lambda: model(torch.tensor([1.0, 4.0]))) == Birth("", False, (1.0, 4.0))
+
+
+def test_a_pass_that_cannot_be_made_again_names_nothing_and_leaves_no_hook() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    assert first_non_finite(model, lambda: model(torch.randn(1, 3))) is None
+    assert not model[0]._forward_hooks
+
+
+def gradient_birth(model: nn.Module, loss: Any) -> Any:
+    births = GradientBirths()
+    births.watch(loss, model)
+    loss.backward()
+    births.close()
+    return births.found
+
+
+def test_the_operation_whose_gradient_is_not_finite_is_named() -> None:
+    model = nn.Linear(2, 1)
+    out = model(torch.ones(3, 2))
+    found = gradient_birth(model, (out - out.detach()).square().sum().sqrt())
+    assert (found.operation, found.behind, found.range) == ("Sqrt", "bias", (0.0, 0.0))
+
+
+def test_finite_gradients_have_no_birth() -> None:
+    model = nn.Linear(2, 1)
+    assert gradient_birth(model, model(torch.ones(3, 2)).square().mean()) is None
+
+
+def test_a_watched_graph_is_let_go() -> None:
+    class Mark:
+        def __call__(self, *_: Any) -> None:
+            return
+
+    model = nn.Linear(2, 1)
+    loss, mark = model(torch.ones(3, 2)).mean(), Mark()
+    loss.grad_fn.register_hook(mark)
+    alive = weakref.ref(mark)
+    gradient_birth(model, loss)
+    gc.disable()
+    try:
+        del loss, mark
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_updates_are_told_by_layer_as_a_share_of_the_weights_and_by_step() -> None:
+    run = RecordedRun(nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)))
+    before = snapshot(run)
+    with torch.no_grad():
+        run.model[0].weight.mul_(1.1)
+    found = {update.layer: update.ratio for update in updates(run, before, 2)}
+    assert found == {"0": pytest.approx(0.05, rel=1e-4), "1": 0.0}
+
+
+def test_frozen_weights_that_move_are_named_and_statistics_counted() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.BatchNorm1d(2))
+    for part in model[:2]:
+        part.requires_grad_(False)
+    frozen = Frozen(RecordedRun(model))
+    assert (frozen.moved(), frozen.statistics()) == ((), 0)
+    model(torch.randn(8, 2))
+    with torch.no_grad():
+        model[0].bias += 1.0
+    assert (frozen.moved(), frozen.statistics()) == (("0.bias",), 1)
