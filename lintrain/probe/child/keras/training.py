@@ -10,7 +10,9 @@ from typing import Any
 from lintrain.core.evidence import ForwardEvidence, KerasEvidence, OptimizerGroup, StepEvidence
 from lintrain.probe.child.experiments.gradients import Gradients, backward_evidence
 from lintrain.probe.child.experiments.outputs import number
+from lintrain.probe.child.experiments.updates import updates
 from lintrain.probe.child.experiments.weights import changed, changed_share, pulls, restore, snapshot, trainable
+from lintrain.probe.child.keras.asking import responses_of
 from lintrain.probe.child.keras.compiled import from_logits, loss_name, rates
 from lintrain.probe.child.keras.run import KerasRun
 from lintrain.probe.child.kinds import is_mapping
@@ -80,6 +82,8 @@ def measure_forward(run: KerasRun) -> None:
     run.losses = [number(seen.loss) / run.scale] if seen.loss is not None else []
     run.logits_shape = tuple(getattr(seen.outputs, "shape", ()))
     run.measured(forward=_forward_evidence(run))
+    run.responses = responses_of(run)
+    run.responses.measure()
 
 
 def _forward(run: KerasRun, batch: Any) -> Seen:
@@ -158,7 +162,9 @@ def take_two_steps(run: KerasRun) -> None:
         run.progress("step", step, STEPS)
         model.train_step(run.batches[step % len(run.batches)])
         had_gradient |= {name for name, weight in trainable(run).items() if pulls(weight)}
-    moved, share = changed(run, before), changed_share(run, before)
+    moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
+    if run.responses is not None and moved:
+        run.responses.after_steps()
     restore(run, before)
     decay = float(getattr(optimizer, "weight_decay", None) or 0.0)
     run.measured(
@@ -169,5 +175,6 @@ def take_two_steps(run: KerasRun) -> None:
             changed_tensors=len(moved),
             unchanged=tuple(sorted(had_gradient - moved)),
             changed_share=share,
+            updates=by_layer,
         )
     )
