@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from lintrain.core.evidence import BackwardEvidence, Evidence, LayerGradient, ResponseEvidence, StepEvidence
 
 EQUAL = 1e-6
@@ -61,7 +63,7 @@ def movement(evidence: Evidence) -> str:
 
 
 def _updates(step: StepEvidence) -> str:
-    ratios = [update.ratio for update in step.updates]
+    ratios = [update.ratio for update in step.updates if math.isfinite(update.ratio)]
     if not ratios:
         return ""
     low, high = min(ratios), max(ratios)

@@ -66,6 +66,9 @@ class VanishingGradients(Rule):
             return confirmed(f"{len(vanished)} of {len(layers)} layers: {text}", layers=list(vanished))
         return refuted(f"the smallest: {text}", ratio=ratios[smallest])
 
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == "keras-single-unit-softmax"
+
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.place,

@@ -87,6 +87,9 @@ class ConstantOutput(Rule):
             return confirmed(f"{told}, and the gradients of {len(norms)} batches are 0")
         return unsettled(f"{told}, and no step was seen to change that or not")
 
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == "keras-single-unit-softmax"
+
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.place,

@@ -63,7 +63,7 @@ from collections.abc import Iterator
 
 from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
 
-SURE, NOTHING = 1e-3, 1e-5
+SURE, NOTHING = 1e-4, 1e-5
 """Shares of the largest answer: a change that is certainly one, and one that rounding makes."""
 
 

@@ -8,6 +8,7 @@ from lintrain.probe.child.library import library
 from lintrain.probe.child.run import Run
 
 SMALLEST_PULL = 1e-6
+FLOAT32_ROUNDING = 2.0**-23
 
 
 def trainable(run: Run) -> dict[str, Any]:
@@ -33,6 +34,14 @@ def pulls(weight: Any) -> bool:
     if weight.grad is None:
         return False
     return bool(weight.grad.float().norm() > SMALLEST_PULL * weight.detach().float().norm().clamp(min=1e-6))
+
+
+def is_felt(optimizer: Any, weight: Any) -> bool:
+    """Whether a step is larger than float32 rounds off; plain SGD alone makes steps as small as its gradients."""
+    if type(optimizer).__name__ != "SGD" or weight.grad.is_sparse:
+        return True
+    rate = max(float(group["lr"]) for group in optimizer.param_groups)
+    return bool((rate * weight.grad.float().abs() > FLOAT32_ROUNDING * weight.detach().float().abs()).any())
 
 
 def changed(run: Run, before: dict[str, Any]) -> set[str]:

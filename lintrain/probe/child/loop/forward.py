@@ -6,21 +6,20 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from lintrain.core.evidence import ForwardEvidence, OptimizerGroup, StepEvidence
+from lintrain.probe.child.experiments.births import Birth
 from lintrain.probe.child.experiments.model import is_fresh
 from lintrain.probe.child.experiments.updates import Frozen, updates
 from lintrain.probe.child.experiments.weights import changed, changed_share, non_finite, outside_optimizer
-from lintrain.probe.child.loop.asking import birth_of
-from lintrain.probe.child.loop.seen import Iteration, LossCall
+from lintrain.probe.child.loop.seen import LossCall
 from lintrain.probe.child.loop.standard_loss import chance_of
 
 if TYPE_CHECKING:
     from lintrain.probe.child.loop.run import LoopRun
 
 
-def forward_evidence(run: LoopRun, first: Iteration | None, loss: LossCall | None) -> ForwardEvidence:
-    """What the losses until now say; the weights are still those of the first pass where one is not finite there."""
+def forward_evidence(run: LoopRun, birth: Birth | None, loss: LossCall | None) -> ForwardEvidence:
+    """What the losses until now say; `birth` is where the first of them stopped being finite."""
     finite = all(math.isfinite(each) for each in run.losses)
-    birth = birth_of(run, first) if run.losses and not math.isfinite(run.losses[0]) else None
     return ForwardEvidence(
         losses=tuple(run.losses),
         chance=chance_of(loss),

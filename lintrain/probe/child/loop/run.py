@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
 from lintrain.core.evidence import OptimizerGroup, ReachedWeights, Stage
 from lintrain.core.place import Place
 from lintrain.probe.child.experiments.batch import describe
-from lintrain.probe.child.experiments.births import GradientBirths
+from lintrain.probe.child.experiments.births import Birth, GradientBirths
 from lintrain.probe.child.experiments.columns import measure_split
 from lintrain.probe.child.experiments.gradients import Gradients, backward_evidence
 from lintrain.probe.child.experiments.model import measure_model
@@ -17,11 +18,11 @@ from lintrain.probe.child.experiments.overlap import shared_rows
 from lintrain.probe.child.experiments.subset import number_of_rows
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.experiments.updates import Frozen
-from lintrain.probe.child.experiments.weights import pulls, snapshot, trainable
+from lintrain.probe.child.experiments.weights import is_felt, pulls, snapshot, trainable
 from lintrain.probe.child.given import Given
 from lintrain.probe.child.label_conflicts import of_training
 from lintrain.probe.child.loop.account import loop_evidence
-from lintrain.probe.child.loop.asking import responses_of
+from lintrain.probe.child.loop.asking import birth_of, responses_of
 from lintrain.probe.child.loop.facts import framework, group_of, peak_of
 from lintrain.probe.child.loop.forward import forward_evidence, step_evidence
 from lintrain.probe.child.loop.leaves import reached_weights
@@ -60,6 +61,7 @@ class LoopRun(Run):
         self._steps = 0
         self._first: Iteration | None = None
         self._frozen: Frozen | None = None
+        self._birth: Birth | None = None
         self._births = GradientBirths()
         self._loss: LossCall | None = None
         self._reached: ReachedWeights | None = None
@@ -148,6 +150,8 @@ class LoopRun(Run):
             self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))
             self._loss = standard
             self._reached = self._reached_weights(iteration, loss)
+            if self.losses and not math.isfinite(self.losses[0]):
+                self._birth = birth_of(self, iteration)
             self.attempt("forward", self._measure_forward)
             self.responses = responses_of(self, iteration, loss)
             self._births.watch(loss, self.model)
@@ -158,7 +162,7 @@ class LoopRun(Run):
         return reached_weights(loss, held, known)
 
     def _measure_forward(self) -> None:
-        self.measured(forward=forward_evidence(self, self._first, self._loss))
+        self.measured(forward=forward_evidence(self, self._birth, self._loss))
 
     def went_backward(self) -> None:
         """Gradients are there: those of the first batch since a step are read."""
@@ -194,9 +198,10 @@ class LoopRun(Run):
         self._is_fresh_backward = True
         if not any(optimizer is own for own in self.optimizers) or self._steps >= MEASURED_STEPS:
             return
+        weights = trainable(self).items()
+        self._pulled |= {name for name, weight in weights if pulls(weight) and is_felt(optimizer, weight)}
         for group, rate in zip(optimizer.param_groups, self._rates, strict=False):
             group["lr"] = rate
-        self._pulled |= {name for name, weight in trainable(self).items() if pulls(weight)}
         self._took_step(optimizer)
 
     def _remember(self) -> None:

@@ -84,7 +84,7 @@ def classes_in_batch(run: Run, batch: Any, output: Any) -> tuple[int | None, int
     logits = getattr(output, "logits", None)
     if task_of(base_model(run.model)) != "SequenceClassification" or labels is None or logits is None:
         return None, None
-    if logits.ndim != 2 or logits.shape[1] < 2:
+    if logits.ndim != 2 or logits.shape[1] < 2 or labels.ndim != 1:  # several labels at once have two dimensions
         return None, None
     return len(set(logits.argmax(dim=1).tolist())), len(set(labels.tolist()))
 

@@ -11,6 +11,7 @@ from lintrain.probe.child.experiments.updates import Frozen, updates
 from lintrain.probe.child.experiments.weights import (
     changed,
     changed_share,
+    is_felt,
     outside_optimizer,
     pulls,
     restore,
@@ -22,7 +23,6 @@ from lintrain.probe.child.trainer.forward import training_step
 from lintrain.probe.child.trainer.run import TrainerRun
 
 STEPS = 2
-FLOAT32_ROUNDING = 2.0**-23
 
 
 def take_two_steps(run: TrainerRun) -> None:
@@ -131,14 +131,8 @@ def one_step(run: TrainerRun, batch: Any) -> set[str]:
     had_gradient = {name for name, weight in trainable(run).items() if pulls(weight)}
     if trainer.args.max_grad_norm:
         trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
-    felt = {name for name, weight in trainable(run).items() if name in had_gradient and _is_felt(run, weight)}
+    felt = {
+        name for name, weight in trainable(run).items() if name in had_gradient and is_felt(run.optimizers[0], weight)
+    }
     trainer.optimizer.step()
     return felt
-
-
-def _is_felt(run: TrainerRun, weight: Any) -> bool:
-    """Whether a step is larger than float32 rounds off; plain SGD alone makes steps as small as its gradients."""
-    if type(run.optimizers[0]).__name__ != "SGD":
-        return True
-    rate = max(float(group["lr"]) for group in run.trainer.optimizer.param_groups)
-    return bool((rate * weight.grad.float().abs() > FLOAT32_ROUNDING * weight.detach().float().abs()).any())
