@@ -41,6 +41,8 @@ class LossFarFromChance(Rule):
             return unsettled(evidence.not_reached("forward"))
         if forward.chance is None or not forward.fresh_head or not forward.standard_loss:
             return unsettled("only a new classification head under the library's own loss starts at chance")
+        if not forward.losses:
+            return unsettled("the weights had stepped before the first loss was seen")
         if not forward.finite:
             return unsettled("the loss is not finite")
         loss = sum(forward.losses) / len(forward.losses)
