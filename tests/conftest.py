@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,28 @@ import pytest
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.build_fixtures import BUILT, offline_environment  # noqa: E402 - found through the line above
+from tests.probing import WARM_PYTHON  # noqa: E402 - found through the line above
+from tests.warm.starting import WarmPython  # noqa: E402
+from tools.build_fixtures import BUILT, offline_environment  # noqa: E402
 
 os.environ.update(offline_environment())
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["LINTRAIN_CACHE_DIR"] = tempfile.mkdtemp(prefix="lintrain-tests-")  # not the user's own
 os.environ["KERAS_BACKEND"] = "torch"
+
+
+@pytest.fixture(scope="session")
+def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Python that has the libraries imported, for tests that are not about how a script is started or ended."""
+    started = WarmPython(Path(tempfile.mkdtemp(prefix="lintrain-warm-")))
+    yield str(started.program)
+    started.stop()
+
+
+@pytest.fixture
+def warm(warm_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes of this test run their scripts in the warm Python."""
+    monkeypatch.setenv(WARM_PYTHON, warm_python)
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import ROOT
-
+ROOT = Path(__file__).parent.parent
+WARM_PYTHON = "LINTRAIN_TESTS_PYTHON"
+"""Names the Python that probes run scripts with, where it is not the one that runs the tests."""
 HEAD = """
 import numpy as np
 from datasets import load_dataset
@@ -82,6 +84,8 @@ def probe(folder: Path, script: str, *options: str, arguments: tuple[str, ...] =
 def probe_file(folder: Path, name: str, *options: str, arguments: tuple[str, ...] = ()) -> Probed:
     """Probe a file of a folder from inside the folder."""
     form = () if "--text" in options else ("--json",)
+    if (warm := os.environ.get(WARM_PYTHON)) is not None:
+        form = (*form, "--python", warm)
     chosen = [option for option in options if option != "--text"]
     return command(folder, "probe", *form, *chosen, name, "--", *arguments)
 

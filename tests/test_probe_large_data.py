@@ -135,6 +135,7 @@ def told(probed: Probed) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_labels_of_a_sampled_dataset_are_still_counted_exactly(large: Path) -> None:
     probed = probe_large(large)
     split = probed.run["splits"][0]
@@ -145,11 +146,13 @@ def test_labels_of_a_sampled_dataset_are_still_counted_exactly(large: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_full_data_turns_the_sampling_off(large: Path) -> None:
     assert "rows" not in told(probe_large(large, "", "--full-data"))
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize(
     "use",
     [
@@ -165,6 +168,7 @@ def test_a_script_that_looks_at_all_mapped_rows_is_run_again_in_full(large: Path
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_mapping_with_row_numbers_works_on_all_rows(large: Path) -> None:
     probed = probe_large(large, "tokenized = tokenized.map(lambda row, i: {'i': i}, with_indices=True)")
     assert "`map` worked on all 4800 rows: its function gets row numbers" in told(probed)
@@ -173,6 +177,7 @@ def test_mapping_with_row_numbers_works_on_all_rows(large: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_selecting_splitting_and_filtering_still_work_on_a_sampled_dataset(large: Path) -> None:
     use = """
 part = tokenized["train"].filter(lambda row: row["label"] != 2).shuffle(seed=1).select(range(3000))

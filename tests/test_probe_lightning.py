@@ -8,7 +8,7 @@ import pytest
 
 from tests.probing import Probed, probe
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 
 HEAD = """
 import lightning as L

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.probing import probe
+
+pytestmark = pytest.mark.usefixtures("warm")
 
 HEAD = """
 import torch

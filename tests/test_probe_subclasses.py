@@ -8,7 +8,7 @@ import pytest
 
 from tests.probing import Probed, path_for_lintrain, probe
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("assets")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("assets", "warm")]
 
 PASSED = ("dataset", "batch", "forward", "backward", "step", "evaluation")
 PREFERENCES = """
