@@ -24,7 +24,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ALWAYS = ("torch.utils.data", "transformers.trainer", "transformers.trainer_seq2seq", "datasets", "evaluate")
-SLOW = ("accelerate", "keras", "lightning", "peft", "sentence_transformers", "setfit", "sklearn.metrics", "trl")
+SLOW = (
+    "accelerate",
+    "keras",
+    "lightning",
+    "peft",
+    "pytorch_lightning",
+    "sentence_transformers",
+    "setfit",
+    "sklearn.metrics",
+    "trl",
+)
 IMPORTED = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
 SITE = Path(__file__).parent.parent.parent / "lintrain" / "probe" / "child" / "site" / "sitecustomize.py"
 
