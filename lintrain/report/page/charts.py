@@ -82,7 +82,9 @@ def _bar(bar: Bar, top: int) -> Markup:
 
 def _end_of(name: str, limit: int) -> str:
     """As much as fits; names of layers differ at their end, those of classes at their beginning."""
-    return name if len(name) <= limit else clip(name, limit) if "." not in name else f"…{name[1 - limit :]}"
+    if len(name) <= limit or "." not in name:
+        return clip(name, limit)
+    return f"…{name[1 - limit :].lstrip('.')}"
 
 
 def curve(title: str, across: str, series: Sequence[Series]) -> Markup:
