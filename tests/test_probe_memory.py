@@ -148,6 +148,64 @@ def test_a_loop_is_counted_in_its_own_steps_with_its_teacher_and_without_its_dat
     assert [found for found in probed.verdicts if found[0] == RULE.name] == [(RULE.name, 13, "confirmed")]
 
 
+LIGHTNING = """
+import lightning as L
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Module(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 3))
+
+    def training_step(self, batch, _):
+        return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+loader = DataLoader(TensorDataset(torch.randn(40_000, 256), torch.randint(3, (40_000,))), batch_size=512)
+L.Trainer(max_epochs=2, logger=False, accelerator="cpu").fit(Module(), loader)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_of_lightning_is_counted_without_its_data(tmp_path: Path) -> None:
+    memory = probe(tmp_path, LIGHTNING, "--device-memory", "64MiB").run["memory"]
+    assert memory["gradients"] == 4 * (256 * 512 + 512 + 512 * 3 + 3)
+    assert 2 * 512 * 512 * 4 <= memory["activations"] < 8 * MIB
+
+
+WEIGHTLESS = """
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, LlamaConfig, Trainer, TrainingArguments, default_data_collator
+
+LlamaConfig(num_hidden_layers=8, dtype="bfloat16").save_pretrained("seven")
+model = AutoModelForCausalLM.from_pretrained("seven")
+ids = list(range(512))
+rows = Dataset.from_list([{"input_ids": ids, "labels": ids}] * 16)
+args = TrainingArguments("out", per_device_train_batch_size=2, gradient_checkpointing=True)
+trainer = Trainer(model, args, train_dataset=rows, data_collator=default_data_collator)
+trainer.train()
+"""
+
+
+@pytest.mark.slow
+def test_a_model_whose_weights_are_missing_is_projected_from_its_configuration(tmp_path: Path) -> None:
+    probed = probe(tmp_path, WEIGHTLESS, "--device-memory", "8GiB")
+    memory = probed.run["memory"]
+    assert probed.stages["batch"] == probed.stages["memory"] == "passed"
+    assert probed.stages["forward"] == "not reached"
+    assert memory["without_weights"]
+    parameters = 2 * 32_000 * 4096 + 8 * (4 * 4096**2 + 3 * 4096 * 11_008 + 2 * 4096) + 4096
+    assert memory["weights"] == pytest.approx(2 * parameters, rel=0.01)
+    assert memory["optimizer"] == pytest.approx(4 * parameters, rel=0.01)
+    assert [found for found in probed.verdicts if found[0] == RULE.name] == [(RULE.name, 10, "confirmed")]
+
+
 def test_a_size_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(DISTILLED)
     probed = probe_file(tmp_path, "train.py", "--device-memory", "large")

@@ -45,6 +45,7 @@ from lintrain.core.response_measurements import ResponseEvidence as ResponseEvid
 from lintrain.core.response_measurements import SpreadEvidence as SpreadEvidence
 from lintrain.core.schedule_measurements import ScheduleEvidence as ScheduleEvidence
 from lintrain.core.state_measurements import StateLoad as StateLoad
+from lintrain.core.throughput_measurements import ThroughputEvidence as ThroughputEvidence
 from lintrain.core.token_measurements import EdgeEvidence as EdgeEvidence
 from lintrain.core.token_measurements import LabelEvidence as LabelEvidence
 from lintrain.core.token_measurements import TokenizerEvidence as TokenizerEvidence
@@ -80,6 +81,7 @@ class Evidence:
     evaluation: EvaluationEvidence | None = None
     overfit: OverfitEvidence | None = None
     memory: MemoryEvidence | None = None
+    throughput: ThroughputEvidence | None = None
     accumulation: AccumulationEvidence | None = None
     loop: LoopEvidence | None = None
     keras: KerasEvidence | None = None

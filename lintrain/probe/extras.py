@@ -11,6 +11,7 @@ EXTRAS: Mapping[str, str] = {
     "determinism": "the first steps of two starts of the script, and what differs in them",
     "checkpoint": "the step after a checkpoint, in the same run and in a process that resumes from it",
     "memory": "what a step of training holds at its peak; with --device-memory the largest batch that fits",
+    "throughput": "how long batches and steps take on this machine, and which operations take longest",
 }
 """What each measures, by the name of its stage, in the order in which they are carried out."""
 

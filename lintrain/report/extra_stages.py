@@ -18,6 +18,8 @@ def numbers_of_extra(evidence: Evidence, name: str) -> str:
             return "; ".join(_memory(evidence))
         case "determinism":
             return _determinism(evidence)
+        case "throughput":
+            return "; ".join(_throughput(evidence))
         case _:
             return ""
 
@@ -79,3 +81,23 @@ def _determinism(evidence: Evidence) -> str:
         return f"two starts give the same losses: {losses.partition(' and ')[0]}"
     different = "; ".join(starts.sources) or "the computation itself"
     return f"two starts give losses {losses}; not the same: {different}"
+
+
+def _throughput(evidence: Evidence) -> Iterator[str]:
+    pace = evidence.throughput
+    if pace is None:
+        return
+    tokens = f", {pace.rows_per_second * pace.tokens:.0f} tokens" if pace.tokens else ""
+    yield f"{pace.rows_per_second:.3g} rows{tokens} per second on this machine's CPU"
+    yield f"a batch takes {_duration(pace.batch_seconds)} to load and {_duration(pace.step_seconds)} to train on"
+    asked = f"; with {pace.workers} workers it can be less" if pace.workers else ""
+    yield f"{pace.waiting:.0%} of the time waits for the loader working alone{asked}"
+    calls = ", ".join(f"`{name}` {count:.3g} times" for name, count in pace.synchronizing.items())
+    if calls:
+        yield f"a step reads values by {calls}, for which a GPU waits"
+    if pace.operators:
+        yield "longest: " + ", ".join(f"{name} {share:.0%}" for name, share in pace.operators)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

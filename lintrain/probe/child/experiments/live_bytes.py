@@ -28,9 +28,14 @@ class LiveBytes:
     def add(self, value: Any) -> None:
         """Count the storages of all tensors in a result, however it is nested."""
         for tensor in tensors_of(value):
-            self._add_storage(tensor)
+            self._add_storage(tensor, counts=True)
 
-    def _add_storage(self, tensor: Any) -> None:
+    def leave_out(self, value: Any) -> None:
+        """Never count the storages of tensors that were there before, unless they are counted already."""
+        for tensor in tensors_of(value):
+            self._add_storage(tensor, counts=False)
+
+    def _add_storage(self, tensor: Any, *, counts: bool) -> None:
         try:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse tensors have none
@@ -38,7 +43,7 @@ class LiveBytes:
         key = int(storage._cdata)
         if key in self._held:
             return
-        size = int(storage.nbytes())
+        size = int(storage.nbytes()) if counts else 0
         self._held[key] = weakref.ref(storage, partial(self._drop, key, size))
         self.now += size
         self.peak = max(self.peak, self.now)
@@ -59,10 +64,14 @@ class Counting:
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Called by torch beneath autograd and autocast, for forward, backward and optimizer alike."""
+        self.meets(args)
         result = self.carry_out(function, args, kwargs or {})
-        self.live.add(args)
         self.live.add(result)
         return result
+
+    def meets(self, given: Any) -> None:
+        """What an operation is given is held by somebody."""
+        self.live.add(given)
 
     def carry_out(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The operation itself."""

@@ -45,6 +45,7 @@ class Guide:
     def on_train_batch_start(self, _trainer: Any, _module: Any, batch: Any, *_: Any) -> None:
         """A batch is there."""
         self.stage = "forward"
+        self.watch.loaders.timed.got(self.run.loader)
         self.watch.iteration = Iteration(batch)
         self.watch.effects.counts["batches"] += 1
         with self.watch.paused():
@@ -61,6 +62,7 @@ class Guide:
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         """A batch was trained on."""
         is_last = trainer.fit_loop.epoch_loop._is_training_done
+        self.watch.loaders.timed.asks(self.run.loader)
         with self.watch.paused():
             self.run.ends_batch()
         if self.watch.is_late():

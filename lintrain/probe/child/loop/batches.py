@@ -27,6 +27,8 @@ class WatchedBatches:
         return self
 
     def __next__(self) -> Any:
+        timed = self._watch.loaders.timed
+        timed.asks(self._loader)
         if self._watch.has_enough(self._loader, self._taken):
             self._watch.ends_early(self._loader, can_end=is_asked_by_a_loop())
             raise StopIteration
@@ -37,6 +39,7 @@ class WatchedBatches:
             self._watch.ran_out(self._loader)
             raise
         self._taken += 1
+        timed.got(self._loader)
         self._watch.took(self._loader, batch)
         return batch
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.core.evidence import LoaderUse
+from lintrain.probe.child.loop.throughput import TimedSteps
+from lintrain.probe.child.session import Session
 
 
 class Loaders:
     """What the samplers of loaders said of their epoch, each time that these were iterated."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
+        self.timed = TimedSteps(session)
         self._epochs: dict[int, list[int]] = {}
 
     def opened(self, loader: Any) -> None:

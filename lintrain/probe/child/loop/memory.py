@@ -40,6 +40,10 @@ class CountingScript(Counting):
             return function(*args, **(kwargs or {}))
         return super().__torch_dispatch__(function, types, args, kwargs)
 
+    def meets(self, given: Any) -> None:
+        """What was there before and is no model's may be the whole data set, of which the device sees one batch."""
+        self.live.leave_out(given)
+
 
 class CountedStep:
     """Opened when an optimizer has stepped, closed when it has stepped again."""
@@ -77,7 +81,9 @@ class CountedStep:
             self._live.mark()
 
     def calls(self) -> None:
-        """A model was called: what the script casts on a GPU only, it would not cast here."""
+        """A model was called, on a batch; what the script casts on a GPU only, it would not cast here."""
+        if self._mode is not None:
+            self._live.add([tensor for tensor in _batch(self._watch.iteration) if _is_whole(tensor)])
         self._casts_on_gpu = self._casts_on_gpu or bool(library("torch").is_autocast_enabled())
 
     def gives_up(self) -> None:
@@ -108,7 +114,7 @@ class CountedStep:
         if self._casts_on_gpu:
             self._run.skip("memory", "the script casts on a GPU what it does not cast here")
             return
-        rows = _rows(self._watch.iteration)
+        rows = rows_in(self._watch.iteration)
         if not rows:
             self._run.skip("memory", "the batch has no rows that could be counted")
             return
@@ -126,7 +132,7 @@ class CountedStep:
             device=device,
             peak=max(passes, step),
             rows=rows,
-            tokens=_tokens(self._watch.iteration),
+            tokens=tokens_in(self._watch.iteration),
             weights=weights,
             gradients=fixed - weights - state,
             optimizer=state,
@@ -168,12 +174,12 @@ def _largest(device: int, fixed: int, passes: int, step: int, rows: int) -> int 
     return int(max(0, device - fixed) / each) if each > 0 else None
 
 
-def _rows(iteration: Iteration) -> int:
+def rows_in(iteration: Iteration) -> int:
     """The entries of a batch along its first axis."""
     return next((int(tensor.shape[0]) for tensor in _batch(iteration) if tensor.ndim), 0)
 
 
-def _tokens(iteration: Iteration) -> int | None:
+def tokens_in(iteration: Iteration) -> int | None:
     """The length of the token ids, where there are any."""
     torch = library("torch")
     return next(
@@ -184,6 +190,11 @@ def _tokens(iteration: Iteration) -> int | None:
 def _batch(iteration: Iteration) -> list[Any]:
     given = [part for forward in iteration.forwards for part in (*forward.args, *forward.kwargs.values())]
     return [*tensors_of(iteration.batch), *tensors_of(given)]
+
+
+def _is_whole(tensor: Any) -> bool:
+    """Whether a tensor is no view of a larger one."""
+    return int(tensor.untyped_storage().nbytes()) == size_of(tensor)
 
 
 def _current() -> Any:

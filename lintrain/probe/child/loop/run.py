@@ -74,6 +74,11 @@ class LoopRun(Run):
         return self._model
 
     @property
+    def loader(self) -> Any:
+        """The loader that the loop trains on; None where it has none."""
+        return self._loader
+
+    @property
     def collator(self) -> Any:
         """The loader's `collate_fn`."""
         return getattr(self._loader, "collate_fn", None)
@@ -228,6 +233,7 @@ class LoopRun(Run):
         """Training was seen; evaluation may follow."""
         self.is_settled = True
         self.memory.gives_up()
+        self._watch.loaders.timed.settles(self, self._watch.iteration)
         if self._before:
             self._compare(self.optimizers[0])
         for name in STAGES:

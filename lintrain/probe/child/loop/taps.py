@@ -46,6 +46,7 @@ def _tap_loaders(watch: Watch, module: Any) -> None:
         build(self, *args, **kwargs)
         if watch.session.is_root and self.num_workers:
             watch.session.shorten("loaders work without worker processes")
+            self.__dict__["lintrain_workers"] = self.num_workers
             self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
             self.__dict__["persistent_workers"] = False
 

@@ -40,7 +40,7 @@ class Watch:
         self.session = session
         self.effects = Effects()
         self.schedules = Schedules()
-        self.loaders = Loaders()
+        self.loaders = Loaders(session)
         self.optimizers: list[Any] = []
         self.iteration = Iteration()
         self.loader: Any = None
@@ -66,7 +66,7 @@ class Watch:
         """The watch itself uses torch now; the script's random state is given back."""
         self._is_busy = True
         try:
-            with same_random_numbers():
+            with self.loaders.timed.left_out(), same_random_numbers():
                 yield
         finally:
             self._is_busy = False

@@ -72,7 +72,7 @@ def memory_evidence(run: TrainerRun, batch: Any, peak: Peak, weights: int, large
         device=run.session.device_memory,
         peak=peak.whole,
         rows=rows_of(batch),
-        tokens=_tokens(batch),
+        tokens=tokens_of(batch),
         weights=weights,
         gradients=peak.gradients,
         optimizer=peak.optimizer,
@@ -107,14 +107,14 @@ def _training(run: TrainerRun, batch: Any) -> Training:
 
 def _longest_batch(run: TrainerRun) -> Any:
     """A batch of the longest row, as the run's own loader collates it; else the longest of those looked at."""
-    batches = sorted(run.batches, key=lambda batch: _tokens(batch) or 0)
+    batches = sorted(run.batches, key=lambda batch: tokens_of(batch) or 0)
     row = _longest_row(run.trainer.train_dataset)
     if row is None:
         return batches[-1]
     rows = run.trainer.train_dataset.select([row] * rows_of(batches[-1]))
     with replaced(run.trainer, train_dataset=rows):
         longest = next(iter(run.trainer.get_train_dataloader()))
-    return longest if (_tokens(longest) or 0) > (_tokens(batches[-1]) or 0) else batches[-1]
+    return longest if (tokens_of(longest) or 0) > (tokens_of(batches[-1]) or 0) else batches[-1]
 
 
 def _longest_row(dataset: Any) -> int | None:
@@ -126,7 +126,8 @@ def _longest_row(dataset: Any) -> int | None:
     return int(pyarrow.index(lengths, pyarrow.max(lengths)).as_py()) if len(lengths) else None
 
 
-def _tokens(batch: Any) -> int | None:
+def tokens_of(batch: Any) -> int | None:
+    """The length of a batch's token ids; None where it has none."""
     ids = batch.get("input_ids") if is_mapping(batch) else None
     return int(ids.shape[1]) if ids is not None and ids.ndim == 2 else None
 

@@ -15,13 +15,14 @@ class TrainerRun(Run):
 
     `entry` names the call that was reached (`train`, `evaluate`, `predict`); `wrapped` is the model as the trainer
     wraps it; `waiting` holds the first batch's loss until its backward pass; `peaks` and `first_learning_rates` are
-    those of the optimizer's groups.
+    those of the optimizer's groups, `workers` the processes that the script asked for to load its rows.
     """
 
     def __init__(self, session: Session, trainer: Any, entry: str, call: Place | None) -> None:
         super().__init__(session, call)
         self.trainer = trainer
         self.entry = entry
+        self.workers = int(trainer.args.dataloader_num_workers)
         self.wrapped: Any = trainer.model
         self.waiting: list[tuple[Any, dict[str, Any]]] = []
         self.peaks: list[float] = []

@@ -26,6 +26,7 @@ from lintrain.probe.child.trainer.overfit import overfit_one_batch
 from lintrain.probe.child.trainer.run import TrainerRun
 from lintrain.probe.child.trainer.setup import argument_values, given_splits, overridden, run_until_the_loop
 from lintrain.probe.child.trainer.step import take_two_steps
+from lintrain.probe.child.trainer.throughput import time_steps
 from lintrain.probe.child.trainer.weightless import REASON as WEIGHTLESS
 from lintrain.probe.child.trainer.weightless import is_weightless
 
@@ -99,6 +100,7 @@ def _train(run: TrainerRun, given: list[Given]) -> None:
     evaluate_two_batches(run, given)
     _overfit(run)
     project_memory(run)
+    time_steps(run)
 
 
 def _look_at_the_batch(run: TrainerRun, failed: BaseException | None) -> None:
