@@ -178,3 +178,11 @@ def test_a_model_without_a_loss_is_told_what_to_pass() -> None:
     loop.loader = [torch.randn(4, 8) for _ in range(6)]
     with pytest.raises(TypeError, match="pass `loss=` or `training_step=`"):
         loop.probe(loss=None)
+
+
+def test_one_of_several_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed: Any = import_module("torch.distributed")
+    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    with pytest.raises(RuntimeError, match="one of several that train together"):
+        Loop().probe()

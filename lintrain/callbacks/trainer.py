@@ -55,7 +55,7 @@ class TrainerWatch(_Callback):  # type: ignore[misc] # the library is read witho
         facts: dict[str, Any] = {"framework": "transformers", "trainer": "Trainer", "device": str(args.device)}
         facts["arguments"] = argument_values(args)
         self._watching.begin(make, facts)
-        if self._watching.run is not None:
+        if self._watching.run is not None and not getattr(args, "torch_compile", False):  # a hook would part its graph
             passes = functools.partial(_passes, self._watching)
             self._watching.run.hooks.append(model.register_forward_hook(passes, with_kwargs=True))
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from lintrain.core.place import Place
 from lintrain.inside.judging import Question, judged
+from lintrain.inside.probing import is_one_of_several
 from lintrain.inside.report import MistakesError, Report
 from lintrain.probe.child.frames import frame_place, users_frame
 from lintrain.probe.child.inside.first_steps import FirstSteps
@@ -52,7 +53,7 @@ class Watching:
         if self.report.exit_code != 1:
             return False
         self.end()
-        if self.on_mistake == "raise":
+        if self.on_mistake == "raise" or (self.on_mistake == "stop" and is_one_of_several()):
             raise MistakesError(self.report)
         warnings.warn(f"{self.report.reason}\n{self.report.text()}", MistakeWarning, stacklevel=2)
         return self.on_mistake == "stop"

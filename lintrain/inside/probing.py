@@ -17,7 +17,11 @@ from lintrain.probe.child.inside.loop import measure_parts
 from lintrain.probe.child.inside.parts import NoLossError, Parts
 from lintrain.probe.child.inside.session import InsideSession, RunEnded
 from lintrain.probe.child.inside.trainer import is_trainer, measure_trainer
+from lintrain.probe.child.library import loaded
 from lintrain.probe.extras import OVERFIT_STEPS, read_extras
+
+INTERACTIVE = "(interactive)"
+"""Stands for the file where the calling code is in none."""
 
 Measure = Callable[[InsideSession, Place | None], None]
 
@@ -60,8 +64,8 @@ def probe(
     names measurements that take longer, `select` and `ignore` name rules or stages, all as on the command line.
 
     An error of the run (its collator, model, loss, metric) is a result and not raised. Raises TypeError for what is
-    no run, ValueError for unknown names in `also`. Needs the memory of one more copy of the weights and of the
-    optimizer's state.
+    no run, ValueError for unknown names in `also`, RuntimeError in one of several processes that train together.
+    Needs the memory of one more copy of the weights and of the optimizer's state.
     """
     wanted = read_extras(also)
     extras = (overfit or (OVERFIT_STEPS if "overfit" in wanted else 0), wanted)
@@ -94,9 +98,11 @@ def _with_running_file(question: Question) -> Question:
 
 def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tuple[str, ...] = ()) -> Report:
     """Measure in a session of its own, and judge what came of it; its temporary folder is gone afterwards."""
+    if is_one_of_several():
+        raise RuntimeError("lintrain.probe measures one process, and this is one of several that train together")
     call = frame_place(users_frame())
     with tempfile.TemporaryDirectory(prefix="lintrain-probe-") as temporary:
-        script = question.script or (call.path if call else "")
+        script = question.script or (call.path if call else INTERACTIVE)
         session = InsideSession(temporary, script, overfit=overfit, also=also)
         try:
             measure(session, call)
@@ -107,6 +113,12 @@ def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tupl
         except Exception as error:  # noqa: BLE001 - lintrain's own: the report says so, the user's program goes on
             session.failed(error)
         return judged(session, question)
+
+
+def is_one_of_several() -> bool:
+    """Whether other processes train together with this one: they would wait for what it leaves out."""
+    distributed = loaded("torch.distributed")
+    return distributed is not None and distributed.is_initialized() and bool(distributed.get_world_size() > 1)
 
 
 def _running_file() -> str | None:
