@@ -1,0 +1,146 @@
+"""What the answers of a model that was asked again make of the claims about it, and how a report tells of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lintrain.core.evidence import (
+    BackwardEvidence,
+    Evidence,
+    ForwardEvidence,
+    FutureEvidence,
+    GradientBirth,
+    LayerGradient,
+    LayerUpdate,
+    MaskEvidence,
+    ResponseEvidence,
+    SpreadEvidence,
+    StepEvidence,
+)
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import Ruling, Verdict
+from lintrain.report.stages import numbers
+from lintrain.rulebook import load_rules
+
+HERE = Place("train.py", 3, 1, 3, 5)
+FORWARD = ForwardEvidence(losses=(1.0,), chance=None, finite=True)
+MEASURED = Evidence("train.py", "torch", "a loop", HERE, None, "cpu", {}, forward=FORWARD)
+RULES = {rule.name: rule.rule for rule in load_rules()}
+
+
+def verdict(rule: str, evidence: Evidence) -> Verdict:
+    return RULES[rule].verify(Finding(rule, Level.ERROR, HERE, "it is claimed"), evidence)
+
+
+@pytest.mark.parametrize(
+    ("future", "noise", "ruling"),
+    [
+        (FutureEvidence(4, 1.0, 0.2), 0.0, Ruling.CONFIRMED),
+        (FutureEvidence(4, 1.0, 5e-4), 0.0, Ruling.CONFIRMED),
+        (FutureEvidence(4, 1.0, 0.0), 0.0, Ruling.REFUTED),
+        (FutureEvidence(4, 1.0, 5e-5), 0.0, Ruling.UNSETTLED),
+        (FutureEvidence(4, 1.0, 0.2), 0.1, Ruling.UNSETTLED),
+        (FutureEvidence(4, 1.0, 0.2, "the model has an encoder beside its decoder"), 0.0, Ruling.UNSETTLED),
+        (None, 0.0, Ruling.UNSETTLED),
+    ],
+)
+def test_a_leak_needs_a_change_above_the_noise_and_no_doubt(
+    future: FutureEvidence | None, noise: float, ruling: Ruling
+) -> None:
+    assert verdict("future-leak", replace(MEASURED, responses=ResponseEvidence(noise, future=future))).ruling is ruling
+
+
+@pytest.mark.parametrize(
+    ("spread", "norms", "ruling"),
+    [
+        (SpreadEvidence(8, "float32", 0.0, 0.0), (1.0,), Ruling.CONFIRMED),
+        (SpreadEvidence(8, "float32", 2e-7, 1e-7), (1.0,), Ruling.CONFIRMED),
+        (SpreadEvidence(8, "float32", 0.0, None), (0.0, 0.0), Ruling.CONFIRMED),
+        (SpreadEvidence(8, "float32", 0.0, 1e-8), (1.0,), Ruling.REFUTED),
+        (SpreadEvidence(8, "float32", 0.3), (1.0,), Ruling.REFUTED),
+        (SpreadEvidence(8, "float32", 0.0, None), (1.0,), Ruling.UNSETTLED),
+        (SpreadEvidence(8, "bfloat16", 0.0, 0.0), (1.0,), Ruling.UNSETTLED),
+        (None, (1.0,), Ruling.UNSETTLED),
+    ],
+)
+def test_a_constant_answer_must_outlast_the_steps(
+    spread: SpreadEvidence | None, norms: tuple[float, ...], ruling: Ruling
+) -> None:
+    backward = BackwardEvidence((), norms, finite=True)
+    evidence = replace(MEASURED, backward=backward, responses=ResponseEvidence(spread=spread))
+    assert verdict("constant-output", evidence).ruling is ruling
+
+
+@pytest.mark.parametrize(
+    ("mask", "ruling"),
+    [
+        (MaskEvidence(True, 3, 12, 0.0, 0.2, 7), Ruling.CONFIRMED),
+        (MaskEvidence(True, 3, 12, 0.4, 0.0, 7), Ruling.REFUTED),
+        (MaskEvidence(True, 3, 12, 0.0, 0.0, 7), Ruling.REFUTED),
+        (MaskEvidence(True, 3, 12, 0.0, 1e-3, 7), Ruling.UNSETTLED),
+        (MaskEvidence(True, 3, 12, 0.0), Ruling.UNSETTLED),
+        (MaskEvidence(False, 3, 12, 0.4), Ruling.UNSETTLED),
+        (None, Ruling.UNSETTLED),
+    ],
+)
+def test_an_ignored_mask_must_be_given_and_its_padding_be_felt(mask: MaskEvidence | None, ruling: Ruling) -> None:
+    assert verdict("ignored-attention-mask", replace(MEASURED, responses=ResponseEvidence(mask=mask))).ruling is ruling
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("log", "1 of 1 losses are not finite; first in the output of `log`, whose input is finite from -2 to 3"),
+        ("", "1 of 1 losses are not finite; the model's own output is from -2 to 3, so the loss makes it"),
+        (None, "1 of 1 losses are not finite"),
+    ],
+)
+def test_a_verdict_on_nan_names_where_it_comes_up(module: str | None, text: str) -> None:
+    forward = ForwardEvidence((float("nan"),), None, False, first_non_finite=module, first_non_finite_range=(-2.0, 3.0))
+    assert verdict("nan-loss", replace(MEASURED, forward=forward)).reason == text
+
+
+def test_a_verdict_on_gradients_names_the_operation() -> None:
+    backward = BackwardEvidence((), (float("nan"),), False, birth=GradientBirth("Sqrt", "head.bias", (0.0, 4.0)))
+    assert verdict("nan-loss", replace(MEASURED, backward=backward)).reason == (
+        "1 of 1 gradient norms are not finite; first in the gradient of `Sqrt` on the way to `head.bias`, "
+        "which was computed on values from 0 to 4"
+    )
+
+
+def test_a_report_tells_what_moves_the_answers() -> None:
+    mask, future = MaskEvidence(True, 3, 12, 0.25), FutureEvidence(4, 1.0, 0.0)
+    spread = SpreadEvidence(8, "float32", 0.0)
+    measured = replace(MEASURED, responses=ResponseEvidence(0.0, spread, mask, future))
+    assert numbers(measured, "forward") == (
+        "loss 1.000 over 1 batch; 8 different rows get the same answer; without the mask answers move by 0.25 of the "
+        "largest; a changed next token moves them by 0"
+    )
+
+
+def test_a_report_tells_of_dead_layers_and_of_the_weakest() -> None:
+    layers = (LayerGradient("body.0", (0.0,), 2.0, 1), *(LayerGradient(f"body.{n}", (n,), 2.0, 1) for n in (1, 4)))
+    measured = replace(MEASURED, backward=BackwardEvidence(layers, (5.0,), True))
+    assert numbers(measured, "backward") == (
+        "gradient norm 5, by layer 0.0e+00 to 4.0e+00; 0 in body.0; 5.0e-01 of the weights in body.1"
+    )
+
+
+def test_a_report_tells_how_far_a_step_moves_the_layers_and_what_else_moved() -> None:
+    step = StepEvidence(
+        "SGD",
+        (),
+        4,
+        4,
+        updates=(LayerUpdate("body", 1e-3), LayerUpdate("head", 0.02), LayerUpdate("lost", float("nan"))),
+        frozen_moved=("a", "b", "c"),
+        frozen_statistics=2,
+    )
+    assert numbers(replace(MEASURED, step=step), "step").endswith(
+        "4 of 4 tensors changed, by 1.0e-03 to 2.0e-02 of the weights in a step; a, b and 1 more moved without being "
+        "trained; 2 frozen batch norms took up statistics"
+    )
