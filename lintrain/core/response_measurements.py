@@ -53,7 +53,8 @@ class FutureEvidence:
 class ResponseEvidence:
     """The model asked again: `noise` is by how much answers to the same question differ, as a share of the largest.
 
-    `reason` says why nothing, or not all of it, was asked.
+    It is asked for only where later tokens moved the answers, and else 0. `reason` says why nothing, or not all of
+    it, was asked.
     """
 
     noise: float = 0.0

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lintrain.core.evidence import ResponseEvidence, TargetAlignment
+from lintrain.core.evidence import FutureEvidence, ResponseEvidence, TargetAlignment
 from lintrain.probe.child.experiments.calls import Call, is_whole, without_shells
 from lintrain.probe.child.experiments.future_response import future_evidence, next_token_targets
 from lintrain.probe.child.experiments.mask_response import mask_evidence
@@ -86,10 +86,12 @@ class Responses:
     def _ask_about_tokens(self, answers: tuple[Any, ...], scale: float) -> None:
         if self._call.ids is None:
             return
-        noise = difference(answers, ask(self._call), scale) or 0.0
-        self.evidence = replace(self.evidence, noise=noise)
         mask = mask_evidence(self._call, answers, self._mask_beside())
-        self.evidence = replace(self.evidence, mask=mask, future=self._future(answers))
+        future = self._future(answers)
+        noise = 0.0
+        if future is not None and future.change > EQUAL:  # only then it matters whether the same question would do it
+            noise = difference(answers, ask(self._call), scale) or 0.0
+        self.evidence = replace(self.evidence, noise=noise, mask=mask, future=future)
 
     def _mask_beside(self) -> Any:
         batch: object = self._run.batches[0] if self._run.batches else None
@@ -97,7 +99,7 @@ class Responses:
         fits = hasattr(mask, "shape") and mask.ndim == 2 and mask.shape[0] == self._whole.rows()
         return mask[self._rows] if fits else None
 
-    def _future(self, answers: tuple[Any, ...]) -> Any:
+    def _future(self, answers: tuple[Any, ...]) -> FutureEvidence | None:
         if self._tokens is None:
             return None
         loss, ids = self._tokens.loss, self._whole.tensors()[self._whole.ids or ()]
