@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lintrain.probe.child.experiments.weights import SMALLEST_PULL
-from lintrain.probe.child.trainer.step import FLOAT32_ROUNDING
+from lintrain.probe.child.experiments.weights import FLOAT32_ROUNDING, SMALLEST_PULL
 
 ENTRIES = 4_096
 
