@@ -140,6 +140,16 @@ class Net(nn.Module):
 
 model = Net(6)
 """
+COLLATE = """
+class Pad:
+    def __init__(self, side):
+        self.side = side
+
+    def __call__(self, rows):
+        return torch.stack([row[self.side] for row in rows])
+
+
+"""
 SCRIPTS = {
     "labels out of range": (MENDED.replace(", num_labels=3", ""), "IndexError: Target 2 is out of bounds."),
     "an unpadded batch": (
@@ -149,6 +159,10 @@ SCRIPTS = {
     "missing labels": (
         MENDED.replace('tokenized["train"]', 'tokenized["train"].remove_columns("label")'),
         "ValueError: The model did not return a loss from the inputs",
+    ),
+    "a collator that holds something": (
+        COLLATE + HEAD.replace("shuffle=True)", "collate_fn=Pad(2))") + EPOCHS,
+        "IndexError: tuple index out of range",
     ),
     "the shapes of an own model": (
         HEAD[: HEAD.index("model =")] + OWN + HEAD[HEAD.index("optimizer =") :] + EPOCHS,

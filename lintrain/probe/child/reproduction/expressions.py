@@ -29,8 +29,8 @@ class CannotWriteError(Exception):
 class Expressions:
     """Code for objects, and what that code needs.
 
-    `imports` are lines, `names` are wanted from the script itself, `modules` are other files of the user, and files
-    that the code reads are written to `folder`.
+    `imports` are lines, `names` are wanted from the script itself, `modules` are other files of the user, `lines` come
+    before the code, and files that it reads are written to `folder`.
     """
 
     def __init__(self, folder: str, makers: Makers) -> None:
@@ -141,7 +141,17 @@ class Expressions:
         if dataclasses.is_dataclass(value):
             fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init}
             return self.call(type(value), (), fields)
+        holds: dict[str, Any] | None = getattr(value, "__dict__", None)
+        if _is_of_script(value) and holds is not None:
+            return self._filled(value, holds)
         raise CannotWriteError(f"a `{type(value).__name__}`")
+
+    def _filled(self, value: Any, holds: dict[str, Any]) -> str:
+        """An object of the script's own class: how it was made is not known, what it holds is."""
+        kind, name = self.named(type(value)), f"own_{type(value).__name__.lower()}"
+        entries = [f"{name}.{each} = {self.of(held)}" for each, held in holds.items()]
+        self.lines += [f"{name} = {kind}.__new__({kind})", *entries]
+        return name
 
     def _configuration(self, config: Any) -> str:
         name = self._free("config.json")
@@ -173,10 +183,10 @@ def _holds(module: str, name: str, thing: Any) -> bool:
         return False
 
 
-def _is_of_script(module: Any) -> bool:
+def _is_of_script(value: Any) -> bool:
     return (
-        is_users(getattr(loaded(type(module).__module__), "__file__", None) or "<>")
-        or type(module).__module__ == "__main__"
+        is_users(getattr(loaded(type(value).__module__), "__file__", None) or "<>")
+        or type(value).__module__ == "__main__"
     )
 
 

@@ -65,7 +65,7 @@ class Reproducer:
             "raised_by": RAISES[raised.kind],
             "imports": [*sorted(expressions.imports), *imports],
             "definitions": definitions,
-            "lines": lines,
+            "lines": [*expressions.lines, *lines],
             "modules": sorted(expressions.modules),
         }
 
