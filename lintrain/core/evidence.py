@@ -39,6 +39,8 @@ from lintrain.core.memory_measurements import ResidentModel as ResidentModel
 from lintrain.core.place import Place
 from lintrain.core.repeated_measurements import CheckpointEvidence as CheckpointEvidence
 from lintrain.core.repeated_measurements import DeterminismEvidence as DeterminismEvidence
+from lintrain.core.repeated_measurements import RanksEvidence as RanksEvidence
+from lintrain.core.repeated_measurements import RankWrite as RankWrite
 from lintrain.core.response_measurements import FutureEvidence as FutureEvidence
 from lintrain.core.response_measurements import MaskEvidence as MaskEvidence
 from lintrain.core.response_measurements import ResponseEvidence as ResponseEvidence
@@ -88,6 +90,7 @@ class Evidence:
     schedule: ScheduleEvidence | None = None
     checkpoint: CheckpointEvidence | None = None
     determinism: DeterminismEvidence | None = None
+    ranks: RanksEvidence | None = None
     state_loads: tuple[StateLoad, ...] = ()
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from lintrain.core.place import Place
+
 NEAR = 1e-5
 """Two losses within this share of each other are one: sums on several threads are not always in one order."""
 
@@ -109,3 +111,46 @@ class DeterminismEvidence:
     def repeats(self) -> bool:
         """Whether a second start does the same as the first."""
         return self.same_losses and not self.sources
+
+
+@dataclass(frozen=True, slots=True)
+class RankWrite:
+    """A file that the script wrote in a training of several processes: the ranks that did, and where in its code."""
+
+    path: str
+    place: Place | None
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RanksEvidence:
+    """The first steps of a script that torch's own launcher started on two processes, rank beside rank.
+
+    `different_weights` of all `weights` are not the same before the first step, `different_gradients` of all
+    `gradients` after its backward pass; `without_gradient` got none. `rows` are those that each rank trained on in
+    `steps` steps, `shared_rows` of them were trained on by both, None where they are not known. `batches` and
+    `dataset_rows` are the lengths of each rank's loader and data set, None for a stream; `same_dataset` says whether
+    rows from all over it are the same, None where they cannot be read twice alike.
+    """
+
+    processes: int
+    steps: int
+    weights: int
+    different_weights: tuple[str, ...]
+    gradients: int
+    different_gradients: tuple[str, ...]
+    without_gradient: tuple[str, ...]
+    rows: tuple[int, ...]
+    shared_rows: int | None
+    batches: tuple[int | None, ...]
+    dataset_rows: tuple[int | None, ...]
+    same_dataset: bool | None
+    writes: tuple[RankWrite, ...] = ()
+
+    def writes_at(self, place: Place) -> tuple[RankWrite, ...]:
+        """The files that were written at a place of the script."""
+        return tuple(
+            write
+            for write in self.writes
+            if write.place and write.place.path == place.path and place.line <= write.place.line <= place.end_line
+        )

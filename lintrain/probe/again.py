@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lintrain.core.evidence import Evidence, Stage
 from lintrain.probe.comparing.checkpoint import compare_resumed
 from lintrain.probe.comparing.determinism import compare_starts
+from lintrain.probe.comparing.ranks import compare_ranks
 from lintrain.probe.downloads import paths_of_downloads
 from lintrain.probe.entry import Entry
 from lintrain.probe.launcher import Bounds, Launch, package_folder
+from lintrain.probe.launchers import one_process
 from lintrain.probe.request import Request, TrailRequest
 from lintrain.probe.stream import Event
 from lintrain.probe.trail import Trail, UnmeasuredError
@@ -33,6 +35,7 @@ class Starts:
     temporary: Path
     sample_rows: int
     listen: Listen
+    echo: IO[bytes] | None = None
 
     def folder(self) -> Path:
         """A fresh folder for the files of a pass; a pass in the same one finds what the other wrote."""
@@ -40,32 +43,59 @@ class Starts:
 
     def follow(self, folder: Path, trail: TrailRequest) -> Trail:
         """One pass; raises UnmeasuredError where no time is left."""
+        command, _ = self.entry.prepare(folder)
+        found = Trail()
+        bounds = self._bounds()
+        launch = Launch(self._request(folder, trail), [self.python, *command], self.entry.environment, self.echo)
+        found.ending = launch.follow(bounds, found.add)
+        return found
+
+    def _bounds(self) -> Bounds:
         seconds = self.ends - time.monotonic()
         if seconds < 1.0:
-            raise UnmeasuredError(
-                f"the {self.bounds.seconds:g} s of the probe had gone by (`--timeout` sets the bound)"
-            )
-        command, _ = self.entry.prepare(folder)
-        events = Path(tempfile.mkdtemp(dir=self.temporary)) / "events.jsonl"
-        request = Request(
+            went_by = f"the {self.bounds.seconds:g} s of the probe had gone by"
+            raise UnmeasuredError(f"{went_by} (`--timeout` sets the bound)")
+        return replace(self.bounds, seconds=seconds)
+
+    def _request(self, folder: Path, trail: TrailRequest) -> Request:
+        return Request(
             script=str(self.entry.script),
             folder=str(Path.cwd()),
             package=package_folder(),
             temporary=str(folder),
-            events=str(events),
+            events=str(Path(tempfile.mkdtemp(dir=folder, prefix="events-")) / "events.jsonl"),
             device="cpu",
             sample_rows=self.sample_rows,
             downloads=paths_of_downloads(),
             trail=trail,
         )
-        found = Trail()
-        launch = Launch(request, [self.python, *command], self.entry.environment, None)
-        found.ending = launch.follow(replace(self.bounds, seconds=seconds), found.add)
+
+    def follow_ranks(self, folder: Path, trail: TrailRequest, processes: int) -> list[Trail]:
+        """One pass in which torch's own launcher starts the script several times."""
+        found = [Trail() for _ in range(processes)]
+        bounds, request = self._bounds(), self._request(folder, trail)
+        launch = Launch(request, [self.python, *self._launched(folder, processes)], self.entry.environment, self.echo)
+
+        def listen(event: Event) -> None:
+            if isinstance(rank := event.get("rank"), int) and rank < processes:
+                found[rank].add(event)
+            if all(trail.facts.get("done") for trail in found) and launch.assembly.end is None:
+                launch.assembly.end = {"kind": "measured", "reason": "", "files": ()}
+
+        ending = launch.follow(bounds, listen)
+        for each in found:
+            each.ending = ending
         return found
+
+    def _launched(self, folder: Path, processes: int) -> list[str]:
+        command, _ = self.entry.prepare(folder)
+        port = one_process()["MASTER_PORT"]
+        where = ["--nnodes", "1", "--master-addr", "127.0.0.1", "--master-port", port]
+        return ["-m", "torch.distributed.run", *where, "--nproc-per-node", str(processes), *command]
 
 
 Measure = Callable[[Starts], Mapping[str, Any]]  # Any: evidence by the names of its fields
-AGAIN: Mapping[str, Measure] = {"checkpoint": compare_resumed, "determinism": compare_starts}
+AGAIN: Mapping[str, Measure] = {"checkpoint": compare_resumed, "determinism": compare_starts, "ranks": compare_ranks}
 """By the name of the extra, which is that of its stage: what starts the script again and compares."""
 
 

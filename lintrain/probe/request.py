@@ -11,7 +11,8 @@ SAMPLE_ROWS = 256
 class TrailRequest:
     """A pass that only follows the first optimizer steps, so many of them, to be compared with another pass.
 
-    `purpose`: `save` a checkpoint on the way, `resume` from the one at `checkpoint`, `repeat` what another start does.
+    `purpose`: `save` a checkpoint on the way, `resume` from the one at `checkpoint`, `repeat` what another start does,
+    or do the part of one of several `ranks`.
     """
 
     purpose: str

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lintrain.core.place import Place
 from lintrain.probe.record import Ending
 from lintrain.probe.stream import Event
 
@@ -15,8 +16,9 @@ class TrailStep:
     """One optimizer step: what was there before its first forward pass, and what came of it.
 
     Digests stand for the bytes of tensors, by name: `weights` (with buffers), `state` of the optimizer, `gradients`;
-    `generators` are the states of random generators. `batch` is the digest of what the model was given, "" where none
-    was seen; `rows` are the numbers of its rows in their data set, none where they are not known.
+    the trainable weights `without_gradient` got none. `generators` are the states of random generators. `batch` is the
+    digest of what the model was given, "" where none was seen; `rows` are the numbers of its rows in their data set,
+    none where they are not known.
     """
 
     losses: tuple[float, ...]
@@ -27,6 +29,7 @@ class TrailStep:
     gradients: dict[str, str]
     learning_rates: tuple[float, ...]
     generators: dict[str, str]
+    without_gradient: tuple[str, ...] = ()
 
     @property
     def loss(self) -> float:
@@ -40,6 +43,7 @@ class Trail:
 
     steps: list[TrailStep] = field(default_factory=list[TrailStep])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])  # Any: what JSON holds
+    writes: list[tuple[str, Place | None]] = field(default_factory=list["tuple[str, Place | None]"])
     ending: Ending = field(default_factory=lambda: Ending("exited"))
 
     def add(self, event: Event) -> None:
@@ -51,6 +55,9 @@ class Trail:
                 self.steps.append(TypeAdapter(TrailStep).validate_python(event["step"]))
             case "trail":
                 self.facts.update(event["facts"])
+            case "rank-write":
+                place = event["place"]
+                self.writes.append((event["path"], Place(**place) if place else None))
             case _:
                 pass
 

@@ -20,6 +20,8 @@ def numbers_of_extra(evidence: Evidence, name: str) -> str:
             return _determinism(evidence)
         case "throughput":
             return "; ".join(_throughput(evidence))
+        case "ranks":
+            return "; ".join(_ranks(evidence))
         case _:
             return ""
 
@@ -101,3 +103,22 @@ def _throughput(evidence: Evidence) -> Iterator[str]:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+
+
+def _ranks(evidence: Evidence) -> Iterator[str]:
+    ranks = evidence.ranks
+    if ranks is None:
+        return
+    yield f"{ranks.processes} processes, {ranks.steps} steps"
+    yield f"{len(ranks.different_weights)} of {ranks.weights} weights differ at the start"
+    yield f"{len(ranks.different_gradients)} of {ranks.gradients} gradients after backward"
+    if ranks.without_gradient:
+        yield f"{len(ranks.without_gradient)} weights get none"
+    if ranks.shared_rows is not None:
+        yield f"{ranks.shared_rows} of {' and '.join(map(str, ranks.rows))} rows on both"
+    if ranks.same_dataset is False:
+        yield "their data sets are not the same"
+    if len(set(ranks.batches)) > 1:
+        yield f"{' and '.join(map(str, ranks.batches))} batches"
+    if by_all := [write.path for write in ranks.writes if len(write.ranks) == ranks.processes]:
+        yield f"all of them write {', '.join(sorted(set(by_all)))}"

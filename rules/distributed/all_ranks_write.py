@@ -80,7 +80,23 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import Act, Event, Finding, Level, Pipeline, Reason, Rule, literal, mentions, nodes_of_kind
+from lintrain import (
+    Act,
+    Event,
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Reason,
+    Rule,
+    Verdict,
+    confirmed,
+    literal,
+    mentions,
+    nodes_of_kind,
+    refuted,
+    unsettled,
+)
 
 OF_ALL_PROCESSES = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
 NAMED_BY_RANK = re.compile(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
@@ -106,6 +122,17 @@ class AllRanksWrite(Rule):
                     because=[Reason(wrapped.place, "several processes from here on", "wrapped")],
                     help="write it in one of them, as in `if dist.get_rank() == 0:`",
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        ranks = evidence.ranks
+        if ranks is None:
+            return unsettled(evidence.unasked("ranks"))
+        writes = ranks.writes_at(finding.place)
+        if not writes:
+            return unsettled(f"none of {ranks.processes} processes came to this line in {ranks.steps} steps")
+        by_most = max(writes, key=lambda write: len(write.ranks))
+        told = f"`{by_most.path}` is written by {len(by_most.ranks)} of {ranks.processes} processes"
+        return confirmed(told) if len(by_most.ranks) > 1 else refuted(told)
 
 
 def _some_end_early(pipeline: Pipeline) -> bool:

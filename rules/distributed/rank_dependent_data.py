@@ -118,6 +118,7 @@ from collections.abc import Iterator
 from lintrain import (
     AddArgument,
     Dataset,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -129,9 +130,13 @@ from lintrain import (
     Rule,
     TorchDataset,
     Value,
+    Verdict,
+    confirmed,
     mentions,
     options_of,
+    refuted,
     speaks_of,
+    unsettled,
 )
 
 SEEDED = r"seed|generator|determin|broadcast|all_gather|scatter"
@@ -167,6 +172,17 @@ class RankDependentData(Rule):
             help=f"add `{argument}={code}`",
             facts={"argument": argument if is_there else None, "code": code},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        ranks = evidence.ranks
+        if ranks is None:
+            return unsettled(evidence.unasked("ranks"))
+        lengths = " and ".join(str(rows) for rows in ranks.dataset_rows)
+        if ranks.same_dataset is None:
+            return unsettled(f"the data sets of {ranks.processes} processes ({lengths} rows) cannot be compared")
+        if ranks.same_dataset:
+            return refuted(f"{ranks.processes} processes have the same data set of {ranks.dataset_rows[0]} rows")
+        return confirmed(f"{ranks.processes} processes have data sets of other rows ({lengths} of them)")
 
     def fix(self, finding: Finding) -> Fix | None:
         argument, code = finding.facts.get("argument"), finding.facts.get("code")

@@ -19,11 +19,13 @@ from lintrain.probe.child.lightning import interceptor as lightning
 from lintrain.probe.child.loop import interceptor as loop
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.trail import install as trail
+from lintrain.probe.child.trail import ranks
 from lintrain.probe.child.trainer import interceptor as trainer
 
 
 def start(request: dict[str, Any]) -> None:
     """Install every interceptor; the script then runs as if started by hand."""
+    ranks.become_root()
     session = Session(request, Channel(request["events"]))
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     session.keeper.install(hooks, is_root=session.is_root)
@@ -39,8 +41,9 @@ def start(request: dict[str, Any]) -> None:
     lightning.install(session, hooks)
     if request["trail"] is not None:
         trail.install(session, hooks, request["trail"])
+    is_launcher = ranks.is_launcher(request["trail"])
     hooks.install()
-    if session.is_root:
+    if session.is_root and not is_launcher:
         _watch_the_end(session)
         session.channel.send("started", pid=os.getpid())
 

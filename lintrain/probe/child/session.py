@@ -52,6 +52,8 @@ class Session:
         self.batches: int = request["batches"]
         self.script: str = request["script"]
         self.channel = channel
+        trail = request.get("trail")
+        self.processes = 2 if trail and trail["purpose"] == "ranks" else 1
         self.keeper = Keeper(self.temporary, request.get("downloads", ()))
         self.started = time.perf_counter()
         self.measuring = False
@@ -63,6 +65,7 @@ class Session:
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.state_loads: list[StateLoad] = []
         self.watch: Any = None
+        self.trail: Any = None
         self.launcher = ""
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
         self.knows_origins = True
@@ -134,6 +137,9 @@ class Session:
     def left(self) -> None:
         """Report that the script came to its end without a training call."""
         if self._ended or not self.is_root:
+            return
+        if self.trail is not None and self.trail.purpose == "ranks":
+            self.trail.says(done=True)
             return
         if self.watch is not None and self.watch.left():
             self._end("measured", "")

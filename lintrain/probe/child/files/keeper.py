@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
@@ -41,6 +41,16 @@ class Keeper:
         sys.meta_path.append(_WrittenModules(self._overlay))
         if is_root:
             self.is_held = allow_writing_only_in((*self._free.folders, *DEVICES))
+
+    def watch_writing(self, listen: Callable[[str], None]) -> None:
+        """Tell the key of each file that the script is about to write."""
+        written = self._overlay.written
+
+        def watched(key: str, *, keeps: bool) -> str:
+            listen(key)
+            return written(key, keeps=keeps)
+
+        self._overlay.written = watched  # type: ignore[method-assign]
 
     def refusal(self, error: BaseException) -> str | None:
         """Why an error is of lintrain's making and not the script's; None where it is the script's."""

@@ -11,6 +11,7 @@ from lintrain.probe.child.library import library
 from lintrain.probe.child.session import Session
 
 ONE_PROCESS: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "strategy": "auto"}
+SEVERAL_PROCESSES: dict[str, Any] = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "strategy": "ddp"}
 WRITES_FILES = ("CSVLogger", "TensorBoardLogger")
 BY_ITSELF: dict[str, tuple[Any, ...]] = {
     "accelerator": ("auto", "cpu"),
@@ -47,7 +48,7 @@ def quiet_arguments(session: Session, trainer: Any, arguments: dict[str, Any]) -
 
 def without_distribution(session: Session, arguments: dict[str, Any]) -> None:
     """One process, on the CPU where no other device was asked for."""
-    for name, value in ONE_PROCESS.items():
+    for name, value in (SEVERAL_PROCESSES if session.processes > 1 else ONE_PROCESS).items():
         if name == "accelerator" and session.device != "cpu":
             continue
         if name in arguments and arguments[name] not in (None, *BY_ITSELF[name]):

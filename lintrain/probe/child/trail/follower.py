@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -14,6 +16,11 @@ from lintrain.probe.child.trail.digests import digest, digest_of_all, generators
 from lintrain.probe.child.trail.rows import Rows
 
 MOST_INPUTS = 64
+MOST_MORE = 20
+"""Steps that a loop may go on for on several processes, where nothing ends it."""
+
+WAIT_SECONDS = 30.0
+"""A process that has shown its steps waits so long to be ended: the others may still need an answer of it."""
 
 
 class Follower:
@@ -28,6 +35,7 @@ class Follower:
         self.wanted = steps
         self.checkpoint = checkpoint
         self.is_guided = False
+        self.rank = int(os.environ.get("RANK", "0")) if purpose == "ranks" else 0
         self.taken = 0
         self.rows = Rows()
         self._roots: list[Any] = []
@@ -42,7 +50,7 @@ class Follower:
 
     def says(self, **facts: Any) -> None:
         """Send single facts by name."""
-        self.session.channel.send("trail", facts=facts)
+        self.session.channel.send("trail", facts=facts, rank=self.rank)
 
     def stop(self, reason: str) -> NoReturn:
         """End the process: the script gives no reason to go on."""
@@ -99,12 +107,22 @@ class Follower:
         self._first = self._first or optimizer
         if optimizer is not self._first or not optimizer.param_groups:
             return
-        with same_random_numbers():
-            self._send(optimizer)
+        if self.taken < self.wanted:
+            with same_random_numbers():
+                self._send(optimizer)
         self._start_anew()
         self.taken += 1
+        if self.purpose == "ranks" and not self.is_guided and self.taken < self.wanted + MOST_MORE:
+            return  # a loop goes on, for the script writes when its epochs are over
         if self.taken >= self.wanted:
-            self.session.finish()
+            self.finish()
+
+    def finish(self) -> NoReturn:
+        """Everything was seen; one of several processes waits until all of them have come so far."""
+        if self.purpose == "ranks":
+            self.says(done=True)
+            wait_for_the_others()
+        self.session.finish()
 
     def _send(self, optimizer: Any) -> None:
         before = self._before or {"generators": {}, "weights": {}, "state": {}}
@@ -116,6 +134,16 @@ class Follower:
             "gradients": {
                 name: digest(tensor.grad) for name, tensor in self._named() if getattr(tensor, "grad", None) is not None
             },
+            "without_gradient": [
+                name for name, tensor in self._named() if tensor.requires_grad and tensor.grad is None
+            ],
             "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
         }
-        self.session.channel.send("trail-step", step=step)
+        self.session.channel.send("trail-step", step=step, rank=self.rank)
+
+
+def wait_for_the_others() -> None:
+    """Nothing more is done here; the parent ends all processes together."""
+    ends = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < ends:
+        time.sleep(0.05)

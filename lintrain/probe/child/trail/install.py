@@ -6,7 +6,7 @@ from typing import Any
 
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.session import Session
-from lintrain.probe.child.trail import lightning, rounds, trainer
+from lintrain.probe.child.trail import lightning, ranks, rounds, trainer
 from lintrain.probe.child.trail.follower import Follower
 from lintrain.probe.child.trail.taps import tap
 
@@ -17,11 +17,15 @@ SAVED_AFTER = 2
 def install(session: Session, hooks: AfterImport, request: dict[str, Any]) -> None:
     """Follow; the interceptors of measurements let everything pass."""
     session.measuring = True
-    if not session.is_root:
+    if not session.is_root or ranks.is_launcher(request):
         return
     follower = Follower(session, request["purpose"], request["steps"], request["checkpoint"])
     tap(follower, hooks)
     trainer.install(follower, hooks)
     lightning.install(follower, hooks)
+    session.trail = follower
+    if follower.purpose == "ranks":
+        ranks.install(follower, hooks)
+        rounds.install(follower, hooks, steps=follower.wanted)
     if follower.purpose == "save":
         rounds.install(follower, hooks, steps=SAVED_AFTER)

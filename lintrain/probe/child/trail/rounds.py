@@ -11,6 +11,8 @@ from lintrain.probe.child.loop.batches import is_asked_by_a_loop
 from lintrain.probe.child.trail.follower import Follower
 
 EVALUATION_BATCHES = 2
+MOST_ROUNDS = 3
+"""On several processes a loop goes on for so many rounds of one batch, to see what is written at its end."""
 
 
 def install(follower: Follower, hooks: AfterImport, *, steps: int) -> None:
@@ -26,7 +28,7 @@ class Rounds:
         self.follower = follower
         self.steps = steps
         self.training: Any = None
-        self.has_come_round = False
+        self.rounds = 0
 
     def has_enough(self, loader: Any, given: int) -> bool:
         """Whether a loader that gave so many batches in this round ends it now."""
@@ -36,13 +38,17 @@ class Rounds:
             self.training = loader  # the first one that is asked again after a step
         if loader is not self.training:
             return given >= EVALUATION_BATCHES
-        return not self.has_come_round and self.follower.taken >= self.steps
+        if self.follower.purpose == "ranks" and self.rounds:
+            return given >= 1
+        return not self.rounds and self.follower.taken >= self.steps
 
     def ends(self, loader: Any) -> None:
         """A loader says that it has no more batches."""
         if loader is self.training:
-            self.has_come_round = True
-            self.follower.says(rounds=1)
+            self.rounds += 1
+            self.follower.says(rounds=self.rounds)
+            if self.rounds > MOST_ROUNDS:
+                self.follower.finish()
 
 
 class ShortBatches:

@@ -1,0 +1,58 @@
+"""The processes of one training beside one another: one model, other rows, equal gradients, one of them writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lintrain.core.evidence import RanksEvidence, RankWrite
+from lintrain.core.place import Place
+from lintrain.probe.request import TrailRequest
+from lintrain.probe.trail import Trail, UnmeasuredError, differing
+
+if TYPE_CHECKING:
+    from lintrain.probe.again import Starts
+
+PROCESSES, STEPS = 2, 2
+
+
+def compare_ranks(starts: Starts) -> Mapping[str, Any]:  # Any: evidence by the name of its field
+    """One pass, in which torch's launcher starts the script on two processes."""
+    if starts.entry.is_notebook:
+        raise UnmeasuredError("nobody launches a notebook on several processes")
+    ranks = starts.follow_ranks(starts.folder(), TrailRequest("ranks", STEPS), PROCESSES)
+    for number, trail in enumerate(ranks):
+        trail.demand(1, f"rank {number} of {PROCESSES}")
+    return {"ranks": ranks_evidence(ranks)}
+
+
+def ranks_evidence(ranks: Sequence[Trail]) -> RanksEvidence:
+    """What is the same on all ranks, and what is not."""
+    first, second = ranks[0].steps[0], ranks[1].steps[0]
+    rows = [[row for step in trail.steps for row in step.rows] for trail in ranks]
+    digests = [trail.facts.get("dataset") for trail in ranks]
+    is_known = all(isinstance(each, str) for each in digests)
+    lengths = [trail.facts.get("dataset_rows") for trail in ranks]
+    return RanksEvidence(
+        processes=len(ranks),
+        steps=min(len(trail.steps) for trail in ranks),
+        weights=len(first.weights),
+        different_weights=differing(first.weights, second.weights),
+        gradients=len(first.gradients),
+        different_gradients=differing(first.gradients, second.gradients),
+        without_gradient=tuple(first.without_gradient),
+        rows=tuple(len(set(each)) for each in rows),
+        shared_rows=len(set(rows[0]) & set(rows[1])) if all(rows) else None,
+        batches=tuple(trail.facts.get("batches") for trail in ranks),
+        dataset_rows=tuple(lengths),
+        same_dataset=digests[0] == digests[1] and lengths[0] == lengths[1] if is_known else None,
+        writes=tuple(_writes(ranks)),
+    )
+
+
+def _writes(ranks: Sequence[Trail]) -> list[RankWrite]:
+    found: dict[tuple[str, Place | None], list[int]] = {}
+    for number, trail in enumerate(ranks):
+        for path, place in dict.fromkeys(trail.writes):
+            found.setdefault((path, place), []).append(number)
+    return [RankWrite(path, place, tuple(numbers)) for (path, place), numbers in found.items()]

@@ -1,0 +1,84 @@
+"""`--also ranks`: two processes that torch's own launcher starts, beside one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lintrain.probe.comparing.ranks import ranks_evidence
+from lintrain.probe.trail import Trail, TrailStep
+from tests.probing import path_for_lintrain, probe
+
+LOOP = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset, random_split
+from torch.utils.data.distributed import DistributedSampler
+
+dist.init_process_group("gloo")
+BEFORE
+rows = TensorDataset(torch.arange(5120).reshape(640, 8) / 5120, torch.arange(640) % 3)
+train, held_out = random_split(rows, [512, 128])
+sampler = DistributedSampler(train)
+train_loader = DataLoader(train, batch_size=16, sampler=sampler)
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+parallel = DistributedDataParallel(net)
+optimizer = torch.optim.AdamW(parallel.parameters(), lr=1e-2)
+criterion = nn.CrossEntropyLoss()
+for epoch in range(3):
+    sampler.set_epoch(epoch)
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(parallel(x), y).backward()
+        optimizer.step()
+AFTER
+torch.save(net.state_dict(), "net.pt")
+"""
+ONE_SPLIT = 'vars(torch)["manual_se" + "ed"](0)'
+ONE_WRITES = "getattr(dist, 'get_' 'rank')() and vars(__import__('o' + 's'))['_ex' + 'it'](0)"
+"""As a text that the rules do not see through: the others end before they come to the file."""
+
+
+def judged(folder: Path, before: str, after: str) -> tuple[dict[str, str], dict[str, object]]:
+    """The ruling of each rule, and what was measured."""
+    probed = probe(folder, LOOP.replace("BEFORE", before).replace("AFTER", after), "--also", "ranks")
+    return {rule: ruling for rule, _, ruling in probed.verdicts}, probed.run["ranks"]
+
+
+@pytest.mark.slow
+def test_processes_that_split_and_write_each_for_itself_are_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    rulings, ranks = judged(tmp_path, "", "")
+    assert (rulings["rank-dependent-data"], rulings["all-ranks-write"]) == ("confirmed", "confirmed")
+    assert (ranks["processes"], ranks["steps"], ranks["same_dataset"]) == (2, 2, False)
+    assert (ranks["weights"], ranks["gradients"]) == (4, 4)
+    assert ranks["different_weights"] == ranks["different_gradients"] == ranks["without_gradient"] == []
+    assert (ranks["rows"], ranks["batches"], ranks["dataset_rows"]) == ([32, 32], [16, 16], [512, 512])
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+@pytest.mark.slow
+def test_one_split_and_one_writer_are_refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    rulings, ranks = judged(tmp_path, ONE_SPLIT, ONE_WRITES)
+    assert (rulings["rank-dependent-data"], rulings["all-ranks-write"]) == ("refuted", "refuted")
+    assert (ranks["same_dataset"], ranks["shared_rows"]) == (True, 0)
+
+
+def trail(weights: str, gradients: str, rows: tuple[int, ...], **facts: object) -> Trail:
+    step = TrailStep((1.0,), "b", rows, {"w": weights}, {}, {"w": gradients}, (1e-3,), {})
+    return Trail([step], dict(facts))
+
+
+def test_processes_that_never_speak_to_each_other_train_two_models() -> None:
+    found = ranks_evidence([trail("a", "c", (1, 2), dataset="d"), trail("b", "e", (2, 3), dataset="d")])
+    assert (found.different_weights, found.different_gradients, found.shared_rows) == (("w",), ("w",), 1)
+
+
+def test_a_data_set_that_cannot_be_read_twice_alike_is_not_compared() -> None:
+    assert ranks_evidence([trail("a", "c", ()), trail("a", "c", (), dataset="d")]).same_dataset is None
