@@ -133,8 +133,8 @@ class Run:
         kept = list(heard.kept)
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
             kept.extend(map(Reported, heard.unused))
-        kept = self._with_verdicts(path, kept)
-        return FileOutcome(path, source, _ordered(kept), reading.crashes, heard.silenced, reading.is_exhausted)
+        judged = self._with_verdicts(path, kept)
+        return FileOutcome(path, source, _ordered(judged), reading.crashes, heard.silenced, reading.is_exhausted)
 
     def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:
         """What is left of the findings in a module that nobody asked to check: no fix, and no word on its comments."""
