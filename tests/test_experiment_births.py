@@ -92,7 +92,7 @@ def test_updates_are_told_by_layer_as_a_share_of_the_weights_and_by_step() -> No
 
 
 def test_frozen_weights_that_move_are_named_and_statistics_counted() -> None:
-    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.BatchNorm1d(2))
+    model: Any = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.BatchNorm1d(2))
     for part in model[:2]:
         part.requires_grad_(False)
     frozen = Frozen(RecordedRun(model))

@@ -178,7 +178,7 @@ def test_rows_without_padding_say_nothing_of_the_mask() -> None:
 @pytest.mark.parametrize(("dead", "after"), [(True, 0.0), (False, None)])
 def test_a_head_of_zeros_is_told_from_dead_units_by_its_steps(dead: bool, after: float | None) -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    model: Any = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     nn.init.zeros_(model[2].weight)
     if dead:
         nn.init.constant_(model[0].bias, -100.0)
@@ -187,7 +187,8 @@ def test_a_head_of_zeros_is_told_from_dead_units_by_its_steps(dead: bool, after:
     responses = Responses(run, Call(model, (x,), {}), None)
     responses.measure()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    nn.functional.cross_entropy(model(x), y).backward()
+    loss: Any = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
     optimizer.step()
     responses.after_steps()
     spread = run.evidence["responses"].spread
@@ -202,6 +203,8 @@ def test_equal_rows_say_nothing_of_the_answers() -> None:
 
 class Stateful(nn.Module):
     """Counts its calls, keeps its last state, draws at random, and writes into a list and a buffer."""
+
+    steps: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()

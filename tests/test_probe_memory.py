@@ -29,7 +29,7 @@ class Wide(nn.Module):
         self.dropped = nn.Dropout(0.5)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        return self.dropped(self.layer(rows))
+        return torch.as_tensor(self.dropped(self.layer(rows)))
 
 
 def training_of(model: nn.Module, optimizer: torch.optim.Optimizer, rows: int = 256) -> Training:

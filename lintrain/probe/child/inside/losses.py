@@ -16,7 +16,7 @@ def watched_losses(watch: Watch) -> AbstractContextManager[Any]:
     names = {getattr(functional, name): name for name in LOSSES}
     mode: Any = library("torch.overrides").TorchFunctionMode
 
-    class Losses(mode):
+    class Losses(mode):  # type: ignore[misc] # the library is read without its types
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name, options = names.get(function), dict(kwargs or {})
             if name is None or len(args) < 2 or not watch.is_on:

@@ -53,7 +53,8 @@ class Expressions:
         if is_row(value):
             return self._row(value)
         if type(value) is dict:
-            return self._dictionary(cast("dict[Any, Any]", value))
+            entries: dict[Any, Any] = value
+            return self._dictionary(entries)
         torch: Any = loaded("torch")
         if torch is not None and isinstance(value, torch.dtype | torch.device):
             self.imports.add("import torch")
