@@ -95,8 +95,7 @@ class Fakes:
 
     def optimizer(self, real: Any) -> Any:
         """The same optimizer on fakes, before its first step."""
-        kind: Any = type(real)
-        fake: Any = kind.__new__(kind)
+        fake: Any = object.__new__(type(real))
         fake.__dict__.update(real.__dict__)
         groups: list[dict[str, Any]] = real.param_groups
         fake.param_groups = [{**group, "params": [self[each] for each in group["params"]]} for group in groups]

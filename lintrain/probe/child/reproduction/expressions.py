@@ -53,8 +53,7 @@ class Expressions:
         if is_row(value):
             return self._row(value)
         if type(value) is dict:
-            entries: dict[Any, Any] = value
-            return self._dictionary(entries)
+            return self._dictionary(value)  # pyright: ignore[reportUnknownArgumentType] - of whatever a batch holds
         torch: Any = loaded("torch")
         if torch is not None and isinstance(value, torch.dtype | torch.device):
             self.imports.add("import torch")
