@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from lintrain.probe.child.experiments.live_bytes import Counting
 from lintrain.probe.child.kinds import is_mapping, is_row
@@ -95,7 +95,8 @@ class Fakes:
 
     def optimizer(self, real: Any) -> Any:
         """The same optimizer on fakes, before its first step."""
-        fake: Any = object.__new__(type(real))
+        kind: Any = cast("Any", type(real))
+        fake: Any = kind.__new__(kind)
         fake.__dict__.update(real.__dict__)
         groups: list[dict[str, Any]] = real.param_groups
         fake.param_groups = [{**group, "params": [self[each] for each in group["params"]]} for group in groups]
