@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lintrain.core.fix import Replace as Replace
     from lintrain.core.fix import WrapInWith as WrapInWith
     from lintrain.core.level import Level as Level
+    from lintrain.core.loop_verdicts import weights_outside as weights_outside
     from lintrain.core.place import Place as Place
     from lintrain.core.rule import Rule as Rule
     from lintrain.core.sizes import show_size as show_size
@@ -320,6 +321,7 @@ _WORDS_OF = {
         "BackwardEvidence Evidence ForwardEvidence LoopEvidence LossEvidence MemoryEvidence ModelEvidence "
         "TargetAlignment"
     ),
+    "lintrain.core.loop_verdicts": "weights_outside",
     "lintrain.core.finding": "Finding Reason one_at_each_place",
     "lintrain.core.fix": (
         "AddArgument AddImport Fix InsertAfter InsertAtTop InsertBefore RemoveArgument RemoveImport RenameArgument "

@@ -145,12 +145,10 @@ from lintrain import (
     Sequence,
     Value,
     Verdict,
-    confirmed,
     has_parameters,
     is_module,
     modules_in,
-    refuted,
-    unsettled,
+    weights_outside,
 )
 
 BY_HAND = frozenset(
@@ -186,15 +184,7 @@ class UnregisteredModules(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
-            return unsettled(evidence.without_loop)
-        reached = loop.reached
-        if reached is None or not reached.tensors:
-            return unsettled(f"in {loop.backwards} backward passes no weight was found to depend on")
-        outside = reached.outside_modules
-        text = f"{outside} of {reached.tensors} weights that the loss reaches are of no module that was called"
-        return (confirmed if outside else refuted)(text, outside_modules=outside)
+        return weights_outside(evidence, "modules")
 
     def fix(self, finding: Finding) -> Fix | None:
         edits = [Replace(each.place, each.text) for each in finding.related("value")]

@@ -99,17 +99,15 @@ from lintrain import (
     TrainingLoop,
     Value,
     Verdict,
-    confirmed,
     has_parameters,
     is_certain_step,
     mentions,
     modules_in,
     overlap,
-    refuted,
     touches,
     training_loops,
     trains_by_hand,
-    unsettled,
+    weights_outside,
     words_of,
 )
 
@@ -152,15 +150,7 @@ class MissingParameters(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
-            return unsettled(evidence.without_loop)
-        reached = loop.reached
-        if reached is None or not reached.tensors:
-            return unsettled(f"in {loop.backwards} backward passes no weight was found to depend on")
-        outside = reached.outside_optimizers
-        text = f"{outside} of {reached.tensors} weights that the loss reaches are of no optimizer"
-        return (confirmed if outside else refuted)(text, outside_optimizers=outside)
+        return weights_outside(evidence, "optimizers")
 
 
 def _trained(pipeline: Pipeline) -> list[Value]:

@@ -121,13 +121,11 @@ from lintrain import (
     Value,
     Verdict,
     always_with,
-    confirmed,
     is_module,
     options_of,
     overlap,
-    refuted,
     training_loops,
-    unsettled,
+    weights_outside,
 )
 
 
@@ -158,15 +156,7 @@ class StaleParameters(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
-            return unsettled(evidence.without_loop)
-        reached = loop.reached
-        if reached is None or not reached.tensors:
-            return unsettled(f"in {loop.backwards} backward passes no weight was found to depend on")
-        outside = reached.outside_optimizers
-        text = f"{outside} of {reached.tensors} weights that the loss reaches are of no optimizer"
-        return (confirmed if outside else refuted)(text, outside_optimizers=outside)
+        return weights_outside(evidence, "optimizers")
 
 
 def _what(replaced: Event) -> str:
