@@ -126,7 +126,7 @@ def test_a_report_tells_of_dead_layers_and_of_the_weakest() -> None:
     layers = (LayerGradient("body.0", (0.0,), 2.0, 1), *(LayerGradient(f"body.{n}", (n,), 2.0, 1) for n in (1, 4)))
     measured = replace(MEASURED, backward=BackwardEvidence(layers, (5.0,), True))
     assert numbers(measured, "backward") == (
-        "gradient norm 5, by layer 0.0e+00 to 4.0e+00; 0 in body.0; 5.0e-01 of the weights in body.1"
+        "gradient norm 5, by layer 0.0e+00 to 4.0e+00; 0 in body.0; beside its weights least in body.1 (5.0e-01)"
     )
 
 
@@ -141,6 +141,6 @@ def test_a_report_tells_how_far_a_step_moves_the_layers_and_what_else_moved() ->
         frozen_statistics=2,
     )
     assert numbers(replace(MEASURED, step=step), "step").endswith(
-        "4 of 4 tensors changed, by 1.0e-03 to 2.0e-02 of the weights in a step; a, b and 1 more moved without being "
-        "trained; 2 frozen batch norms took up statistics"
+        "4 of 4 tensors changed, each step by 1.0e-03 to 2.0e-02 of a layer's weights; a, b and 1 more moved "
+        "without being trained; 2 frozen batch norms took up statistics"
     )

@@ -44,7 +44,7 @@ def extremes(backward: BackwardEvidence) -> str:
     alive = {layer.layer: max(layer.norms) / layer.weight_norm for layer in backward.layers if _is_told(layer)}
     least = min(alive, key=lambda name: alive[name], default=None)
     none = f"; 0 in {_names(dead)}" if dead else ""
-    return f"{none}; {alive[least]:.1e} of the weights in {least}" if least and len(alive) > 1 else none
+    return f"{none}; beside its weights least in {least} ({alive[least]:.1e})" if least and len(alive) > 1 else none
 
 
 def _is_told(layer: LayerGradient) -> bool:
@@ -68,7 +68,7 @@ def _updates(step: StepEvidence) -> str:
         return ""
     low, high = min(ratios), max(ratios)
     span = f"{low:.1e} to {high:.1e}" if len(ratios) > 1 else f"{low:.1e}"
-    return f", by {span} of the weights in a step"
+    return f", each step by {span} of a layer's weights"
 
 
 def _rounding(evidence: Evidence, step: StepEvidence) -> str:
