@@ -122,3 +122,58 @@ def test_nothing_of_the_callbacks_runs(tmp_path: Path) -> None:
     saves = 'model.fit(x, y, validation_split=0.2, callbacks=[keras.callbacks.ModelCheckpoint("kept.keras")])\n'
     passes(tmp_path, HEAD + saves)
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_batch_of_train_on_batch_is_measured_as_a_fit_of_one(tmp_path: Path) -> None:
+    loop = "for start in range(0, 400, 40):\n    now = slice(start, start + 40)\n    "
+    weighs = "model.train_on_batch(x[now], y[now], class_weight={0: 1.0, 1: 2.0, 2: 1.0})\n"
+    probed = probe(tmp_path, HEAD + loop + weighs + 'model.save("kept.keras")\n')
+    assert (probed.code, probed.run["trainer"], probed.run["call"]["line"]) == (0, "Model.train_on_batch", 13)
+    assert {name: probed.stages[name] for name in PASSED} == {
+        **dict.fromkeys(PASSED, "passed"),
+        "dataset": "not reached",
+        "evaluation": "not reached",
+    }
+    (batch,) = probed.run["batches"]
+    weights = next(tensor for tensor in batch["tensors"] if tensor["name"] == "sample_weight")
+    assert (batch["rows"], weights["minimum"], weights["maximum"]) == (40, 1.0, 2.0)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+ROWS = """
+class Rows(keras.utils.PyDataset):
+    def __init__(self, start, end):
+        super().__init__()
+        self.start, self.end = start, end
+
+    def __len__(self):
+        return (self.end - self.start) // 20
+
+    def __getitem__(self, number):
+        now = slice(self.start + 20 * number, self.start + 20 * number + 20)
+        return x[now], y[now]
+
+
+class Training:
+    def start(self):
+        watches = [
+            keras.callbacks.ModelCheckpoint("kept.keras", monitor="val_accuracy", save_best_only=True),
+            keras.callbacks.EarlyStopping("val_acc"),
+            keras.callbacks.TensorBoard("logs"),
+            keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: logs.update(own=epoch)),
+            keras.callbacks.ReduceLROnPlateau("own"),
+        ]
+        model.fit(Rows(0, 300), validation_data=Rows(300, 400), epochs=2, callbacks=watches)
+
+
+Training().start()
+"""
+
+
+def test_data_that_gives_batches_and_names_that_callbacks_watch(tmp_path: Path) -> None:
+    run = passes(tmp_path, HEAD + ROWS).run
+    names = run["watched_names"]
+    assert sorted(names["computed"]) == ["accuracy", "loss", "val_accuracy", "val_loss"]
+    assert (names["watched"], names["missing"]) == (["val_accuracy", "val_acc", "own"], ["val_acc"])
+    assert (run["evaluation"]["rows"], run["evaluation"]["has_metric_function"]) == (0, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]

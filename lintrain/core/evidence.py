@@ -10,6 +10,7 @@ from lintrain.core.data_measurements import Sample as Sample
 from lintrain.core.data_measurements import SharedRows as SharedRows
 from lintrain.core.data_measurements import SplitEvidence as SplitEvidence
 from lintrain.core.keras_measurements import KerasEvidence as KerasEvidence
+from lintrain.core.keras_measurements import WatchedNames as WatchedNames
 from lintrain.core.loop_measurements import LoaderUse as LoaderUse
 from lintrain.core.loop_measurements import LoopEvidence as LoopEvidence
 from lintrain.core.loop_measurements import LossEvidence as LossEvidence
@@ -87,6 +88,7 @@ class Evidence:
     accumulation: AccumulationEvidence | None = None
     loop: LoopEvidence | None = None
     keras: KerasEvidence | None = None
+    watched_names: WatchedNames | None = None
     schedule: ScheduleEvidence | None = None
     checkpoint: CheckpointEvidence | None = None
     determinism: DeterminismEvidence | None = None

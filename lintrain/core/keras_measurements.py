@@ -13,6 +13,8 @@ class KerasEvidence:
     `from_logits` is None where it has no such setting. The shapes are empty where the loss was not reached, or where
     there are several outputs. `sums` are the least and greatest sum over the last axis of the outputs.
     `inputs` are the names in a dictionary of inputs; `has_targets` says whether the batch has a second part.
+    `modal_calls` counts the calls of dropout, batch normalisation and other layers that do something else in training,
+    within one training step, `modal_calls_in_training` those that were told that they train.
     """
 
     loss: str
@@ -25,6 +27,8 @@ class KerasEvidence:
     sums: tuple[float, float] | None = None
     target_shape: tuple[int, ...] = ()
     target_dtype: str = ""
+    modal_calls: int = 0
+    modal_calls_in_training: int = 0
 
     @property
     def units(self) -> int | None:
@@ -57,6 +61,19 @@ class KerasEvidence:
         if not self.target_shape or self.units is None:
             return None
         return len(self.target_shape) == len(self.output_shape) and self.target_shape[-1] == self.units != 1
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedNames:
+    """What callbacks of Keras watch, and the names that an epoch of the run ends with.
+
+    `computed` are those of a training step and of the evaluation; `missing` those of `watched` that are not among
+    them, although every part of an epoch went through, and that no callback of the script's own speaks of.
+    """
+
+    watched: tuple[str, ...]
+    computed: tuple[str, ...]
+    missing: tuple[str, ...]
 
 
 NEAR = 1e-3

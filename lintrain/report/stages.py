@@ -192,7 +192,8 @@ def _evaluation(evidence: Evidence) -> str:
     if not evaluation.metric_function_called:
         return f"{evaluation.rows} rows: the metric function was not called"
     metrics = ", ".join(f"{name} {value:.3g}" for name, value in evaluation.metrics.items() if value is not None)
-    return f"{evaluation.rows} rows: {metrics or 'the metric function gave no number'}"
+    rows = f"{evaluation.rows} rows" if evaluation.rows else "a stream"
+    return f"{rows}: {metrics or 'the metric function gave no number'}"
 
 
 def _overfit(evidence: Evidence) -> str:

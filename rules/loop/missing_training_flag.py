@@ -105,7 +105,19 @@ import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from lintrain import AddArgument, Finding, Fix, Level, Pipeline, Rule
+from lintrain import (
+    AddArgument,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Pipeline,
+    Rule,
+    Verdict,
+    confirmed,
+    refuted,
+    unsettled,
+)
 
 KERAS_MODEL = re.compile(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
 MODAL = re.compile(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A-Z]\w+|SpectralNormalization)$")
@@ -127,6 +139,16 @@ class MissingTrainingFlag(Rule):
                         help="pass `training=True`",
                         subject="self",
                     )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        keras = evidence.keras
+        if keras is None:
+            return unsettled(evidence.not_reached("forward"))
+        told, calls = keras.modal_calls_in_training, keras.modal_calls
+        text = f"{told} of {calls} calls of dropout and the like in a training step were told that they train"
+        if calls and not told:
+            return confirmed(text, stage="forward")
+        return refuted(text) if calls and told == calls else unsettled(text)
 
     def fix(self, finding: Finding) -> Fix:
         return Fix.of("pass `training=True`", AddArgument(finding.place, "training", "True"), safe=False)

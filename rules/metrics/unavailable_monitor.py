@@ -234,11 +234,14 @@ class UnavailableMonitor(Rule):
                     help="pass `validation_data` or `validation_split` to `fit`, or watch `loss`",
                     subject="callbacks",
                     level=Level.WARNING,
+                    facts={"watched": watched},
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.framework == "lightning":
             return _seen_by_lightning(str(finding.facts.get("watched", "")), evidence)
+        if evidence.framework == "keras":
+            return _seen_by_keras(str(finding.facts.get("watched", "")), evidence)
         strategy, metric = evidence.arguments.get("eval_strategy"), evidence.arguments.get("metric_for_best_model")
         if not isinstance(strategy, str):
             return unsettled("the training arguments were not seen: 0 of them are known")
@@ -256,6 +259,19 @@ def _seen_by_lightning(watched: str, evidence: Evidence) -> Verdict:
     if stage is not None and stage.failure is not None and watched in stage.failure.message:
         return confirmed(f"{stage.failure.type}: {stage.failure.message}", stage=stage.name)
     return unsettled(f"`{watched}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}")
+
+
+def _seen_by_keras(watched: str, evidence: Evidence) -> Verdict:
+    """What an epoch computes: a training step and, where there is validation data, an evaluation."""
+    names = evidence.watched_names
+    if names is None:
+        return unsettled(evidence.not_reached("evaluation"))
+    if watched in names.computed:
+        return refuted(f"`{watched}` is among the {len(names.computed)} names that an epoch ends with")
+    if watched in names.missing:
+        computed = ", ".join(f"`{name}`" for name in names.computed)
+        return confirmed(f"an epoch ends with {computed}: {len(names.computed)} names", stage="step")
+    return unsettled(f"a callback of the script speaks of `{watched}`, or none of {len(names.watched)} watches it")
 
 
 UNGIVEN = Absent()

@@ -37,14 +37,14 @@ def splits_of(run: KerasRun) -> list[SplitEvidence]:
 
 
 def _split(argument: str, x: Any, y: Any) -> SplitEvidence:
-    arrays = {**_named("x", x), **_named("y", y)}
+    arrays = {**named_arrays("x", x), **named_arrays("y", y)}
     columns = tuple(_column(name, array) for name, array in arrays.items() if _is_array(array))
     rows = next((len(array) for array in arrays.values() if _is_array(array)), None)
     kind = type(x).__name__
     return SplitEvidence(argument, rows, columns, label_column="y" if "y" in arrays else None, kind=kind)
 
 
-def _named(name: str, value: Any) -> dict[str, Any]:
+def named_arrays(name: str, value: Any) -> dict[str, Any]:
     """The arrays of inputs or targets by name: `x`, `x.word_ids`, `x.0`."""
     if value is None:
         return {}
@@ -59,10 +59,17 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "dtype") and bool(getattr(value, "shape", ()))
 
 
-def _column(name: str, array: Any) -> ColumnEvidence:
-    numpy, torch = library("numpy"), loaded("torch")
+def values_of(array: Any) -> Any:
+    """An array or tensor as NumPy has it; None for anything else."""
+    if not _is_array(array):
+        return None
+    torch = loaded("torch")
     values = array.detach().cpu().numpy() if torch is not None and isinstance(array, torch.Tensor) else array
-    values = numpy.asarray(values)
+    return library("numpy").asarray(values)
+
+
+def _column(name: str, array: Any) -> ColumnEvidence:
+    numpy, values = library("numpy"), values_of(array)
     if values.dtype.kind not in "iufb" or not values.size:
         return ColumnEvidence(name, "array", str(values.dtype), rows_read=len(values))
     is_whole = values.dtype.kind in "iu"
@@ -117,4 +124,4 @@ def _batches(iterator: Any) -> Iterator[Any]:
 
 def _entries(run: KerasRun, batch: Any) -> dict[str, Any]:
     x, y, weights = run.parts(batch)
-    return {**_named("x", x), **_named("y", y), **_named("sample_weight", weights)}
+    return {**named_arrays("x", x), **named_arrays("y", y), **named_arrays("sample_weight", weights)}

@@ -1,4 +1,4 @@
-"""Intercept Keras on its torch backend: where a model is compiled, and its first `fit`."""
+"""Intercept Keras on its torch backend: where a model is compiled, its first `fit` or `train_on_batch`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lintrain.probe.child.session import Session
 def install(session: Session, hooks: AfterImport) -> None:
     """Patch the classes as soon as the script imports Keras."""
     hooks.add("keras.src.trainers.trainer", _follow_compile)
-    hooks.add("keras.src.backend.torch.trainer", lambda module: _patch_fit(session, module.TorchTrainer))
+    hooks.add("keras.src.backend.torch.trainer", lambda module: _patch(session, module.TorchTrainer))
 
 
 def _follow_compile(module: Any) -> None:
@@ -30,12 +30,17 @@ def _follow_compile(module: Any) -> None:
     module.Trainer.compile = compile_
 
 
-def _patch_fit(session: Session, trainer: Any) -> None:
-    original = trainer.fit
+def _patch(session: Session, trainer: Any) -> None:
+    for name in ("fit", "train_on_batch"):
+        _patch_training(session, trainer, name)
+
+
+def _patch_training(session: Session, trainer: Any, name: str) -> None:
+    original = getattr(trainer, name)
     signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def train(self: Any, *args: Any, **kwargs: Any) -> Any:
         if session.measuring or not session.is_root or not getattr(self, "compiled", False):
             return original(self, *args, **kwargs)
         try:
@@ -43,14 +48,16 @@ def _patch_fit(session: Session, trainer: Any) -> None:
         except TypeError:
             return original(self, *args, **kwargs)  # Keras says what is wrong with the call
         bound.apply_defaults()
+        from lintrain.probe.child.keras.run import KerasRun
         from lintrain.probe.child.keras.stages import measure
 
         session.measuring = True
         place = frame_place(users_frame(skip=self))
+        given = {name: value for name, value in bound.arguments.items() if name != "self"}
         try:
-            measure(session, self, place, {name: value for name, value in bound.arguments.items() if name != "self"})
+            measure(KerasRun(session, self, place, given, f"Model.{name}"))
         except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
             session.failed(error)
         return session.finish()
 
-    trainer.fit = fit
+    setattr(trainer, name, train)

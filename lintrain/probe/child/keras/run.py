@@ -6,9 +6,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from lintrain.core.place import Place
+from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
+
+
+WHOLE = "Model.fit"
+OF_FIT: dict[str, Any] = {
+    "epochs": 1,
+    "callbacks": None,
+    "validation_split": 0.0,
+    "validation_data": None,
+    "shuffle": False,
+    "steps_per_epoch": None,
+    "validation_batch_size": None,
+}
+"""What `fit` would be given where a script hands over one batch at a time."""
+
+
+def rows_of(x: Any) -> int | None:
+    """The rows of the first array of inputs; None where there is none."""
+    parts = list(x.values()) if is_mapping(x) else x if is_row(x) else [x]
+    return next((int(part.shape[0]) for part in parts if getattr(part, "shape", ())), None)
 
 
 class Weights:
@@ -31,16 +51,19 @@ class Weights:
 
 
 class KerasRun(Run):
-    """`given` are the arguments of `fit`; `iterator` gives batches as Keras takes them, and `waiting` is
-    a loss whose backward pass waits."""
+    """`given` are the arguments of `fit`, those of `train_on_batch` as if one batch were all of the data; `iterator`
+    gives batches as Keras takes them, and `waiting` is a loss whose backward pass waits. `logged` are the names that
+    an epoch ends with, as far as its parts went through."""
 
-    def __init__(self, session: Session, model: Any, call: Place | None, given: dict[str, Any]) -> None:
+    def __init__(self, session: Session, model: Any, call: Place | None, given: dict[str, Any], trainer: str) -> None:
         super().__init__(session, call)
         self.keras = model
-        self.given = given
+        self.trainer = trainer
+        self.given = given if trainer == WHOLE else {**OF_FIT, "batch_size": rows_of(given["x"]), **given}
+        self.logged: tuple[str, ...] = ()
         self.iterator: Any = None
         self.waiting: Any = None
-        self.validation: Any = given["validation_data"]
+        self.validation: Any = self.given["validation_data"]
         self._weights = Weights(model)
 
     @property

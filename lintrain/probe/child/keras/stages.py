@@ -6,29 +6,34 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from lintrain.core.evidence import EvaluationEvidence, ModelEvidence, Stage
-from lintrain.core.place import Place
+from lintrain.core.evidence import EvaluationEvidence, ModelEvidence, Stage, WatchedNames
 from lintrain.probe.child.keras.compiled import arguments_of
 from lintrain.probe.child.keras.data import part_training_data, splits_of, take_batches
-from lintrain.probe.child.keras.run import KerasRun
+from lintrain.probe.child.keras.monitors import may_be_logged, watched_names
+from lintrain.probe.child.keras.overlap import shared_rows
+from lintrain.probe.child.keras.run import WHOLE, KerasRun
 from lintrain.probe.child.keras.training import measure_backward, measure_forward, take_two_steps
 from lintrain.probe.child.kinds import is_mapping
-from lintrain.probe.child.session import Session
+from lintrain.probe.child.library import library
 
 EVALUATION_BATCHES = 2
 
 
-def measure(session: Session, model: Any, call: Place | None, given: dict[str, Any]) -> None:
+def measure(run: KerasRun) -> None:
     """Every stage that this call can reach; evidence is sent as it comes."""
-    run = KerasRun(session, model, call, given)
+    session = run.session
     session.channel.send("run", run=0, values=_facts(run))
     for name in ("script", "construction"):
         session.channel.send(
             "stage", run=0, stage=Stage(name, "passed", session.elapsed() if name == "script" else 0.0)
         )
-    run.attempt("dataset", lambda: _measure_dataset(run))
+    if run.trainer == WHOLE:
+        run.attempt("dataset", lambda: _measure_dataset(run))
+    else:
+        run.skip("dataset", f"`{run.trainer}` is given one batch at a time")
     _measure_training(run)
     _evaluate(run)
+    _compare_names(run)
     run.measured(shortcuts=session.shortcuts, notes=session.notes)
 
 
@@ -36,10 +41,10 @@ def _facts(run: KerasRun) -> dict[str, Any]:
     return {
         **run.session.facts(),
         "framework": "keras",
-        "trainer": "Model.fit",
+        "trainer": run.trainer,
         "call": run.call,
         "construction": getattr(run.keras, "lintrain_compiled", None),
-        "device": "cpu",
+        "device": str(library("keras.src.backend.torch.core").get_device()),
         "arguments": arguments_of(run),
         "shortcuts": run.session.shortcuts,
         "notes": run.session.notes,
@@ -48,7 +53,7 @@ def _facts(run: KerasRun) -> dict[str, Any]:
 
 def _measure_dataset(run: KerasRun) -> None:
     part_training_data(run)
-    run.measured(splits=splits_of(run))
+    run.measured(splits=splits_of(run), shared_rows=shared_rows(run))
 
 
 def _measure_training(run: KerasRun) -> None:
@@ -99,7 +104,9 @@ def _model_evidence(run: KerasRun) -> ModelEvidence:
 
 
 def _evaluate(run: KerasRun) -> None:
-    if run.validation is None:
+    if run.trainer != WHOLE:
+        run.skip("evaluation", f"`{run.trainer}` evaluates nothing")
+    elif run.validation is None:
         run.skip("evaluation", "no validation data is given")
     elif not run.passed("forward"):
         run.skip("evaluation", "the model was not built")
@@ -122,11 +129,13 @@ def _evaluate_two_batches(run: KerasRun) -> None:
         return_dict=True,
     )
     numbers: Mapping[str, Any] = metrics if is_mapping(metrics) else {}
+    run.logged = (*run.logged, *(f"val_{name}" for name in numbers))
+    has_metrics = set(numbers) > {"loss"}
     run.measured(
         evaluation=EvaluationEvidence(
             wanted=True,
-            has_metric_function=run.keras._compile_metrics is not None,
-            metric_function_called=run.keras._compile_metrics is not None,
+            has_metric_function=has_metrics,
+            metric_function_called=has_metrics,
             rows=min(rows, most),
             number_of_rows=rows or None,
             returned=type(metrics).__name__,
@@ -134,3 +143,12 @@ def _evaluate_two_batches(run: KerasRun) -> None:
             non_finite=tuple(str(name) for name, value in numbers.items() if not math.isfinite(value)),
         )
     )
+
+
+def _compare_names(run: KerasRun) -> None:
+    """What callbacks watch, where every part of an epoch went through."""
+    is_whole = run.passed("step") and (run.validation is None or run.passed("evaluation"))
+    if run.trainer == WHOLE and is_whole:
+        watched = watched_names(run)
+        missing = [name for name in watched if name not in run.logged and not may_be_logged(run, name)]
+        run.measured(watched_names=WatchedNames(watched, run.logged, tuple(missing)))

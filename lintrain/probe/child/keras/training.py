@@ -14,6 +14,7 @@ from lintrain.probe.child.experiments.updates import updates
 from lintrain.probe.child.experiments.weights import changed, changed_share, pulls, restore, snapshot, trainable
 from lintrain.probe.child.keras.asking import responses_of
 from lintrain.probe.child.keras.compiled import from_logits, loss_name, rates
+from lintrain.probe.child.keras.modes import ModeCalls, counted_modes
 from lintrain.probe.child.keras.run import KerasRun
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.library import library
@@ -27,12 +28,13 @@ class Held(BaseException):
 
 
 class Seen:
-    """What passed in a training step: the loss that waits, what the loss function was given."""
+    """What passed in a training step: the loss that waits, what the loss function was given, which layers trained."""
 
     def __init__(self) -> None:
         self.loss: Any = None
         self.outputs: Any = None
         self.targets: Any = None
+        self.modes = ModeCalls()
 
 
 @contextmanager
@@ -87,7 +89,7 @@ def measure_forward(run: KerasRun) -> None:
 
 
 def _forward(run: KerasRun, batch: Any) -> Seen:
-    with _watched(run) as seen:
+    with _watched(run) as seen, counted_modes(run.keras) as seen.modes:
         _step_until_backward(run, batch, seen)
     return seen
 
@@ -120,6 +122,8 @@ def _keras_evidence(run: KerasRun, seen: Seen) -> KerasEvidence:
         sums=(float(sums.min()), float(sums.max())) if sums is not None else None,
         target_shape=tuple(targets.shape) if targets is not None else (),
         target_dtype=str(targets.dtype).removeprefix("torch.") if targets is not None else "",
+        modal_calls=seen.modes.every,
+        modal_calls_in_training=seen.modes.in_training,
     )
 
 
@@ -160,7 +164,8 @@ def take_two_steps(run: KerasRun) -> None:
     had_gradient: set[str] = set()
     for step in range(STEPS):
         run.progress("step", step, STEPS)
-        model.train_step(run.batches[step % len(run.batches)])
+        returned = model.train_step(run.batches[step % len(run.batches)])
+        run.logged = tuple(map(str, returned)) if is_mapping(returned) else ()
         had_gradient |= {name for name, weight in trainable(run).items() if pulls(weight)}
     moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
     if run.responses is not None and moved:

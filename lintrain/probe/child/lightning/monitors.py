@@ -29,7 +29,7 @@ def _is_logged_somewhere(trainer: Any, name: str, has_validated: bool) -> bool:
     for function in (each for owner in owners for each in _functions(owner)):
         if "validation" in function.__name__ and not has_validated:
             continue
-        if not SETS_UP.match(function.__name__) and name in _texts(function.__code__):
+        if not SETS_UP.match(function.__name__) and name in texts_of(function.__code__):
             return True
     return False
 
@@ -43,11 +43,12 @@ def _functions(owner: Any) -> Iterator[FunctionType]:
                 yield function
 
 
-def _texts(code: CodeType) -> Iterator[str]:
+def texts_of(code: CodeType) -> Iterator[str]:
+    """The texts that the code of a function holds, with those of the functions inside of it."""
     for constant in code.co_consts:
         if isinstance(constant, str):
             yield constant
         elif isinstance(constant, tuple):  # the keys of a dictionary
             yield from (each for each in constant if isinstance(each, str))  # pyright: ignore[reportUnknownVariableType]
         elif isinstance(constant, CodeType):
-            yield from _texts(constant)
+            yield from texts_of(constant)
