@@ -11,7 +11,6 @@ from lintrain.probe.child.library import library
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
 
-
 WHOLE = "Model.fit"
 OF_FIT: dict[str, Any] = {
     "epochs": 1,
