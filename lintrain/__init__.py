@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lintrain.core.evidence import LossEvidence as LossEvidence
     from lintrain.core.evidence import MemoryEvidence as MemoryEvidence
     from lintrain.core.evidence import ModelEvidence as ModelEvidence
+    from lintrain.core.evidence import OverfitEvidence as OverfitEvidence
     from lintrain.core.evidence import TargetAlignment as TargetAlignment
     from lintrain.core.finding import Finding as Finding
     from lintrain.core.finding import Reason as Reason
@@ -319,7 +320,7 @@ __version__ = "0.1.0"
 _WORDS_OF = {
     "lintrain.core.evidence": (
         "BackwardEvidence Evidence ForwardEvidence LoopEvidence LossEvidence MemoryEvidence ModelEvidence "
-        "TargetAlignment"
+        "OverfitEvidence TargetAlignment"
     ),
     "lintrain.core.loop_verdicts": "weights_outside",
     "lintrain.core.finding": "Finding Reason one_at_each_place",

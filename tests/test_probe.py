@@ -99,6 +99,7 @@ def test_one_batch_of_every_label_is_learned_by_heart(mended: Probed) -> None:
     assert len(overfit["losses"]) == 21
     assert overfit["batch_classes"] == 3
     assert overfit["losses_at_ten_times"][-1] < 0.5 * overfit["losses"][0]
+    assert overfit["losses"][-1] < overfit["losses_at_a_tenth"][-1] < overfit["losses"][0]
 
 
 def test_a_failing_metric_is_the_answer_and_shows_its_own_line(tmp_path: Path) -> None:

@@ -42,13 +42,18 @@ PASSED = ("dataset", "batch", "forward", "backward", "step", "evaluation")
 
 
 def test_every_stage_of_a_loop_is_measured_and_it_ends_after_one_short_epoch(tmp_path: Path) -> None:
-    probed = probe(tmp_path, HEAD + EPOCHS)
+    probed = probe(tmp_path, HEAD + EPOCHS, "--also", "overfit")
     assert probed.code == 0
-    assert [probed.stages[name] for name in PASSED] == ["passed"] * len(PASSED)
+    assert [probed.stages[name] for name in (*PASSED, "overfit")] == ["passed"] * (len(PASSED) + 1)
     assert probed.run["loop"]["batches"] == probed.run["loop"]["steps"] == 4
     assert probed.run["forward"]["chance"] is not None
     assert probed.run["step"]["changed_tensors"] == 4
     assert [split["rows"] for split in probed.run["splits"]] == [4000, 800]
+    overfit = probed.run["overfit"]
+    assert (overfit["rows"], overfit["learning_rate"], overfit["batch_classes"]) == (8, 1e-3, 3)
+    ends = [overfit[name][-1] for name in ("losses_at_ten_times", "losses", "losses_at_a_tenth")]
+    assert ends == sorted(ends)  # the higher the rate, the nearer to 0
+    assert len({overfit[name][0] for name in ("losses_at_ten_times", "losses", "losses_at_a_tenth")}) == 1
 
 
 def test_an_evaluation_that_fails_is_found_without_an_epoch_of_training(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import Evidence, OverfitEvidence
+from lintrain.core.evidence import Evidence, ModelEvidence, OverfitEvidence
 from lintrain.core.finding import Finding
 from lintrain.core.verdict import Ruling
 from lintrain.rulebook import load_rules
@@ -91,6 +91,11 @@ def claim() -> tuple[Finding, Evidence]:
         (OverfitEvidence(20, (1.1, 0.1), (), 2e-3, predicted_classes=3, batch_classes=3), Ruling.REFUTED),
         (OverfitEvidence(20, (1.1, 0.8), (), 2e-3, predicted_classes=2, batch_classes=3), Ruling.UNSETTLED),
         (OverfitEvidence(20, (1.1, 1.2), (), 5e-5, predicted_classes=1, batch_classes=3), Ruling.REFUTED),
+        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Ruling.CONFIRMED),
+        (OverfitEvidence(20, (1.1, float("nan")), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Ruling.CONFIRMED),
+        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, 1, 3, losses_at_a_tenth=(1.1, 1.1)), Ruling.UNSETTLED),
+        (OverfitEvidence(20, (1.1, 9.0, 1.2), (), 2e-3, 1, 3, losses_at_a_tenth=(1.1, 1.2)), Ruling.CONFIRMED),
+        (OverfitEvidence(20, (-1.1, 1.2), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Ruling.UNSETTLED),
     ],
 )
 def test_a_high_learning_rate_is_judged_by_what_it_does_to_one_batch(
@@ -99,6 +104,32 @@ def test_a_high_learning_rate_is_judged_by_what_it_does_to_one_batch(
     rule = next(each.rule for each in load_rules() if each.name == "high-learning-rate")
     finding, evidence = claim()
     assert rule.verify(finding, replace(evidence, overfit=overfit)).ruling is ruling
+
+
+BATCH = ModelEvidence("Net", (), (), "", None, (), None, False, False, 10, 10, True, False, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("framework", "overfit", "ruling"),
+    [
+        (
+            "transformers",
+            OverfitEvidence(20, (1.0, 0.99), (1.0, 0.97), 1e-4, losses_at_a_tenth=(1.0, 1.0)),
+            "confirmed",
+        ),
+        ("torch", OverfitEvidence(20, (1.0, 0.99), (1.0, 0.97), 1e-4, losses_at_a_tenth=(1.0, 1.0)), "unsettled"),
+        ("torch", OverfitEvidence(20, (1.0, 1.0), (1.0, 1.0), 1e-9, losses_at_a_tenth=(1.0, 1.0)), "confirmed"),
+        ("torch", OverfitEvidence(20, (1.0, 3.0), (1.0, 9.0), 1e-1, losses_at_a_tenth=(1.0, 0.1)), "refuted"),
+        ("torch", OverfitEvidence(20, (0.0, 0.0), (0.0, 0.0), 1e-3), "unsettled"),
+    ],
+)
+def test_a_batch_is_learnt_by_heart_at_one_of_three_rates(
+    framework: str, overfit: OverfitEvidence, ruling: str
+) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "cannot-overfit-batch")
+    finding, evidence = claim()
+    measured = replace(evidence, framework=framework, overfit=overfit, model=BATCH)
+    assert rule.verify(finding, measured).ruling == Ruling(ruling)
 
 
 ON_DEVICE = "AutoModel.from_pretrained('bert-base-uncased')"

@@ -253,7 +253,10 @@ class AccumulationEvidence:
 
 @dataclass(frozen=True, slots=True)
 class OverfitEvidence:
-    """Steps on one repeated batch of every label, dropout off, at the peak learning rate and at ten times it."""
+    """Steps on one repeated batch, dropout off: at the peak learning rate, at ten times it and at a tenth of it.
+
+    Each series starts from the same weights and holds the loss before every step and after the last one.
+    """
 
     steps: int
     losses: tuple[float, ...]
@@ -263,3 +266,4 @@ class OverfitEvidence:
     batch_classes: int | None = None
     rows: int = 0
     stopped_early: bool = False
+    losses_at_a_tenth: tuple[float, ...] = ()

@@ -202,7 +202,9 @@ def _overfit(evidence: Evidence) -> str:
         return ""
     first, last, at_ten = overfit.losses[0], overfit.losses[-1], overfit.losses_at_ten_times[-1]
     falls = f"loss {first:.3f} to {last:.3f} in {overfit.steps} steps on {overfit.rows} rows"
-    return f"{falls}, to {at_ten:.3f} at ten times the rate"
+    rates = [f"to {at_ten:.3f} at ten times the rate"]
+    rates += [f"to {last:.3f} at a tenth of it" for last in overfit.losses_at_a_tenth[-1:]]
+    return ", ".join([falls, *rates])
 
 
 def _fitted(line: str, width: int) -> list[str]:

@@ -9,10 +9,30 @@ class to every row. No error appears.
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     optimizer = torch.optim.AdamW(model.parameters())  # <- high-learning-rate
 
+A rate that plain SGD takes is far too high for it:
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)  # <- high-learning-rate
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
 ## Good
 
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+
+Which rates a model bears shows on one batch, with `lintrain probe --also overfit`:
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -74,6 +94,7 @@ from lintrain import (
     Level,
     Model,
     Optimizer,
+    OverfitEvidence,
     Pipeline,
     Place,
     Reason,
@@ -122,8 +143,8 @@ TEXT_MODELS = re.compile(r"bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen
 COLLAPSE, SHAKY, FRAGILE_LIMIT = 1e-3, 3e-4, 3e-5
 """From the first rate on any text model collapses; above the second encoders suffer, above the third large ones."""
 
-STANDS, FALLS = 0.9, 0.5
-"""Shares of the first loss that are left when training fails, and when it works."""
+STANDS, FALLS, RISES = 0.9, 0.5, 2.0
+"""Shares of the first loss that are left when training fails, and when it works, or that it reaches in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +200,10 @@ class HighLearningRate(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         overfit, rate = evidence.overfit, finding.facts.get("rate")
         if overfit is None or not overfit.losses:
-            return unsettled("takes steps on one batch: run the probe with `--overfit 20`")
+            return unsettled("takes steps on one batch: run the probe with `--also overfit`")
         if isinstance(rate, float) and overfit.learning_rate < rate / 2:
             return refuted(f"the rate in force is {overfit.learning_rate:g}", learning_rate=overfit.learning_rate)
-        first, last = overfit.losses[0], overfit.losses[-1]
-        told = f"{first:.3f} to {last:.3f} in {overfit.steps} steps at {overfit.learning_rate:g}"
-        if last < first * FALLS:
-            return refuted(f"the loss of one batch goes from {told}", first=first, last=last)
-        if last > first * STANDS and overfit.predicted_classes == 1 and (overfit.batch_classes or 0) > 1:
-            return confirmed(f"the loss of one batch goes from {told}, and one class is left", first=first, last=last)
-        return unsettled(f"the loss of one batch goes from {told}", first=first, last=last)
+        return _judged(overfit)
 
     def fix(self, finding: Finding) -> Fix | None:
         argument = finding.facts.get("argument")
@@ -198,6 +213,26 @@ class HighLearningRate(Rule):
             return Fix.of(f"set `{argument}=2e-5`", AddArgument(finding.place, argument, "2e-5"), safe=False)
         shown = f"{argument}=2e-5" if finding.facts.get("is_keyword") else "2e-5"
         return Fix.of(f"set `{argument}=2e-5`", Replace(finding.place, shown), safe=False)
+
+
+def _judged(overfit: OverfitEvidence) -> Verdict:
+    """What the rate does to one batch: is it the rate that keeps the loss up, and not something else?"""
+    first, last = overfit.losses[0], overfit.losses[-1]
+    told = f"the loss of one batch goes from {first:.3f} to {last:.3f} in {overfit.steps} steps"
+    told = f"{told} at {overfit.learning_rate:g}"
+    if not first > 0:
+        return unsettled(f"{told}: no loss that falls to 0", first=first, last=last)
+    if last < first * FALLS:
+        return refuted(told, first=first, last=last)
+    if last <= first * STANDS:
+        return unsettled(told, first=first, last=last)
+    lower = overfit.losses_at_a_tenth[-1] if overfit.losses_at_a_tenth else None
+    if lower is not None and lower < first * FALLS:
+        return confirmed(f"{told}, and to {lower:.3f} at a tenth of it", first=first, last=last, at_a_tenth=lower)
+    is_constant = overfit.predicted_classes == 1 and (overfit.batch_classes or 0) > 1
+    if is_constant and (lower is None or max(overfit.losses) > first * RISES):
+        return confirmed(f"{told}, and one class is left", first=first, last=last)
+    return unsettled(told if lower is None else f"{told}, and to {lower:.3f} at a tenth of it", first=first, last=last)
 
 
 def _rate_of(optimizer: Optimizer) -> Rate | None:

@@ -88,7 +88,7 @@ def _end_of(name: str, limit: int) -> str:
 
 
 def curve(title: str, across: str, series: Sequence[Series]) -> Markup:
-    """Lines over a common axis; a second line is dashed, and each bears its name where there are several."""
+    """Lines over a common axis; a second is dashed, a third dotted, and each bears its name where there are several."""
     points = [point for line in series for point in line.finite]
     if len(points) < 2:
         return joined()
@@ -99,7 +99,7 @@ def curve(title: str, across: str, series: Sequence[Series]) -> Markup:
         (_tick(scale, number) for number in range(TICKS + 1)),
         (_line(scale, line, number) for number, line in enumerate(series)),
         _axis(scale, across),
-        (_name(line, number) for number, line in enumerate(series) if len(series) > 1),
+        (_name(line, number, len(series)) for number, line in enumerate(series) if len(series) > 1),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
         aria_label=f"{title}: {ends}",
@@ -153,8 +153,8 @@ def _axis(scale: _Scale, across: str) -> Markup:
     )
 
 
-def _name(line: Series, number: int) -> Markup:
-    x, y = LEFT + 180 * number, TOP - 20
+def _name(line: Series, number: int, of: int) -> Markup:
+    x, y = LEFT + (WIDTH - LEFT) // of * number, TOP - 20
     return joined(
         tag("line", x1=x, x2=x + 28, y1=y, y2=y, class_=f"line series{number}"),
         tag("text", line.name, x=x + 36, y=y + 4),

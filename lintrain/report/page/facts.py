@@ -181,11 +181,15 @@ def schedule_of(evidence: Evidence) -> Iterator[Markup]:
 
 
 def losses_of(evidence: Evidence) -> Iterator[Markup]:
-    """The losses of overfitting one batch, at the learning rate and at ten times it."""
+    """The losses of overfitting one batch, at each of the learning rates."""
     overfit = evidence.overfit
     if overfit is None or len(overfit.losses) < 2:
         return
-    runs = [(f"rate {overfit.learning_rate:.2g}", overfit.losses), ("ten times that", overfit.losses_at_ten_times)]
+    runs = (
+        (f"rate {overfit.learning_rate:.2g}", overfit.losses),
+        ("ten times that", overfit.losses_at_ten_times),
+        ("a tenth of it", overfit.losses_at_a_tenth),
+    )
     series = [Series(name, tuple(enumerate(losses))) for name, losses in runs if losses]
     ends = "; ".join(f"{name}: {losses[0]:.3f} to {losses[-1]:.3f}" for name, losses in runs if losses)
     caption = f"loss on one repeated batch of {overfit.rows} rows; {ends}"

@@ -27,7 +27,7 @@ class Call:
 
     def tensors(self) -> dict[Path, Any]:
         """Every tensor that goes in."""
-        return dict(_tensors((self.args, dict(self.kwargs)), ()))
+        return paths_of((self.args, dict(self.kwargs)))
 
     def changed(self, new: Mapping[Path, Any]) -> Call:
         """The same call with other tensors; containers are copied, for a model may write into them."""
@@ -95,6 +95,11 @@ def is_whole(tensor: Any) -> bool:
     """Whether a tensor holds int64 or int32 numbers."""
     torch = library("torch")
     return tensor.dtype in (torch.int64, torch.int32)
+
+
+def paths_of(value: Any) -> dict[tuple[str | int, ...], Any]:
+    """Every tensor in a value, by the way into it."""
+    return dict(_tensors(value, ()))
 
 
 def _parts(value: Any) -> Iterable[tuple[str | int, Any]]:

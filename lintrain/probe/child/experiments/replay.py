@@ -21,7 +21,7 @@ def ask(call: Call) -> tuple[Any, ...]:
     torch = library("torch")
     call = call.changed({})
     asked = {id(tensor) for tensor in call.tensors().values()}
-    with _as_it_was(call.module), same_random_numbers(), torch.no_grad():
+    with as_it_was(call.module), same_random_numbers(), torch.no_grad():
         output = call.module(*call.args, **call.kwargs)
     rows = call.rows()
     given = [answer for answer in _answers(output, rows) if id(answer) not in asked]
@@ -41,7 +41,7 @@ def _answers(output: Any, rows: int) -> Iterator[Any]:
 
 
 @contextmanager
-def _as_it_was(module: Any) -> Generator[None]:
+def as_it_was(module: Any) -> Generator[None]:
     """All parts in eval mode, without asking their `eval`; attributes and buffers are given back afterwards."""
     kept = [Kept(part) for part in module.modules()]
     copies = _copies(module)

@@ -28,6 +28,7 @@ from lintrain.probe.child.loop.forward import forward_evidence, step_evidence
 from lintrain.probe.child.loop.leaves import reached_weights
 from lintrain.probe.child.loop.memory import CountedStep
 from lintrain.probe.child.loop.model import batch_of, held_by, output_of, trained_module
+from lintrain.probe.child.loop.overfit import FirstBatch
 from lintrain.probe.child.loop.seen import Iteration, LossCall
 from lintrain.probe.child.loop.standard_loss import standard_loss
 from lintrain.probe.child.run import Run
@@ -67,6 +68,7 @@ class LoopRun(Run):
         self._reached: ReachedWeights | None = None
         self._has_evaluated = False
         self._splits: list[Any] = []
+        self._first_batch: FirstBatch | None = None
 
     @property
     def model(self) -> Any:
@@ -100,6 +102,7 @@ class LoopRun(Run):
         """The loop was reached: say so, and look at its data; `failed` names the stage that the script ended in."""
         self._loader = loader
         self._model = trained_module(iteration, self._watch.optimizers)
+        self._first_batch = FirstBatch(self, self._watch) if self.session.overfit else None
         self.session.channel.send("run", run=0, values=self._facts())
         for name in ("script", "construction"):
             seconds = self.session.elapsed() if name == "script" else 0.0
@@ -160,6 +163,8 @@ class LoopRun(Run):
             self.attempt("forward", self._measure_forward)
             self.responses = responses_of(self, iteration, loss)
             self._births.watch(loss, self.model)
+            if self._first_batch is not None:
+                self._first_batch.keep(iteration, loss)
 
     def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
         held = {key for optimizer in self._watch.optimizers for key in held_by(optimizer)}
@@ -268,6 +273,8 @@ class LoopRun(Run):
                 self.settles(Stage("evaluation", "passed", time.perf_counter() - self._settled_at))
             else:
                 self.skip("evaluation", "no other loader was read after the first batches of training")
+        if self._first_batch is not None:
+            self._first_batch.learn()
         self.measured(shortcuts=self.session.shortcuts, notes=self.session.notes)
 
     def crashed(self, error: BaseException, stage: str) -> None:

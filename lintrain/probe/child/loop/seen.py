@@ -33,9 +33,10 @@ class Forward:
 
 @dataclass(eq=False)
 class LossCall:
-    """One call of a loss function of torch: its arguments by name, what it gave, and where the script makes it.
+    """One call of a loss function of torch: its arguments, what it gave, and where the script makes it.
 
-    `ids` of [rows, tokens] are those that the model was last called with, `mask` those of them that are attended.
+    `options` are those given by name, `rest` those given by position after the target. `ids` of [rows, tokens] are
+    those that the model was last called with, `mask` those of them that are attended.
     """
 
     name: str
@@ -46,6 +47,7 @@ class LossCall:
     place: Place | None = None
     ids: Any = None
     mask: Any = None
+    rest: tuple[Any, ...] = ()
 
 
 @dataclass(eq=False)

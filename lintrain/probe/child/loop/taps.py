@@ -86,7 +86,7 @@ def _tap_losses(watch: Watch, module: Any) -> None:
 def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
-        call = watch.loses(name, input, target, kwargs) if watch.is_on else None
+        call = watch.loses(name, input, target, args, kwargs) if watch.is_on else None
         result = function(input, target, *args, **kwargs)
         if call is not None:
             call.result = result

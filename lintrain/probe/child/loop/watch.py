@@ -144,10 +144,10 @@ class Watch:
         if forward is not None:
             self.iteration.forwards.append(forward)
 
-    def loses(self, name: str, given: Any, target: Any, options: dict[str, Any]) -> LossCall:
+    def loses(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
         """A loss function is called."""
         place = frame_place(users_frame())
-        call = LossCall(name, given, target, options, None, place, self.passes.ids, self.passes.mask)
+        call = LossCall(name, given, target, options, None, place, self.passes.ids, self.passes.mask, rest)
         if len(self.iteration.losses) < MOST_LOSSES:
             self.iteration.losses.append(call)
         return call

@@ -8,13 +8,13 @@ from typing import Any
 
 from lintrain.core.evidence import MemoryEvidence, Stage
 from lintrain.probe.child.experiments.live_bytes import resident_models
+from lintrain.probe.child.experiments.overfit import rows_of
 from lintrain.probe.child.experiments.projection import Peak, Projection, Training
 from lintrain.probe.child.experiments.subset import is_arrow
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.library import library
 from lintrain.probe.child.replace import replaced
 from lintrain.probe.child.trainer.forward import training_step, wrapped_model
-from lintrain.probe.child.trainer.overfit import rows_of
 from lintrain.probe.child.trainer.run import TrainerRun
 from lintrain.probe.child.trainer.step import make_optimizer
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from lintrain.probe.child.experiments.overfit import rows_of
 from lintrain.probe.child.experiments.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
 from lintrain.probe.child.experiments.weights import restore, snapshot
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.trainer.memory import tokens_of
-from lintrain.probe.child.trainer.overfit import rows_of
 from lintrain.probe.child.trainer.run import TrainerRun
 from lintrain.probe.child.trainer.step import one_step
 
