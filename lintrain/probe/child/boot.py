@@ -73,6 +73,7 @@ def _watch_hard_ends(session: Session) -> None:
 
     def main_ends() -> None:
         if session.is_root and session.has_gone_through and not session.has_ended:
+            session.left()
             session.finish()
 
     os._exit = ends  # type: ignore[assignment]
