@@ -93,12 +93,15 @@ class Judgement:
 
     def as_text(self, stream: TextIO) -> str:
         """The report for a person."""
+        from lintrain.report.devices import device_lines
         from lintrain.report.full import full
         from lintrain.report.stages import failure_lines, run_lines
 
         look = look_of(stream)
         runs, find_source = self.record.runs, self.sources.get
         blocks = ["\n".join(run_lines(run, look, find_source)) for run in runs]
+        if devices := list(device_lines(runs)):
+            blocks.append("\n".join(f"  {line}" for line in devices))
         blocks += ["\n".join(failure_lines(run, look, find_source)) for run in runs if run.failure]
         blocks += full(self.judged, find_source, look)
         return "\n\n".join([*blocks, self.conclusion.reason]) + "\n"

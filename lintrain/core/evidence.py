@@ -35,6 +35,7 @@ from lintrain.core.measurements import OverfitEvidence as OverfitEvidence
 from lintrain.core.measurements import Stage as Stage
 from lintrain.core.measurements import StepEvidence as StepEvidence
 from lintrain.core.measurements import TensorEvidence as TensorEvidence
+from lintrain.core.memory_measurements import DeviceEvidence as DeviceEvidence
 from lintrain.core.memory_measurements import MemoryEvidence as MemoryEvidence
 from lintrain.core.memory_measurements import ResidentModel as ResidentModel
 from lintrain.core.place import Place
@@ -84,6 +85,7 @@ class Evidence:
     evaluation: EvaluationEvidence | None = None
     overfit: OverfitEvidence | None = None
     memory: MemoryEvidence | None = None
+    accelerator: DeviceEvidence | None = None
     throughput: ThroughputEvidence | None = None
     accumulation: AccumulationEvidence | None = None
     loop: LoopEvidence | None = None

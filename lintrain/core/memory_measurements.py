@@ -69,3 +69,13 @@ class MemoryEvidence:
     def most(self) -> float:
         """The largest peak that the projection's error leaves possible."""
         return self.peak * (1 + PROJECTION_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvidence:
+    """The GPU of a pass: its name, its memory, and the most that torch held and reserved there, in bytes."""
+
+    name: str
+    memory: int
+    allocated: int
+    reserved: int

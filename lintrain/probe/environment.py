@@ -39,6 +39,8 @@ def script_environment(request_file: Path, temporary: Path, device: str) -> dict
     environment["HF_MODULES_CACHE"] = _modules_cache(temporary)
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
+    else:
+        environment["CUDA_LAUNCH_BLOCKING"] = "1"  # an error of a kernel is raised at the line that started it
     return environment
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from lintrain.core.evidence import Failure, LabelConflicts, Stage, StateLoad
 from lintrain.core.place import Place
 from lintrain.probe.child.channel import Channel
+from lintrain.probe.child.experiments.accelerator import measure_device
 from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of, own_files
 from lintrain.probe.child.library import version_of
@@ -154,6 +155,10 @@ class Session:
         self._end("needs-full-data", reason)
         self._exit()
 
+    def _measure_device(self) -> None:
+        if self.device != "cpu" and (found := measure_device()) is not None:
+            self.channel.send("measured", run=0, values={"accelerator": found})
+
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
         self._end("measured", "")
@@ -195,6 +200,8 @@ class Session:
         with self._lock:
             if not self._ended:
                 self._ended = True
+                if kind == "measured":
+                    self._measure_device()
                 notes = [*self.notes, *self.keeper.summary()]
                 self.channel.send("end", kind=kind, reason=reason, notes=notes, files=own_files(), pid=os.getpid())
 
