@@ -25,7 +25,7 @@ from lintrain.probe.child.trainer import interceptor as trainer
 
 def start(request: dict[str, Any]) -> None:
     """Install every interceptor; the script then runs as if started by hand."""
-    ranks.become_root()
+    ranks.become_root(request["trail"])
     session = Session(request, Channel(request["events"]))
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     session.keeper.install(hooks, is_root=session.is_root)

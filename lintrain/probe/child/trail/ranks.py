@@ -19,6 +19,7 @@ from lintrain.probe.child.trail.digests import digest
 from lintrain.probe.child.trail.follower import Follower
 
 ROWS = 16
+LAUNCHER = "LINTRAIN_PROBE_LAUNCHER"
 
 
 def is_launcher(request: dict[str, Any] | None) -> bool:
@@ -26,9 +27,11 @@ def is_launcher(request: dict[str, Any] | None) -> bool:
     return request is not None and request["purpose"] == "ranks" and "TORCHELASTIC_RUN_ID" not in os.environ
 
 
-def become_root() -> None:
-    """Each process that the launcher starts runs the script itself."""
-    if os.environ.get(ROOT_PROCESS) == str(os.getppid()):
+def become_root(request: dict[str, Any] | None) -> None:
+    """Each process that the launcher starts runs the script itself; what such a process starts does not."""
+    if is_launcher(request):
+        os.environ[LAUNCHER] = str(os.getpid())
+    elif os.environ.pop(LAUNCHER, None) == str(os.getppid()):
         os.environ[ROOT_PROCESS] = str(os.getpid())
 
 
