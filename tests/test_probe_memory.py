@@ -173,6 +173,7 @@ L.Trainer(max_epochs=2, logger=False, accelerator="cpu").fit(Module(), loader)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_a_run_of_lightning_is_counted_without_its_data(tmp_path: Path) -> None:
     memory = probe(tmp_path, LIGHTNING, "--device-memory", "64MiB").run["memory"]
     assert memory["gradients"] == 4 * (256 * 512 + 512 + 512 * 3 + 3)
@@ -194,6 +195,7 @@ trainer.train()
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_a_model_whose_weights_are_missing_is_projected_from_its_configuration(tmp_path: Path) -> None:
     probed = probe(tmp_path, WEIGHTLESS, "--device-memory", "8GiB")
     memory = probed.run["memory"]

@@ -54,6 +54,7 @@ def test_a_loop_is_timed_without_what_the_probe_does_in_between(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_a_trainers_loader_and_steps_are_timed(tmp_path: Path) -> None:
     probed = probe(tmp_path, MENDED, "--also", "throughput")
     pace = probed.run["throughput"]
@@ -64,6 +65,7 @@ def test_a_trainers_loader_and_steps_are_timed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_a_run_of_lightning_is_timed(tmp_path: Path) -> None:
     pace = probe(tmp_path, LIGHTNING, "--also", "throughput").run["throughput"]
     assert pace["rows"] == 512

@@ -172,6 +172,7 @@ SCRIPTS = {
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_written_script_ends_with_the_error_of_the_run(tmp_path: Path, assets: Path, name: str) -> None:
     script, error = SCRIPTS[name]

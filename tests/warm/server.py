@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import atexit
+import builtins
 import gc
 import json
 import os
@@ -21,6 +22,7 @@ import socket
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 ALWAYS = ("torch.utils.data", "transformers.trainer", "transformers.trainer_seq2seq", "datasets", "evaluate")
@@ -149,7 +151,15 @@ def start(words: list[str]) -> None:
         case _:
             sys.argv = words
             sys.path[0] = str(Path(words[0]).resolve().parent)
-            runpy.run_path(words[0], run_name="__main__")
+            run_main(words[0])
+
+
+def run_main(path: str) -> None:
+    """A script as the main module, which stays so for what ends after it."""
+    module = ModuleType("__main__")
+    module.__dict__.update(__file__=path, __builtins__=builtins)
+    sys.modules["__main__"] = module
+    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
 
 
 if __name__ == "__main__":
