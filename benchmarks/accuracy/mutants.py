@@ -41,13 +41,15 @@ CHANNELS = frozenset(
 class Injection:
     """One operator: the rule that must find its mistake, and what a run shows of it.
 
-    `not_run` is the reason why its mutants are not executed, empty where they are.
+    `not_run` is the reason why its mutants are not executed, `not_probed` why no probe is asked about them; empty where
+    they are.
     """
 
     rule: str
     operator: Operator
     shows: tuple[str, ...]
     not_run: str = ""
+    not_probed: str = ""
 
     @property
     def name(self) -> str:
@@ -79,14 +81,14 @@ class Mutant:
 INJECTIONS: list[Injection] = []
 
 
-def injects(rule: str, *, shows: str, not_run: str = "") -> Callable[[Operator], Operator]:
+def injects(rule: str, *, shows: str, not_run: str = "", not_probed: str = "") -> Callable[[Operator], Operator]:
     """Register an operator for the rule that must find its mistake."""
     channels = tuple(shows.split())
     if unknown := set(channels) - CHANNELS:
         raise ValueError(f"no such channels: {', '.join(sorted(unknown))}")
 
     def register(operator: Operator) -> Operator:
-        INJECTIONS.append(Injection(rule, operator, channels, not_run))
+        INJECTIONS.append(Injection(rule, operator, channels, not_run, not_probed))
         return operator
 
     return register

@@ -69,7 +69,8 @@ def probe_one(path: Path, only: Sequence[str] | None, *, everything: bool) -> Pr
     code = Code.of(path)
     document = probed(code, code.text)
     confirmed = [one for one in document["findings"] if one["verdict"]["ruling"] == "confirmed"]
-    mutants = [mutant for mutant in mutants_of(code, load_injections()) if is_asked_for(mutant, only, everything)]
+    injections = tuple(each for each in load_injections() if not each.not_probed)
+    mutants = [mutant for mutant in mutants_of(code, injections) if is_asked_for(mutant, only, everything)]
     return Probing(
         path.name,
         document["exit_code"],

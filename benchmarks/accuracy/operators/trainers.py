@@ -253,7 +253,7 @@ def keep_nothing(code: Code) -> Iterator[list[Edit]]:
             yield [code.here(code.statement(train)), edit, *map(code.delete, saves)]
 
 
-@injects("eval-logits-memory", shows="printed")
+@injects("eval-logits-memory", shows="printed", not_probed="the logits of the small stand-ins fit any machine")
 def keep_every_logit(code: Code) -> Iterator[list[Edit]]:
     """A metric of a language model that keeps all logits."""
     metric = (
