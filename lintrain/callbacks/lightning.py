@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lintrain.callbacks.watching import OnMistake, Watching
-from lintrain.inside.report import Report
+from lintrain.callbacks.watching import WatchingCallback
 from lintrain.probe.child.inside.first_steps import FirstSteps, bare
 from lintrain.probe.child.library import library, loaded
 from lintrain.probe.child.lightning.facts import RECORDED
@@ -23,7 +22,7 @@ def _callback_class() -> Any:
 _Callback: Any = _callback_class()
 
 
-class LightningWatch(_Callback):  # type: ignore[misc] # the library is read without its types
+class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the library is read without its types
     """Watches the first `steps` optimizer steps, and two more near the peak learning rate where a warm-up is longer.
 
     Sees the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
@@ -34,20 +33,6 @@ class LightningWatch(_Callback):  # type: ignore[misc] # the library is read wit
     Losses and weights are the same with and without it. While it compares, it keeps the first 4096 entries of every
     weight.
     """
-
-    def __init__(
-        self,
-        steps: int = 5,
-        on_mistake: OnMistake = "raise",
-        select: tuple[str, ...] = (),
-        ignore: tuple[str, ...] = (),
-    ) -> None:
-        self._watching = Watching(steps, on_mistake, tuple(select), tuple(ignore))
-
-    @property
-    def report(self) -> Report | None:
-        """What was seen and judged last; None before the first step."""
-        return self._watching.report
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
         """Follow the module from now on."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from lintrain.callbacks.watching import OnMistake, Watching
-from lintrain.inside.report import Report
+from lintrain.callbacks.watching import Watching, WatchingCallback
 from lintrain.probe.child.inside.first_steps import FirstSteps, bare
 from lintrain.probe.child.inside.parts import NoLossError, own_loss
 from lintrain.probe.child.library import library
@@ -15,7 +14,7 @@ from lintrain.probe.child.trainer.setup import argument_values
 _Callback: Any = library("transformers.trainer_callback").TrainerCallback
 
 
-class TrainerWatch(_Callback):  # type: ignore[misc] # the library is read without its types
+class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the library is read without its types
     """Watches the first `steps` optimizer steps, and two more near the peak learning rate where a warm-up is longer.
 
     Sees the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
@@ -26,20 +25,6 @@ class TrainerWatch(_Callback):  # type: ignore[misc] # the library is read witho
     Losses and weights are the same with and without it. While it compares, it keeps the first 4096 entries of every
     weight.
     """
-
-    def __init__(
-        self,
-        steps: int = 5,
-        on_mistake: OnMistake = "raise",
-        select: tuple[str, ...] = (),
-        ignore: tuple[str, ...] = (),
-    ) -> None:
-        self._watching = Watching(steps, on_mistake, tuple(select), tuple(ignore))
-
-    @property
-    def report(self) -> Report | None:
-        """What was seen and judged last; None before the first step."""
-        return self._watching.report
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Follow the model from now on."""

@@ -81,3 +81,22 @@ class Watching:
             return self.judge()
         finally:
             self.run = None
+
+
+class WatchingCallback:
+    """What the callbacks of both libraries are made with, and what they tell."""
+
+    def __init__(
+        self,
+        steps: int = 5,
+        on_mistake: OnMistake = "raise",
+        select: tuple[str, ...] = (),
+        ignore: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__()
+        self._watching = Watching(steps, on_mistake, tuple(select), tuple(ignore))
+
+    @property
+    def report(self) -> Report | None:
+        """What was seen and judged last; None before the first step."""
+        return self._watching.report

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from lintrain.core.evidence import GradientBirth
+from lintrain.probe.child.experiments.graph import nodes_below
 from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 
@@ -85,7 +86,7 @@ class GradientBirths:
     def watch(self, loss: Any, model: Any) -> None:
         """Hook into the graph of a loss; a very large one is left alone."""
         self._names = {id(weight): name for name, weight in model.named_parameters()}
-        self._nodes = _nodes_below(loss.grad_fn)
+        self._nodes = _operations_below(loss.grad_fn)
         for position, node in enumerate(self._nodes):
             node.register_hook(partial(self._sees, position))
 
@@ -113,21 +114,9 @@ class GradientBirths:
         return None
 
 
-def _nodes_below(start: Any) -> list[Any]:
+def _operations_below(start: Any) -> list[Any]:
     """The operations that a backward pass goes through, without the places where gradients are added up."""
-    found: list[Any] = []
-    seen, waiting = set[Any](), [start]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if len(seen) > MOST_NODES:
-            return []
-        if not hasattr(node, "variable"):
-            found.append(node)
-        waiting += [below for below, _ in node.next_functions]
-    return found
+    return [node for node in nodes_below(start, MOST_NODES) or () if not hasattr(node, "variable")]
 
 
 def _saved(node: Any) -> list[Any]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.core.evidence import ReachedWeights
-
-MOST_NODES = 100_000
+from lintrain.probe.child.experiments.graph import nodes_below
 
 
 def reached_weights(loss: Any, held: set[int], known: set[int]) -> ReachedWeights | None:
@@ -21,17 +20,8 @@ def reached_weights(loss: Any, held: set[int], known: set[int]) -> ReachedWeight
 
 def _leaves(start: Any) -> dict[int, Any] | None:
     """Parameters by identity; None for a graph that is too large to walk."""
-    found: dict[int, Any] = {}
-    seen, waiting = set[Any](), [start]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if len(seen) > MOST_NODES:
-            return None
-        variable = getattr(node, "variable", None)
-        if variable is not None and type(variable).__name__ == "Parameter":
-            found[id(variable)] = variable
-        waiting += [above for above, _ in node.next_functions]
-    return found
+    nodes = nodes_below(start)
+    if nodes is None:
+        return None
+    variables = [getattr(node, "variable", None) for node in nodes]
+    return {id(leaf): leaf for leaf in variables if leaf is not None and type(leaf).__name__ == "Parameter"}
