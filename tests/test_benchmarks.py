@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.many_rows import CASES as MANY_CASES
 from benchmarks.measure import Command, Cost, cost_of, paired_ratio
-from benchmarks.probe_cost import MANY_ROWS, ProbeCost, imports_of, measure_probe
-from benchmarks.probe_cost import SCRIPT as COURSE_SCRIPT
+from benchmarks.one_step import CASES, Case
+from benchmarks.probe_cost import MOST_TIMES_ONE_STEP, ProbeCost, measure_case
 from benchmarks.silence import python_files, report_on
 from benchmarks.speed import MOST_TIMES_ASTROID, SCRIPT, Speed, measure_speed
 
@@ -42,10 +43,20 @@ def test_a_check_takes_the_same_memory_with_torch_installed(speed: Speed) -> Non
 
 
 @pytest.mark.slow
-def test_a_probe_adds_little_to_the_scripts_imports(assets: Path) -> None:
-    cost = measure_probe(COURSE_SCRIPT, 1)[0]
-    assert cost.tiny - cost.imports <= 3.0 * 2, "seconds beyond the imports"
-    assert cost.many / cost.tiny <= 2.0 * NOISE, f"{MANY_ROWS} rows"
+def test_a_probe_takes_little_longer_than_one_step_of_the_script(assets: Path) -> None:
+    assert measure_case(CASES[0], 1).cpu <= MOST_TIMES_ONE_STEP * NOISE
+
+
+@pytest.mark.parametrize("case", [*CASES, *MANY_CASES], ids=lambda case: case.name)
+def test_what_a_probe_is_compared_with_takes_one_step(case: Case) -> None:
+    compile(case.with_one_step, case.name, "exec")
+
+
+def test_a_script_that_was_changed_is_no_longer_made_to_take_one_step(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("epochs = 2\n")
+    with pytest.raises(ValueError, match="`epochs = 3` is there 0 times, not once"):
+        Case("changed", script, (("epochs = 3", "epochs = 1"),)).with_one_step  # noqa: B018 - the text is not needed
 
 
 def test_a_missed_bound_is_told_with_both_numbers() -> None:
@@ -54,10 +65,9 @@ def test_a_missed_bound_is_told_with_both_numbers() -> None:
         "1.20 times the memory with torch installed, 1.1 at most",
     ]
     assert Speed(1.0, 1.0, 1.0).misses == []
-    assert ProbeCost(imports=5.0, tiny=9.0, many=20.0).misses == [
-        "4.0 s beyond the script's imports, 3.0 s at most",
-        "2.22 times as long on 100000 rows, 2.0 at most",
-    ]
+    script, probe = (Cost(10.0, 5.0, 1.0),), (Cost(14.0, 6.0, 1.0),)
+    assert ProbeCost("course", script, probe).misses == ["course: 1.40 times the script's wall seconds, 1.3 at most"]
+    assert ProbeCost("rows", script, probe, 0.2).misses[1] == "rows: 1.20 times the script's CPU seconds, 0.2 at most"
 
 
 def test_a_command_that_fails_is_no_measurement() -> None:
@@ -69,12 +79,6 @@ def test_a_ratio_is_the_median_of_pairs() -> None:
     mine = [Cost(wall, 1.0, 1.0) for wall in (1.0, 2.0, 30.0)]
     theirs = [Cost(1.0, 1.0, 1.0)] * 3
     assert paired_ratio(mine, theirs) == 2.0
-
-
-def test_only_imports_are_taken_from_a_script(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text('"""doc"""\nimport json\nfrom os import path\nprint(1)\n')
-    assert imports_of(script) == "import json\nfrom os import path"
 
 
 def test_a_package_gives_all_its_files() -> None:

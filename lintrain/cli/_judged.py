@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -48,7 +50,29 @@ class Text:
 
 def read_text(script: str, select: Sequence[str], ignore: Sequence[str], config: Path | None) -> Text:
     """Check one script as `lintrain check` does; raises Refusal."""
-    rules, settings, selection = _chosen(script, select, ignore, config)
+    return _read(script, *_chosen(script, select, ignore, config))
+
+
+def start_reading(script: str, select: Sequence[str], ignore: Sequence[str], config: Path | None) -> Callable[[], Text]:
+    """Check one script in a thread, while something else goes on: what comes back waits for it.
+
+    Raises Refusal at once.
+    """
+    chosen = _chosen(script, select, ignore, config)
+    read: Future[Text] = Future()
+
+    def work() -> None:
+        try:
+            read.set_result(_read(script, *chosen))
+        except BaseException as error:  # noqa: BLE001 - raised again where the text is asked for
+            read.set_exception(error)
+
+    # A daemon, so that Ctrl-C does not wait for it.
+    threading.Thread(target=work, name="lintrain-check", daemon=True).start()
+    return read.result
+
+
+def _read(script: str, rules: tuple[RuleFile, ...], settings: Settings, selection: Selection) -> Text:
     outcome = Run(Request([script], rules, selection, lambda folder: find_targets(folder, settings))).check()
     return Text(tuple(outcome.reported), dict(outcome.sources), _in_force(rules, selection, script))
 

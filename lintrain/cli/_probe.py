@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from lintrain.cli._judged import Judgement, Text, judge_record, read_text
+from lintrain.cli._judged import Judgement, Text, judge_record, start_reading
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
 from lintrain.cli._written import kept_failure, refuse_folder, write_page, write_repro, write_tests
 from lintrain.core.sizes import read_size
@@ -71,9 +71,9 @@ def probe(options: ProbeOptions) -> int:
         say(f"lintrain: could not judge: {error}")
         return NOT_JUDGED
     entry = _entry(started, python)
-    text = read_text(str(entry.script), options.select, options.ignore, options.config)
+    read = start_reading(str(entry.script), options.select, options.ignore, options.config)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
-        record = _run(options, entry, python, kept)
+        record, text = _run(options, entry, python, kept), read()
         return _report(
             options, dataclasses.replace(record, findings=tuple(one.finding for one in text.reported)), text, kept
         )

@@ -13,6 +13,8 @@ from lintrain.probe.child.session import Session
 
 MOST_ROWS = 200_000
 """Of longer datasets so many rows are compared, the first ones."""
+COMPARED_FIRST = 64
+"""Letters of a text."""
 
 
 def install(session: Session, hooks: AfterImport) -> None:
@@ -41,10 +43,30 @@ def conflicts_in(dataset: Any) -> LabelConflicts | None:
         return None
     rows = min(len(dataset), MOST_ROWS)
     table = library("pyarrow").table({name: _column(dataset, name, rows) for name in (*inputs, labels[0])})
-    counted = table.group_by(inputs).aggregate([(labels[0], "count_distinct"), (labels[0], "count")])
-    several = library("pyarrow.compute").greater(counted[f"{labels[0]}_count_distinct"], 1)
-    conflicting = library("pyarrow.compute").sum(counted.filter(several)[f"{labels[0]}_count"]).as_py() or 0
-    return LabelConflicts(len(dataset), rows, int(conflicting), tuple(inputs), labels[0])
+    conflicting = _conflicting(_suspects(table, inputs, labels[0]), inputs, labels[0])
+    return LabelConflicts(len(dataset), rows, conflicting, tuple(inputs), labels[0])
+
+
+def _suspects(table: Any, inputs: list[str], label: str) -> Any:
+    """The rows that share length and beginning of their texts with one of another label: whole texts are slow."""
+    pyarrow, compute = library("pyarrow"), library("pyarrow.compute")
+    keys: dict[str, Any] = {}
+    for number, name in enumerate(inputs):
+        keys[f"length {number}"] = compute.binary_length(table[name])
+        keys[f"start {number}"] = compute.utf8_slice_codeunits(table[name], 0, COMPARED_FIRST)
+    names = list(keys)
+    alike = pyarrow.table({**keys, "label": table[label], "row": pyarrow.array(range(len(table)))})
+    counted = alike.group_by(names).aggregate([("label", "count_distinct"), ("row", "list")])
+    several = counted.filter(compute.greater(counted["label_count_distinct"], 1))
+    return table.take(compute.list_flatten(several["row_list"]))
+
+
+def _conflicting(table: Any, inputs: list[str], label: str) -> int:
+    """How many rows of a table have the texts of a row with another label."""
+    compute = library("pyarrow.compute")
+    counted = table.group_by(inputs).aggregate([(label, "count_distinct"), (label, "count")])
+    several = compute.greater(counted[f"{label}_count_distinct"], 1)
+    return int(compute.sum(counted.filter(several)[f"{label}_count"]).as_py() or 0)
 
 
 def _column(dataset: Any, name: str, rows: int) -> Any:

@@ -23,14 +23,13 @@ def arrow_columns(dataset: Any) -> list[ColumnEvidence]:
 
 
 def _column(dataset: Any, name: str, feature: Any) -> ColumnEvidence:
-    values = _values(dataset, name)
     kind, dtype, names = described(name, feature)
-    types = library("pyarrow.types")
-    if types.is_integer(values.type) or types.is_boolean(values.type) or types.is_floating(values.type):
-        return _scalars(name, kind, dtype, names, values)
-    if types.is_list(values.type) or types.is_large_list(values.type):
-        return _lists(name, kind, dtype, names, values)
-    return ColumnEvidence(name, kind, dtype, names=names, rows_read=len(values))
+    types, stored = library("pyarrow.types"), dataset.data.column(name).type
+    if types.is_integer(stored) or types.is_boolean(stored) or types.is_floating(stored):
+        return _scalars(name, kind, dtype, names, _values(dataset, name))
+    if types.is_list(stored) or types.is_large_list(stored):
+        return _lists(name, kind, dtype, names, _spread(dataset, name))
+    return ColumnEvidence(name, kind, dtype, names=names, rows_read=len(dataset))
 
 
 def _values(dataset: Any, name: str) -> Any:
@@ -60,9 +59,8 @@ def _scalars(name: str, kind: str, dtype: str, names: tuple[str, ...], values: A
     )
 
 
-def _lists(name: str, kind: str, dtype: str, names: tuple[str, ...], values: Any) -> ColumnEvidence:
+def _lists(name: str, kind: str, dtype: str, names: tuple[str, ...], chosen: Any) -> ColumnEvidence:
     types = library("pyarrow.types")
-    chosen = _spread(values)
     inner = _flattened(chosen)
     found = _lengths(chosen)
     known = ColumnEvidence(
@@ -84,11 +82,14 @@ def _flattened(lists: Any) -> Any | None:
     return lists
 
 
-def _spread(values: Any) -> Any:
-    if len(values) <= MOST_LISTS:
-        return values
-    step = len(values) / MOST_LISTS
-    return values.take([int(index * step) for index in range(MOST_LISTS)])
+def _spread(dataset: Any, name: str) -> Any:
+    """A column on evenly spaced rows; only those are taken out of the table, for all of them may fill the memory."""
+    if len(dataset) <= MOST_LISTS:
+        return _values(dataset, name)
+    step = len(dataset) / MOST_LISTS
+    rows = library("pyarrow").array([int(index * step) for index in range(MOST_LISTS)])
+    order = dataset._indices
+    return dataset.data.column(name).take(rows if order is None else order.column(0).take(rows))
 
 
 def _lengths(lists: Any) -> list[int]:

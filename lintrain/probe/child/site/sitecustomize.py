@@ -36,8 +36,11 @@ def run_shadowed() -> None:
 if REQUEST in os.environ:
     with open(os.environ[REQUEST], encoding="utf-8") as opened:
         request = json.load(opened)
+    writes_no_bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = False  # lintrain's own modules are compiled once, and not at every probe
     load_lintrain(request["package"])
     from lintrain.probe.child.boot import start
 
+    sys.dont_write_bytecode = writes_no_bytecode
     start(request)
 run_shadowed()
