@@ -1,7 +1,8 @@
-"""The Python that runs the user's script: one that has torch and transformers."""
+"""The Python that runs the user's script: one that has the libraries which the script imports."""
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -9,10 +10,16 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-NEEDED = ("torch", "transformers")
+LIBRARIES = ("torch", "transformers", "lightning", "pytorch_lightning", "tensorflow", "tf_keras", "keras")
+"""Without these no script that imports them trains; what else it imports, it is told of by Python itself."""
+
+FRAMEWORKS = ("torch", "tensorflow")
+"""One of them is there wherever anything is trained that a probe can follow."""
+
 OLDEST = (3, 10)
 QUESTION = (
-    f"import sys, importlib.util as u;print(*sys.version_info[:2], *[n for n in {NEEDED!r} if u.find_spec(n) is None])"
+    "import sys, importlib.util as u;"
+    f"print(*sys.version_info[:2], *[n for n in {LIBRARIES!r} if u.find_spec(n) is not None])"
 )
 
 
@@ -22,20 +29,49 @@ class NoInterpreterError(Exception):
 
 def choose_interpreter(asked: str | None, script: Path) -> str:
     """The interpreter asked for, else this one, else the project's `.venv`; raises NoInterpreterError."""
+    needed = needed_libraries(script)
     if asked is not None:
-        problem = _problem(asked)
+        problem = _problem(asked, needed)
         if problem:
             raise NoInterpreterError(f"{asked}: {problem}")
         return asked
-    if all(find_spec(name) is not None for name in NEEDED):
+    if not _missing({name for name in LIBRARIES if find_spec(name) is not None}, needed):
         return sys.executable
     for candidate in _project_interpreters(script):
-        if _problem(str(candidate)) is None:
+        if _problem(str(candidate), needed) is None:
             return str(candidate)
     raise NoInterpreterError(
-        f"{sys.executable}: {_problem(sys.executable)}; give the project's Python with `--python PATH`, "
+        f"{sys.executable}: {_problem(sys.executable, needed)}; give the project's Python with `--python PATH`, "
         "or install `lintrain[probe]`"
     )
+
+
+def needed_libraries(script: Path) -> tuple[str, ...]:
+    """Those of the libraries that a script imports in any case; none for what is no file of Python."""
+    try:
+        tree = ast.parse(script.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    imported = {name.partition(".")[0] for node in tree.body for name in _imported(node)}
+    return tuple(name for name in LIBRARIES if name in imported)
+
+
+def _imported(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module=str(module), level=0):
+            return [module]
+        case _:
+            return []
+
+
+def _missing(found: set[str], needed: tuple[str, ...]) -> list[str]:
+    """What an interpreter with such libraries lacks."""
+    lacking = [name for name in needed if name not in found]
+    if not found.intersection(FRAMEWORKS) and not set(lacking).intersection(FRAMEWORKS):
+        lacking.append(FRAMEWORKS[0])
+    return lacking
 
 
 def _project_interpreters(script: Path) -> Iterator[Path]:
@@ -48,7 +84,7 @@ def _project_interpreters(script: Path) -> Iterator[Path]:
         yield Path(active) / "bin/python"
 
 
-def _problem(python: str) -> str | None:
+def _problem(python: str, needed: tuple[str, ...]) -> str | None:
     """Why an interpreter cannot run the script, or None."""
     try:
         answer = subprocess.run([python, "-c", QUESTION], capture_output=True, text=True, timeout=60, check=False)
@@ -56,7 +92,8 @@ def _problem(python: str) -> str | None:
         return f"cannot be started ({error})"
     if answer.returncode != 0:
         return f"cannot be started ({answer.stderr.strip()[-200:]})"
-    major, minor, *missing = answer.stdout.split()
+    major, minor, *found = answer.stdout.split()
     if (int(major), int(minor)) < OLDEST:
         return f"is Python {major}.{minor}, a probe needs {'.'.join(map(str, OLDEST))} or newer"
+    missing = _missing(set(found), needed)
     return f"has no {' and no '.join(missing)}" if missing else None

@@ -37,9 +37,9 @@ def run_lines(evidence: Evidence, look: Look, find_source: FindSource = no_sourc
 
 
 def _heading(evidence: Evidence) -> str:
-    versions = ", ".join(
-        f"{name} {evidence.versions[name]}" for name in ("transformers", "torch") if name in evidence.versions
-    )
+    named = ("keras", "tf_keras", "tensorflow") if evidence.framework == "keras" else ()
+    shown = [name for name in (*named, "transformers", "torch") if name in evidence.versions]
+    versions = ", ".join(f"{name} {evidence.versions[name]}" for name in shown)
     what = f"{evidence.model.name} under {evidence.trainer}, " if evidence.model else ""
     return f"{evidence.script}: {what}on {evidence.device}{f' ({versions})' if versions else ''}"
 

@@ -92,8 +92,8 @@ class Classes:
     code: str
 
 
-OUT_OF_BOUNDS = "IndexError: Target "
-"""What torch's cross-entropy says on a CPU of a label that no output stands for."""
+OUT_OF_BOUNDS = ("IndexError: Target ", "Received a label value of ")
+"""What the cross-entropies of torch and of TensorFlow say on a CPU of a label that no output stands for."""
 
 
 class MissingNumLabels(Rule):
@@ -157,7 +157,7 @@ class MissingNumLabels(Rule):
         return refuted(f"labels run from {low} to {high} in {rows} rows, within {size} outputs", high=high)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        if evidence.model is None or not evidence.model.classifies or evidence.failed_with(OUT_OF_BOUNDS) is None:
+        if evidence.model is None or not evidence.model.classifies or evidence.failed_with(*OUT_OF_BOUNDS) is None:
             return
         finding = self.finding(
             evidence.place,

@@ -71,6 +71,7 @@ from collections.abc import Iterator
 
 from lintrain import (
     AddImport,
+    Evidence,
     Finding,
     Fix,
     KerasRun,
@@ -83,10 +84,14 @@ from lintrain import (
     Rule,
     Sequence,
     Value,
+    Verdict,
     backbones,
+    confirmed,
     is_missing,
     keras_name,
+    refuted,
     text_of,
+    unsettled,
 )
 
 RATES = {
@@ -100,6 +105,9 @@ RATES = {
     "sgd": 0.01,
 }
 """What the names mean in Keras 3.15."""
+
+LEAST = 0.999e-3
+"""The least of these rates, as float32 keeps it."""
 
 
 class StringOptimizer(Rule):
@@ -124,6 +132,16 @@ class StringOptimizer(Rule):
             subject="optimizer",
             facts={"keras": keras},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        model, step = evidence.model, evidence.step
+        if evidence.keras is None or model is None or step is None:
+            return unsettled(evidence.not_reached("step"))
+        if not model.pretrained:
+            return unsettled(f"no checkpoint was seen to fill any of the {model.parameters} weights")
+        rate = evidence.peak_learning_rate or 0.0
+        text = f"`{step.optimizer}` steps {step.trainable_tensors} tensors of a pretrained model at {rate:g}"
+        return confirmed(text, stage="step") if rate >= LEAST else refuted(text)
 
     def fix(self, finding: Finding) -> Fix | None:
         keras = finding.facts.get("keras")

@@ -37,7 +37,7 @@ def unjudged_reasons() -> dict[str, str]:
 
 def is_judged(rule: RuleFile, script: Script) -> bool:
     """Whether a probe can say something of an example: the rule listens, and there is a training to follow."""
-    if unjudged_reasons().get(rule.name, "").startswith(ON_REQUEST):
+    if unjudged_reasons().get(rule.name, "").startswith((ON_REQUEST, NOT_RUN)):
         return False
     is_keras = "keras." in script.example and re.search(r"^\w+\.fit\(", script.example, re.MULTILINE) is not None
     return rule.reads_evidence and (is_keras or has_trainer(script) or has_loop(script))

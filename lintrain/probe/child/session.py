@@ -32,6 +32,8 @@ PACKAGES = (
     "trl",
     "tokenizers",
     "keras",
+    "tf_keras",
+    "tensorflow",
     "lightning",
 )
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"

@@ -20,8 +20,7 @@ def part_training_data(run: KerasRun) -> None:
     given = run.given
     if not given["validation_split"] or run.validation is not None:
         return
-    slicing = library("keras.src.trainers.data_adapters.array_slicing")
-    kept, run.validation = slicing.train_validation_split(
+    kept, run.validation = run.slicing.train_validation_split(
         (given["x"], given["y"], given["sample_weight"]), validation_split=given["validation_split"]
     )
     given["x"], given["y"], given["sample_weight"] = kept

@@ -66,6 +66,21 @@ class KerasRun(Run):
         self._weights = Weights(model)
 
     @property
+    def package(self) -> str:
+        """The package that the model is of."""
+        return "keras"
+
+    @property
+    def slicing(self) -> Any:
+        """The module of the library that takes validation rows off arrays."""
+        return library("keras.src.trainers.data_adapters.array_slicing")
+
+    @property
+    def planned_steps(self) -> int:
+        """Steps of all epochs; 100 for an epoch whose length is not known."""
+        return max(1, int(getattr(self.iterator, "num_batches", None) or 100) * int(self.given["epochs"]))
+
+    @property
     def model(self) -> Any:
         """The weights by name: shared measurements ask for nothing else of a model."""
         return self._weights

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from lintrain.core.evidence import EvaluationEvidence, ModelEvidence, Stage, WatchedNames
+from lintrain.core.evidence import EvaluationEvidence, Stage, WatchedNames
 from lintrain.probe.child.keras.compiled import arguments_of
-from lintrain.probe.child.keras.data import part_training_data, splits_of, take_batches
+from lintrain.probe.child.keras.data import part_training_data, splits_of
 from lintrain.probe.child.keras.monitors import may_be_logged, watched_names
 from lintrain.probe.child.keras.overlap import shared_rows
 from lintrain.probe.child.keras.run import WHOLE, KerasRun
-from lintrain.probe.child.keras.training import measure_backward, measure_forward, take_two_steps
+from lintrain.probe.child.keras.work import Work
 from lintrain.probe.child.kinds import is_mapping
-from lintrain.probe.child.library import library
 
 EVALUATION_BATCHES = 2
 
 
-def measure(run: KerasRun) -> None:
+def measure(run: KerasRun, work: Work) -> None:
     """Every stage that this call can reach; evidence is sent as it comes."""
     session = run.session
-    session.channel.send("run", run=0, values=_facts(run))
+    session.channel.send("run", run=0, values=_facts(run, work.device()))
     for name in ("script", "construction"):
         session.channel.send(
             "stage", run=0, stage=Stage(name, "passed", session.elapsed() if name == "script" else 0.0)
@@ -31,20 +30,20 @@ def measure(run: KerasRun) -> None:
         run.attempt("dataset", lambda: _measure_dataset(run))
     else:
         run.skip("dataset", f"`{run.trainer}` is given one batch at a time")
-    _measure_training(run)
+    _measure_training(run, work)
     _evaluate(run)
     _compare_names(run)
     run.measured(shortcuts=session.shortcuts, notes=session.notes)
 
 
-def _facts(run: KerasRun) -> dict[str, Any]:
+def _facts(run: KerasRun, device: str) -> dict[str, Any]:
     return {
         **run.session.facts(),
         "framework": "keras",
         "trainer": run.trainer,
         "call": run.call,
         "construction": getattr(run.keras, "lintrain_compiled", None),
-        "device": str(library("keras.src.backend.torch.core").get_device()),
+        "device": device,
         "arguments": arguments_of(run),
         "shortcuts": run.session.shortcuts,
         "notes": run.session.notes,
@@ -56,51 +55,29 @@ def _measure_dataset(run: KerasRun) -> None:
     run.measured(splits=splits_of(run), shared_rows=shared_rows(run))
 
 
-def _measure_training(run: KerasRun) -> None:
-    work = {
-        "batch": lambda: take_batches(run),
-        "forward": lambda: _go_forward(run),
-        "backward": lambda: measure_backward(run),
-        "step": lambda: take_two_steps(run),
+def _measure_training(run: KerasRun, work: Work) -> None:
+    stages: dict[str, Callable[[], None]] = {
+        "batch": lambda: work.take_batches(run),
+        "forward": lambda: _go_forward(run, work),
+        "backward": lambda: work.measure_backward(run),
+        "step": lambda: work.take_two_steps(run),
     }
-    names = list(work)
+    names = list(stages)
     for number, name in enumerate(names):
         if name == "backward" and not run.keras.trainable_variables:
             for later in names[number:]:
                 run.skip(later, "no weight of the model is trained")
             return
-        run.attempt(name, work[name])
+        run.attempt(name, stages[name])
         if not run.passed(name):
             for later in names[number + 1 :]:
                 run.skip(later, f"the {name} stage failed")
             return
 
 
-def _go_forward(run: KerasRun) -> None:
-    measure_forward(run)
-    run.measured(model=_model_evidence(run))
-
-
-def _model_evidence(run: KerasRun) -> ModelEvidence:
-    model = run.keras
-    weights = [weight for _, weight in run.model.named_parameters()]
-    kinds = {type(layer).__name__ for layer in model._flatten_layers()}
-    return ModelEvidence(
-        name=type(model).__name__,
-        inputs=(),
-        label_inputs=(),
-        task="",
-        num_labels=None,
-        label_names=(),
-        positions=None,
-        rotary=False,
-        pretrained=False,
-        parameters=sum(weight.numel() for weight in weights),
-        trainable_parameters=sum(weight.numel() for weight in weights if weight.requires_grad),
-        training=True,
-        has_dropout_or_batch_norm=any("Dropout" in kind or kind == "BatchNormalization" for kind in kinds),
-        device=str(next((weight.device for weight in weights), "cpu")),
-    )
+def _go_forward(run: KerasRun, work: Work) -> None:
+    work.measure_forward(run)
+    run.measured(model=work.measure_model(run))
 
 
 def _evaluate(run: KerasRun) -> None:
