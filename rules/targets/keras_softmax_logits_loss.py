@@ -113,7 +113,9 @@ class KerasSoftmaxLogitsLoss(Rule):
             return refuted(f"`{keras.loss}` takes {keras.span} for probabilities")
         if keras.corrected is not None:
             own, other = keras.corrected
-            return refuted(f"Keras goes back to the logits: a loss of {own:.3g}, which would be {other:.3g} without that")
+            return refuted(
+                f"Keras goes back to the logits: a loss of {own:.3g}, which would be {other:.3g} without that"
+            )
         if keras.loss == "binary_crossentropy":
             are_probabilities = keras.are_within_one
             told = keras.span

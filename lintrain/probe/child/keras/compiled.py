@@ -59,7 +59,8 @@ def arguments_of(run: KerasRun) -> dict[str, Value]:
 def _given_rate(optimizer: Any) -> Any:
     """The rate or schedule as the optimizer keeps it; the legacy ones of TensorFlow have a place of their own."""
     given = getattr(optimizer, "_learning_rate", None)
-    return vars(optimizer).get("_hyper", {}).get("learning_rate") if given is None else given
+    older: dict[str, Any] = getattr(optimizer, "_hyper", {})
+    return older.get("learning_rate") if given is None else given
 
 
 def rates(run: KerasRun, most: int = MOST_STEPS) -> tuple[float, float, int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.probe.child.frames import frame_place, users_frame
 from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.kinds import is_row
 from lintrain.probe.child.session import Session
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ def _mark_pretrained(model: Any) -> None:
     @functools.wraps(load)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
         loaded = load(cls, *args, **kwargs)
-        made = loaded[0] if isinstance(loaded, tuple) else loaded  # pyright: ignore[reportUnknownVariableType]
+        made: Any = loaded[0] if is_row(loaded) else loaded
         object.__setattr__(made, "lintrain_pretrained", True)
-        return loaded  # pyright: ignore[reportUnknownVariableType]
+        return loaded
 
     model.from_pretrained = classmethod(from_pretrained)
 

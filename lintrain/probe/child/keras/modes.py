@@ -29,8 +29,8 @@ def counted_modes(model: Any) -> Generator[ModeCalls]:
     kinds = {base for kind in _kinds(model) for base in kind.__mro__ if MODAL.match(base.__name__)}
     with ExitStack() as stack:
         for kind in kinds:
-            if "call" in vars(kind):
-                stack.enter_context(replaced(kind, call=_counting(kind.call, counts)))
+            if (call := vars(kind).get("call")) is not None:
+                stack.enter_context(replaced(kind, call=_counting(call, counts)))
         yield counts
 
 
@@ -41,8 +41,9 @@ def _kinds(model: Any) -> set[type]:
 def _counting(call: Any, counts: ModeCalls) -> Any:
     @functools.wraps(call)
     def counted(layer: Any, *args: Any, **kwargs: Any) -> Any:
-        counts.every += 1
-        counts.in_training += bool(kwargs.get("training", args[1] if len(args) > 1 else False))
+        if args and hasattr(args[0], "numpy"):  # a tensor, not the shape of one, with which Keras builds a model
+            counts.every += 1
+            counts.in_training += bool(kwargs.get("training", args[1] if len(args) > 1 else False))
         return call(layer, *args, **kwargs)
 
     return counted

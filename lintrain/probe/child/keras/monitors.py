@@ -37,8 +37,9 @@ def _callbacks(run: KerasRun) -> list[Any]:
 
 def _own_functions(callback: Any) -> Iterator[Any]:
     """The methods that the script's own classes give a callback, and functions that it was given."""
-    values = [value for base in type(callback).__mro__ for value in vars(base).values()]
-    for value in (*values, *vars(callback).values()):
+    values: list[object] = [value for base in type(callback).__mro__ for value in vars(base).values()]
+    own: dict[str, object] = getattr(callback, "__dict__", {})
+    for value in (*values, *own.values()):
         function = inspect.unwrap(value) if inspect.isfunction(value) else None
         if function is not None and is_users(function.__code__.co_filename):
             yield function

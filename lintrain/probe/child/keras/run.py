@@ -12,6 +12,7 @@ from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
 
 WHOLE = "Model.fit"
+UNKNOWN_LENGTH = 100
 OF_FIT: dict[str, Any] = {
     "epochs": 1,
     "callbacks": None,
@@ -58,7 +59,9 @@ class KerasRun(Run):
         super().__init__(session, call)
         self.keras = model
         self.trainer = trainer
-        self.given = given if trainer == WHOLE else {**OF_FIT, "batch_size": rows_of(given["x"]), **given}
+        self.given: dict[str, Any] = (
+            given if trainer == WHOLE else {**OF_FIT, "batch_size": rows_of(given["x"]), **given}
+        )
         self.logged: tuple[str, ...] = ()
         self.iterator: Any = None
         self.waiting: Any = None
@@ -77,8 +80,10 @@ class KerasRun(Run):
 
     @property
     def planned_steps(self) -> int:
-        """Steps of all epochs; 100 for an epoch whose length is not known."""
-        return max(1, int(getattr(self.iterator, "num_batches", None) or 100) * int(self.given["epochs"]))
+        """Steps of all epochs; `UNKNOWN_LENGTH` for an epoch whose length is not known."""
+        length: int | None = getattr(self.iterator, "num_batches", None)
+        epochs: int = self.given["epochs"]
+        return max(1, int(length or UNKNOWN_LENGTH) * epochs)
 
     @property
     def model(self) -> Any:

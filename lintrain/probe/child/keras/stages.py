@@ -76,8 +76,10 @@ def _measure_training(run: KerasRun, work: Work) -> None:
 
 
 def _go_forward(run: KerasRun, work: Work) -> None:
-    work.measure_forward(run)
-    run.measured(model=work.measure_model(run))
+    try:
+        work.measure_forward(run)
+    finally:  # the labels are held against the head of a model whose first batch fails, too
+        run.measured(model=work.measure_model(run))
 
 
 def _evaluate(run: KerasRun) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lintrain.probe.child.keras.run import KerasRun
+from lintrain.probe.child.keras.run import UNKNOWN_LENGTH, KerasRun
 from lintrain.probe.child.library import library
 
 
@@ -57,8 +57,10 @@ class OlderRun(TensorFlowRun):
 
     @property
     def planned_steps(self) -> int:
-        """Steps of all epochs; 100 for an epoch whose length is not known."""
-        return max(1, int(getattr(self.iterator, "inferred_steps", None) or 100) * int(self.given["epochs"]))
+        """Steps of all epochs; `UNKNOWN_LENGTH` for an epoch whose length is not known."""
+        length: int | None = getattr(self.iterator, "inferred_steps", None)
+        epochs: int = self.given["epochs"]
+        return max(1, int(length or UNKNOWN_LENGTH) * epochs)
 
     @property
     def collator(self) -> Any:
