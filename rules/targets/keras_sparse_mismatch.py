@@ -112,7 +112,7 @@ class KerasSparseMismatch(Rule):
         shapes = f"targets {list(keras.target_shape)} for outputs {list(keras.output_shape)}"
         if WANTS_ONE_HOT[keras.loss] is keras.targets_are_rows:
             return refuted(f"`{keras.loss}` gets {shapes}")
-        if evidence.failed_with("shape"):
+        if evidence.failed_with("shape", "Shapes "):
             return confirmed(f"`{keras.loss}` gets {shapes}", stage="forward")
         return unsettled(f"`{keras.loss}` gets {shapes} and raises nothing")
 
