@@ -27,7 +27,7 @@ from lintrain.probe.record import Record, write_record
 from lintrain.report.checklist import open_checklist
 from lintrain.source.reading import UnreadableError
 
-OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "time", "memory", "probe-failed")
+OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "by-hand", "time", "memory", "probe-failed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,13 +87,18 @@ def verdict_on_keyword(finding: Finding, evidence: Evidence, *states: State) -> 
     version = evidence.versions.get(package, "")
     if evidence.failed_with(f"unexpected keyword argument '{name}'") is not None:
         return confirmed(f"{package} {version} raises TypeError on `{name}`", version=version)
-    if evidence.ran(finding.place) or evidence.call is not None:
+    if evidence.ran(finding.place) or (evidence.call is not None and not _is_behind(finding.place, evidence.call)):
         if finding.facts.get("is_certain"):
             return refuted(f"{package} {version} took the call", version=version)
         return unsettled(f"nothing shows that {package} {version} was called with `{name}`")
     if version and keyword_state(path, name, exactly(**{package: version})).state in states:
         return confirmed(f"`{path}` of {package} {version} has no `{name}`", version=version)
     return unsettled(f"whether {package} {version} takes `{name}` was not seen")
+
+
+def _is_behind(place: Place, call: Place) -> bool:
+    """Whether a place comes after the training call, where a probe ends: a notebook may train more than once."""
+    return place.path == call.path and place.line > call.end_line
 
 
 def _goes_into(config: LibraryCall, trainer: LibraryCall) -> bool:

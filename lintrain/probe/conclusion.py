@@ -64,11 +64,16 @@ def why_stopped(record: Record, spell: Spell = plain_line) -> str:
     ending = record.ending
     match ending.kind:
         case "crashed":
-            error = ending.reason.splitlines()[0]
-            return f"the script stops before any training call: {error}{_at(record.runs, spell)}"
+            return f"the script stops before any training call: {_first_line(ending.reason)}{_at(record.runs, spell)}"
+        case "stopped":
+            return f"the script stops behind an optimizer step that no loop repeats: {_first_line(ending.reason)}"
         case "no-training":
             how = f" with {ending.reason}" if ending.reason else ""
             return f"the script ended{how} and trained nothing: no `Trainer` was called, and no optimizer stepped"
+        case "by-hand":
+            return f"the script changes its weights by hand: {ending.reason}, and no optimizer to follow"
+        case "elsewhere":
+            return "the script trains in processes that it starts by itself, and only its own is followed"
         case "exited":
             return f"no training call was reached: {ending.reason}"
         case "time" | "memory" | "disk":
@@ -77,6 +82,10 @@ def why_stopped(record: Record, spell: Spell = plain_line) -> str:
             return f"lintrain itself failed: {ending.reason}"
         case _:
             return f"{ending.reason}{_during(record.runs)}"
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.splitlines()), "")
 
 
 def _at(runs: Sequence[Evidence], spell: Spell) -> str:

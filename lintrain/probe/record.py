@@ -21,9 +21,10 @@ SCHEMA = 1
 class Ending:
     """How the script came to its end.
 
-    `kind`: measured, crashed (an error before any training call), no-training, exited (silently, with a status),
-    killed, time, memory, disk, refused (it wrote past the guard of its files),
-    probe-failed; `output` is the end of what the script printed; `files` are the project's own that it had loaded.
+    `kind`: measured, crashed (an error before any training call), no-training, by-hand (it trained without an
+    optimizer), elsewhere (in processes of its own), stopped (an error behind a step in no loop), exited (silently, with
+    a status), killed, time, memory, disk, refused (it wrote past the guard of its files), probe-failed; `output` is the
+    end of what the script printed; `files` are the project's own that it had loaded.
     """
 
     kind: str

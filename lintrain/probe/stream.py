@@ -53,6 +53,8 @@ class Assembly:
             case "stage":
                 self.stages[event["stage"]["name"]] = event["stage"]
                 self.running = None
+            case "end" if event["kind"] == "elsewhere" and self.reached_a_run:
+                pass  # what a script trains beside the run that is followed
             case "end":
                 self.end = self.end or event
                 if self.values and event.get("notes"):

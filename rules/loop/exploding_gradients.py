@@ -1,7 +1,7 @@
 """The gradient is huge, and nothing clips it.
 
-One step of such a gradient throws plain optimizers far off, and soon gives NaN; adaptive ones lose their estimate of
-what is usual. No error is raised.
+One step of such a gradient throws a plain optimizer far off: a layer moves by many times its own weights, and soon
+gives NaN. No error is raised.
 
 ## Bad
 
@@ -11,7 +11,7 @@ what is usual. No error is raised.
             loss = outputs.loss * 1e6
             return (loss, outputs) if return_outputs else loss
 
-    args = TrainingArguments("out", max_grad_norm=0.0)
+    args = TrainingArguments("out", optim="sgd", learning_rate=0.01, max_grad_norm=0.0)
     trainer = MyTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- exploding-gradients
 
 ## Good
@@ -22,13 +22,22 @@ what is usual. No error is raised.
             loss = outputs.loss
             return (loss, outputs) if return_outputs else loss
 
-    args = TrainingArguments("out", max_grad_norm=0.0)
+    args = TrainingArguments("out", optim="sgd", learning_rate=0.01, max_grad_norm=0.0)
     trainer = MyTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
 
 Clipping (Trainer's `max_grad_norm`, 1.0 unless set otherwise) bounds the step. The gradients of fp16 training are
-scaled up on purpose; they are judged as they are without the scale.
+scaled up on purpose; they are judged as they are without the scale. Adaptive optimizers divide the size of a gradient
+out, and a small learning rate bears a large one: a loss that is summed over pixels is no mistake.
+
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for features, _ in loader:
+        optimizer.zero_grad()
+        loss = F.mse_loss(100 * net(features), 100 * features, reduction="sum")
+        loss.backward()
+        optimizer.step()
 
 ## References
 
@@ -41,6 +50,8 @@ from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted
 
 HUGE = 1e3
 FEWEST_BATCHES = 2
+FAR = 10.0
+"""So many times its own weights a step moves a layer that it throws off."""
 
 
 class ExplodingGradients(Rule):
@@ -60,7 +71,14 @@ class ExplodingGradients(Rule):
             return unsettled(f"{text}, and is clipped at {backward.clipped_at:g}", norm=smallest)
         if batches < FEWEST_BATCHES:
             return unsettled(f"{text}, one batch only", norm=smallest)
-        return confirmed(f"{text}, and nothing clips it", norm=smallest)
+        updates = evidence.step.updates if evidence.step else ()
+        if not updates:
+            return unsettled(f"{text}, and no step shows how far it moves a layer", norm=smallest)
+        farthest = max(updates, key=lambda update: update.ratio)
+        moves = f"a step moves `{farthest.layer}` by {farthest.ratio:.3g} times its weights"
+        if farthest.ratio < FAR:
+            return unsettled(f"{text}, but {moves} at most", norm=smallest)
+        return confirmed(f"{text}, nothing clips it, and {moves}", norm=smallest)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

@@ -145,8 +145,11 @@ def _step_place(step: TracebackType) -> Place:
     return _place(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
-GUARD = os.path.join(PACKAGE, "probe", "child", "files", "calls.py")
-"""Passes the script's own calls on to the system, and its errors back."""
+CHILD = os.path.join(PACKAGE, "probe", "child")
+BETWEEN = tuple(
+    os.path.join(CHILD, *names) for names in (("files", "calls.py"), ("loop", "batches.py"), ("loop", "taps.py"))
+)
+"""They pass the script's own calls on to the system and to torch, and its errors back."""
 
 PASSES_ON = frozenset({"compute_loss", "compute_metrics", "loss_of"})
 """Functions of the probe that only hand their arguments to the user's of the same name."""
@@ -158,7 +161,7 @@ def is_probes_own(error: BaseException) -> bool:
     Arguments that the user's function does not take are refused in the frame that hands them on.
     """
     steps = list(_steps(error.__traceback__))
-    if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_code.co_filename == GUARD:
+    if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_code.co_filename in BETWEEN:
         return False
     return not (isinstance(error, TypeError) and steps[-1].tb_frame.f_code.co_name in PASSES_ON)
 

@@ -22,6 +22,8 @@ UPLOADS = (
     "upload_large_folder",
 )
 
+LOGINS = ("login", "notebook_login", "interpreter_login")
+
 SAVED = (
     ("transformers.modeling_utils", "PreTrainedModel"),
     ("transformers.tokenization_utils_base", "PreTrainedTokenizerBase"),
@@ -33,7 +35,7 @@ SAVED = (
 def install(session: Session, hooks: AfterImport) -> None:
     """Patch the sending ends of the libraries as they are imported."""
     hooks.add("huggingface_hub.hf_api", lambda module: _stop_uploads(session, module.HfApi))
-    hooks.add("huggingface_hub._login", lambda module: _stop(session, module, "login"))
+    hooks.add("huggingface_hub._login", lambda module: _stop_logins(session, module))
     hooks.add("transformers.utils.hub", lambda module: _stop(session, module.PushToHubMixin, "push_to_hub"))
     hooks.add("torch.utils.tensorboard.writer", lambda module: _redirect_logs(session, module.SummaryWriter))
     for module, name in SAVED:
@@ -44,6 +46,12 @@ def _stop_uploads(session: Session, api: Any) -> None:
     for name in UPLOADS:
         if hasattr(api, name):
             _stop(session, api, name)
+
+
+def _stop_logins(session: Session, module: Any) -> None:
+    """Nobody is asked for a token; one that was saved before is found by the downloads as it is."""
+    for name in LOGINS:
+        _stop(session, module, name)
 
 
 def _stop(session: Session, owner: Any, name: str) -> None:

@@ -131,6 +131,10 @@ class Session:
         if (refusal := self.keeper.refusal(error)) is not None:
             self._end("refused", refusal)
             return
+        if self.watch is not None and self.watch.is_behind(error):
+            self.watch.left()
+            self._end("stopped", f"{type(error).__name__}: {error}")
+            return
         if self.watch is not None and self.watch.crashed(error):
             self._end("measured", "")
             return
@@ -149,8 +153,14 @@ class Session:
             return
         if self.construction_error is not None:
             self._report_failure("construction", failure_of(self.construction_error, self.construction_place))
+        elif self.watch is not None and self.watch.backwards_by_hand:
+            self._end("by-hand", f"{self.watch.backwards_by_hand} backward passes")
         else:
             self._end("no-training", "")
+
+    def trains_elsewhere(self) -> None:
+        """An optimizer steps in a process that the script started by itself: only the script's own is followed."""
+        self._end("elsewhere", "it trains in processes of its own")
 
     def restart(self, reason: str) -> NoReturn:
         """End this process because a shortcut turned out to be unsound; the parent starts a pass without it."""

@@ -14,8 +14,9 @@ from lintrain.probe.child.inside.session import InsideSession, RunEnded
 from lintrain.probe.child.inside.untapping import tapped
 from lintrain.probe.child.library import library
 from lintrain.probe.child.loop.batches import WatchedBatches
+from lintrain.probe.child.loop.bounds import EVALUATION_BATCHES
 from lintrain.probe.child.loop.run import LoopRun
-from lintrain.probe.child.loop.watch import EVALUATION_BATCHES, Watch
+from lintrain.probe.child.loop.watch import Watch
 
 
 class PartsWatch(Watch):
@@ -35,8 +36,8 @@ class PartsWatch(Watch):
         failure = Failure("ValueError", "the training loader gives no batch", self.call)
         run.settles(Stage("batch", "failed", 0.0, "", failure))
 
-    def _enter(self, place: Place | None, *, failed: str = "") -> LoopRun:
-        return super()._enter(self.call or place, failed=failed)
+    def _enter(self, place: Place | None, *, loss: Any = None, failed: str = "") -> LoopRun:
+        return super()._enter(self.call or place, loss=loss, failed=failed)
 
 
 def measure_parts(session: InsideSession, parts: Parts, call: Place | None) -> None:

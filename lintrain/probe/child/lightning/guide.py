@@ -65,7 +65,7 @@ class Guide:
         self.watch.loaders.timed.asks(self.run.loader)
         with self.watch.paused():
             self.run.ends_batch()
-        if self.watch.is_late():
+        if self.watch.bounds.is_late():
             self.run.session.shorten("training was stopped after half a minute")
             trainer.should_stop = True
         if is_last or trainer.should_stop:

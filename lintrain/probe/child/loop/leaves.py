@@ -10,7 +10,7 @@ from lintrain.probe.child.experiments.graph import nodes_below
 
 def reached_weights(loss: Any, held: set[int], known: set[int]) -> ReachedWeights | None:
     """How many a backward pass reaches: in all, of no optimizer (`held`), of no module that was called (`known`)."""
-    leaves = _leaves(loss.grad_fn)
+    leaves = leaves_of(loss)
     if leaves is None:
         return None
     outside = [leaf for leaf in leaves.values() if id(leaf) not in held]
@@ -18,9 +18,9 @@ def reached_weights(loss: Any, held: set[int], known: set[int]) -> ReachedWeight
     return ReachedWeights(len(leaves), len(outside), len(unknown))
 
 
-def _leaves(start: Any) -> dict[int, Any] | None:
+def leaves_of(loss: Any) -> dict[int, Any] | None:
     """Parameters by identity; None for a graph that is too large to walk."""
-    nodes = nodes_below(start)
+    nodes = nodes_below(loss.grad_fn)
     if nodes is None:
         return None
     variables = [getattr(node, "variable", None) for node in nodes]

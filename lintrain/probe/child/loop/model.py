@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from lintrain.probe.child.kinds import is_mapping
+from lintrain.probe.child.loop.leaves import leaves_of
 from lintrain.probe.child.loop.seen import Iteration
 
 
@@ -36,13 +37,22 @@ class LooseParameters:
         """There is none."""
 
 
-def trained_module(iteration: Iteration, optimizers: list[Any]) -> Any:
-    """The last module called that an optimizer trains; loose parameters where there is none."""
+def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None) -> Any:
+    """The last module called that an optimizer trains, on the way to the loss; loose parameters where there is none."""
     held = {weight for optimizer in optimizers for weight in held_by(optimizer)}
-    for forward in reversed(iteration.forwards):
-        if any(id(weight) in held for weight in forward.module.parameters()):
-            return forward.module
-    return LooseParameters(optimizers[-1])
+    trained = [each.module for each in iteration.forwards if any(id(own) in held for own in each.module.parameters())]
+    reached = (leaves_of(loss) or {}) if loss is not None else {}
+    on_the_way = [module for module in trained if any(id(own) in reached for own in module.parameters())]
+    if trained:
+        return (on_the_way or trained)[-1]
+    of_loss = [optimizer for optimizer in optimizers if held_by(optimizer) & reached.keys()]
+    return LooseParameters((of_loss or optimizers)[-1])
+
+
+def is_about(loss: Any, model: Any) -> bool:
+    """Whether a loss depends on a model's parameters; True where its graph does not tell."""
+    leaves = leaves_of(loss)
+    return not leaves or any(id(own) in leaves for own in model.parameters())
 
 
 def unwrapped(module: Any) -> Any:

@@ -27,7 +27,7 @@ from lintrain.probe.child.loop.facts import framework, group_of, peak_of
 from lintrain.probe.child.loop.forward import forward_evidence, step_evidence
 from lintrain.probe.child.loop.leaves import reached_weights
 from lintrain.probe.child.loop.memory import CountedStep
-from lintrain.probe.child.loop.model import batch_of, held_by, output_of, trained_module
+from lintrain.probe.child.loop.model import batch_of, held_by, is_about, output_of, trained_module
 from lintrain.probe.child.loop.overfit import FirstBatch
 from lintrain.probe.child.loop.seen import Iteration, LossCall
 from lintrain.probe.child.loop.standard_loss import standard_loss
@@ -54,7 +54,7 @@ class LoopRun(Run):
         self._model: Any = None
         self._loader: Any = None
         self._gradients: Gradients | None = None
-        self._is_fresh_backward = True
+        self._is_fresh_backward = self._is_own_loss = True
         self._before: dict[str, Any] = {}
         self._pulled: set[str] = set()
         self._groups: tuple[OptimizerGroup, ...] = ()
@@ -98,10 +98,10 @@ class LoopRun(Run):
 
     # stages
 
-    def enter(self, loader: Any, iteration: Iteration, *, failed: str = "") -> None:
+    def enter(self, loader: Any, iteration: Iteration, *, loss: Any = None, failed: str = "") -> None:
         """The loop was reached: say so, and look at its data; `failed` names the stage that the script ended in."""
         self._loader = loader
-        self._model = trained_module(iteration, self._watch.optimizers)
+        self._model = trained_module(iteration, self._watch.optimizers, loss)
         self._first_batch = FirstBatch(self, self._watch) if self.session.overfit else None
         self.session.channel.send("run", run=0, values=self._facts())
         for name in ("script", "construction"):
@@ -147,7 +147,11 @@ class LoopRun(Run):
         self.measured(batches=self.batch_evidence)
 
     def goes_backward(self, iteration: Iteration, loss: Any) -> None:
-        """A loss is there."""
+        """A loss is there; where several models are trained side by side, the others' are left alone."""
+        if self._is_fresh_backward or not self._watch.effects.per_step:
+            self._is_own_loss = is_about(loss, self.model)
+        if not self._is_own_loss:
+            return
         standard = standard_loss(iteration, loss)
         if not self._watch.effects.per_step:  # later ones come from weights that steps at the peak rate have changed
             self.losses.append(
@@ -179,7 +183,7 @@ class LoopRun(Run):
         self._births.close()
         if self._gradients is None:
             self._gradients = Gradients(self)
-        if not self._is_fresh_backward:
+        if not self._is_fresh_backward or not self._is_own_loss:
             return
         self._is_fresh_backward = False
         gradients = self._gradients

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 from lintrain.core.place import Place
 from lintrain.probe.child.frames import frame_place, users_frame
+from lintrain.probe.child.loop.bounds import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, Bounds
 from lintrain.probe.child.loop.effects import Effects
 from lintrain.probe.child.loop.loaders import Loaders
 from lintrain.probe.child.loop.passes import Passes
 from lintrain.probe.child.loop.run import LoopRun
 from lintrain.probe.child.loop.schedules import Schedules
 from lintrain.probe.child.loop.seen import Iteration, LossCall
+from lintrain.probe.child.loop.surroundings import Line, is_behind, lines_now
 from lintrain.probe.child.random_state import same_random_numbers
 from lintrain.probe.child.session import Session
 
-STEPS = 4
-"""Optimizer steps after which a loop has shown what it does."""
-BATCHES = 4
-EVALUATION_BATCHES = 2
-SECONDS = 30.0
-"""A run is not followed for longer than this, from its first backward pass on."""
 MOST_LOSSES = 64
-MOST_ROUNDS = 3
-"""So often a loader that the loop trained on is read again, until a backward pass shows that it trains once more."""
 
 
 class Watch:
@@ -53,7 +46,9 @@ class Watch:
         self.passes = Passes(self.effects.counts)
         self.is_over = self.comes_round = False
         self.rounds = 0
-        self._began = 0.0
+        self.backwards_by_hand = 0
+        self._last_step: list[Line] = []
+        self.bounds = Bounds(self.effects.counts)
         self.is_in_main_thread = False
 
     @property
@@ -88,6 +83,7 @@ class Watch:
     def takes(self, loader: Any) -> None:
         """A batch is about to be put together."""
         self.is_taking = True
+        self.bounds.takes_batch()
         if self.run is None:
             self.loader = loader
 
@@ -115,23 +111,14 @@ class Watch:
         if self.run is None:
             return False
         if loader is self.loader and not self.rounds:
-            return self._has_seen_enough()
+            return self.bounds.has_seen_enough(is_wasteful=self.effects.ledger.is_wasteful())
         return self.run.is_settled and taken >= EVALUATION_BATCHES
-
-    def _has_seen_enough(self) -> bool:
-        counts = self.effects.counts
-        is_taught = counts["steps"] >= STEPS or self.effects.ledger.is_wasteful()
-        return (is_taught and counts["batches"] >= BATCHES) or self.is_late()
-
-    def is_late(self) -> bool:
-        """Whether the run was followed for as long as it may be."""
-        return time.perf_counter() - self._began > SECONDS
 
     def ends_early(self, loader: Any, *, can_end: bool) -> None:
         """A loader is about to say that it has no more batches."""
         if self.run is not None and loader is self.loader:
             self._settle(self.run)
-            if not can_end or self.is_late():
+            if not can_end or self.bounds.is_late():
                 self.finish()
 
     # models and losses
@@ -140,7 +127,8 @@ class Watch:
         """A whole module gave its output."""
         if self.run is not None:
             self.run.memory.calls()
-        forward = self.passes.add(module, args, kwargs, output) if self.optimizers else None
+        is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
+        forward = self.passes.add(module, args, kwargs, output) if is_of_loop else None
         if forward is not None:
             self.iteration.forwards.append(forward)
 
@@ -155,8 +143,11 @@ class Watch:
     def goes_backward(self, loss: Any) -> None:
         """Gradients are about to be made."""
         if not self.optimizers:
+            self.backwards_by_hand += 1
             return
-        run = self.run or self._enter(frame_place(users_frame()))
+        if self.run is not None and not self.is_guided and self.bounds.is_stuck(has_loader=self.loader is not None):
+            self.finish()
+        run = self.run or self._enter(frame_place(users_frame()), loss=loss)
         self.passes.train()
         if self.rounds:
             self._comes_round()
@@ -200,6 +191,8 @@ class Watch:
 
     def steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An optimizer is about to step."""
+        if not self.session.is_root:
+            self.session.trains_elsewhere()
         if not self.is_on or not optimizer.param_groups:  # Lightning has one that stands for none
             return
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first is the optimizer
@@ -218,18 +211,18 @@ class Watch:
         if not self.is_on or self.run is None:
             return
         self.effects.stepped(optimizer)
+        self._last_step = lines_now()
         with self.paused():
             self.run.stepped(optimizer)
         self.run.memory.stepped(optimizer)
-        if self.loader is None and not self.is_guided and self.effects.counts["steps"] >= STEPS:
-            self._settle(self.run)
+        if not self.is_guided and self.bounds.has_to_end(has_loader=self.loader is not None):
             self.finish()
 
     # the run
 
     def guided_by(self, run: LoopRun) -> None:
         """A library takes over: it trains what it was given, and `run` is told."""
-        self._began = time.perf_counter()
+        self.bounds.begins()
         self.run, self.is_guided = run, True
 
     def ends_guided(self) -> None:
@@ -237,12 +230,12 @@ class Watch:
         if self.run is not None:
             self._settle(self.run)
 
-    def _enter(self, place: Place | None, *, failed: str = "") -> LoopRun:
-        self._began = time.perf_counter()
+    def _enter(self, place: Place | None, *, loss: Any = None, failed: str = "") -> LoopRun:
+        self.bounds.begins()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
         self.run = LoopRun(self.session, place, self)
         with self.paused():
-            self.run.enter(self.loader, self.iteration, failed=failed)
+            self.run.enter(self.loader, self.iteration, loss=loss, failed=failed)
         return self.run
 
     def _settle(self, run: LoopRun) -> None:
@@ -273,6 +266,11 @@ class Watch:
         self.passes.evaluate(self.optimizers)
         with self.paused():
             run.close()
+
+    def is_behind(self, error: BaseException) -> bool:
+        """Whether the script went on from a step that stands in no loop, and ends with an error further below."""
+        is_following = self.run is not None and not self.run.is_settled and not self.is_guided
+        return is_following and is_behind(error, self._last_step)
 
     def crashed(self, error: BaseException) -> bool:
         """The script ends with an error; whether that is the answer of a stage of a run."""

@@ -1,0 +1,56 @@
+"""Whether an error of the script is one of its loop, or comes after a step that no loop surrounds."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Iterator
+from types import CodeType, TracebackType
+
+from lintrain.probe.child.frames import is_users
+
+Line = tuple[CodeType, int]
+
+
+def lines_now() -> list[Line]:
+    """The lines of the user's code that are being carried out."""
+    found: list[Line] = []
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return found
+
+
+def is_behind(error: BaseException, step: list[Line]) -> bool:
+    """Whether an error stands where no loop can come back to a step; False where that is not clear.
+
+    Where both are under the same line of the script, that line may call a library's loop.
+    """
+    numbers = dict(step)
+    pairs = [(code, numbers[code], line) for code, line in _lines_of(error.__traceback__) if code in numbers]
+    return bool(pairs) and not any(
+        first == second or _has_common_loop(code, first, second) for code, first, second in pairs
+    )
+
+
+def _lines_of(traceback: TracebackType | None) -> Iterator[Line]:
+    while traceback is not None:
+        yield traceback.tb_frame.f_code, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _has_common_loop(code: CodeType, first: int, second: int) -> bool:
+    """Whether one loop of a function (or module) holds both lines; True where its text cannot be read."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return True
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While | ast.AsyncFor)]
+    return not tree.body or any(_holds(loop, first) and _holds(loop, second) for loop in loops)
+
+
+def _holds(loop: ast.stmt, line: int) -> bool:
+    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)

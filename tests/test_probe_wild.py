@@ -1,0 +1,127 @@
+"""Probes of what public scripts do that no example of ours did: each of these was met in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lintrain.probe.child.loop.surroundings import Line, is_behind, lines_now
+from tests.probing import WARM_PYTHON, probe
+from tests.test_probe_loops import EPOCHS, HEAD
+
+pytestmark = pytest.mark.usefixtures("warm")
+STEP = """
+optimizer.zero_grad()
+nn.functional.cross_entropy(model(torch.randn(8, 6)), torch.zeros(8, dtype=torch.long)).backward()
+optimizer.step()
+"""
+
+
+def test_modules_that_a_data_set_calls_row_by_row_are_not_taken_for_the_model(tmp_path: Path) -> None:
+    rows = """
+class Scaled(torch.utils.data.Dataset):
+    scale = nn.LayerNorm(6)
+
+    def __len__(self):
+        return 4000
+
+    def __getitem__(self, row):
+        return self.scale(torch.randn(6)).detach(), row % 3
+
+
+train_loader = DataLoader(Scaled(), batch_size=100)
+"""
+    probed = probe(tmp_path, HEAD + rows + EPOCHS)
+    assert probed.run["model"]["name"] == "Sequential"
+    assert probed.run["forward"]["logits_shape"] == [100, 3]
+
+
+def test_of_two_models_that_train_side_by_side_each_has_its_own_loss(tmp_path: Path) -> None:
+    loop = """
+other = nn.Sequential(nn.Linear(6, 4))
+other_optimizer = torch.optim.Adam(other.parameters(), lr=1e-3)
+for x, y in train_loader:
+    first, second = model(x), other(x)
+    optimizer.zero_grad()
+    other_optimizer.zero_grad()
+    nn.functional.cross_entropy(first, y).backward()
+    nn.functional.cross_entropy(second, y).backward()
+    optimizer.step()
+    other_optimizer.step()
+"""
+    probed = probe(tmp_path, HEAD + loop)
+    assert probed.code == 0
+    assert probed.run["forward"]["logits_shape"] == [8, 3]
+    assert len(probed.run["forward"]["losses"]) == 1
+    assert min(probed.run["backward"]["norms"]) > 0
+
+
+def test_a_loop_that_trains_long_on_one_batch_is_ended(tmp_path: Path) -> None:
+    loop = "x, y = next(iter(train_loader))\nwhile True:" + STEP.replace("\n", "\n    ")
+    probed = probe(tmp_path, HEAD + loop)
+    assert (probed.code, probed.stages["step"]) == (0, "passed")
+    assert probed.run["loop"]["steps"] == 32
+
+
+def test_weights_that_are_changed_by_hand_are_the_reason_that_nothing_is_judged(tmp_path: Path) -> None:
+    by_hand = """
+import torch
+weight = torch.zeros(3, requires_grad=True)
+for _ in range(5):
+    ((weight - 1) ** 2).sum().backward()
+    with torch.no_grad():
+        weight -= 0.1 * weight.grad
+        weight.grad = None
+"""
+    probed = probe(tmp_path, by_hand, "--text")
+    assert probed.code == 3
+    assert "the script changes its weights by hand: 5 backward passes, and no optimizer to follow" in probed.out
+
+
+def test_training_in_processes_of_the_scripts_own_ends_the_probe_at_once(tmp_path: Path) -> None:
+    script = HEAD + "\ndef train():\n    while True:" + STEP.replace("\n", "\n        ")
+    started = "\nimport multiprocessing\nprocess = multiprocessing.get_context('fork').Process(target=train)\n"
+    probed = probe(tmp_path, script + started + "process.start()\nprocess.join()\n", "--text")
+    assert probed.code == 3
+    assert "the script trains in processes that it starts by itself" in probed.out
+
+
+def test_an_error_far_behind_a_single_step_is_not_one_of_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(WARM_PYTHON)  # it starts scripts in code of its own
+    probed = probe(tmp_path, HEAD + STEP + "print(iter(train_loader).next())\n", "--text")
+    assert probed.code == 3
+    assert "stops behind an optimizer step that no loop repeats: AttributeError" in probed.out
+    assert "lintrain's own" not in probed.out
+
+
+def test_an_error_of_a_later_round_stands_in_the_loop_of_the_step() -> None:
+    steps: list[list[Line]] = []
+
+    def train() -> None:
+        for later in (False, True):
+            if later:
+                raise ValueError("the second round")
+            steps.append(lines_now())
+
+    with pytest.raises(ValueError, match="second") as caught:
+        train()
+    assert not is_behind(caught.value, steps[0])
+
+
+def test_an_argument_behind_the_training_call_is_not_refuted_by_it(tmp_path: Path) -> None:
+    later = """
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", evaluation_strategy="epoch")
+"""
+    probed = probe(tmp_path, HEAD + EPOCHS + later)
+    assert [ruling for rule, _, ruling in probed.verdicts if rule == "removed-argument"] == ["confirmed"]
+
+
+def test_nobody_is_asked_to_log_in(tmp_path: Path) -> None:
+    probed = probe(tmp_path, "from huggingface_hub import notebook_login\n\nnotebook_login()\n" + HEAD + EPOCHS)
+    assert probed.code == 0
+    assert "`notebook_login` was called and not carried out" in str(probed.run["notes"])
