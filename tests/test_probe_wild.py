@@ -121,6 +121,21 @@ args = TrainingArguments("out", evaluation_strategy="epoch")
     assert [ruling for rule, _, ruling in probed.verdicts if rule == "removed-argument"] == ["confirmed"]
 
 
+def test_a_pass_whose_loss_fails_is_no_evaluation(tmp_path: Path) -> None:
+    dated = EPOCHS.replace("        loss.backward()", "        print(loss.data[0])\n        loss.backward()")
+    probed = probe(tmp_path, HEAD + dated)
+    assert probed.stages["forward"] == "failed"
+    assert (probed.run["loop"]["evaluated"], probed.run["loop"]["recorded_for_nothing"]) == (0, 0)
+
+
+def test_a_second_loop_is_not_judged_by_the_first(tmp_path: Path) -> None:
+    leaking = EPOCHS.replace("for epoch", "kept = 0\nfor epoch").replace(
+        "        loss.backward()", "        kept += loss\n        loss.backward()"
+    )
+    probed = probe(tmp_path, HEAD + leaking + leaking)
+    assert [ruling for rule, _, ruling in probed.verdicts if rule == "retained-graph"] == ["confirmed", "unsettled"]
+
+
 def test_nobody_is_asked_to_log_in(tmp_path: Path) -> None:
     probed = probe(tmp_path, "from huggingface_hub import notebook_login\n\nnotebook_login()\n" + HEAD + EPOCHS)
     assert probed.code == 0

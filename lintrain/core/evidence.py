@@ -61,6 +61,7 @@ class Evidence:
 
     `overrides` names the trainer's methods that the user's subclass replaces, and the functions given in their stead
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
+    `ended_in` is the statement of the script's top level in which a loop was ended; None where the script itself ended.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from asking the model again.
     """
 
@@ -100,6 +101,7 @@ class Evidence:
         default_factory=dict[str, str | int | float | bool | None]
     )
     overrides: tuple[str, ...] = ()
+    ended_in: Place | None = None
     shortcuts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -129,6 +131,11 @@ class Evidence:
         """Whether top-level code at a place, outside of any branch, certainly ran: the script got past it."""
         reached = self.call or (self.failure.reached if self.failure else None)
         return reached is not None and reached.path == place.path and place.end_line < reached.line
+
+    def never_came_to(self, place: Place) -> bool:
+        """Whether a loop was ended above a place: nothing there was carried out or defined."""
+        last = self.ended_in
+        return last is not None and last.path == place.path and place.line > last.end_line
 
     def failed_with(self, *texts: str) -> Stage | None:
         """The first failed stage whose error (`Type: message`) holds one of the texts, or None."""

@@ -38,6 +38,8 @@ def _best(verdicts: list[Verdict]) -> Verdict:
 
 
 def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> list[Verdict]:
+    if rule is not None and rule.stage == "loop" and all(each.never_came_to(finding.place) for each in runs):
+        return [unsettled("the probe ended in a loop above this line") for _ in runs]
     if rule is not None:
         return [_guarded(rule, finding, evidence) for evidence in runs]
     verify = BUILTIN_VERDICTS.get(finding.rule)

@@ -31,6 +31,7 @@ from lintrain.probe.child.loop.model import batch_of, held_by, is_about, output_
 from lintrain.probe.child.loop.overfit import FirstBatch
 from lintrain.probe.child.loop.seen import Iteration, LossCall
 from lintrain.probe.child.loop.standard_loss import standard_loss
+from lintrain.probe.child.loop.surroundings import statement_now
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
 
@@ -279,7 +280,8 @@ class LoopRun(Run):
                 self.skip("evaluation", "no other loader was read after the first batches of training")
         if self._first_batch is not None:
             self._first_batch.learn()
-        self.measured(shortcuts=self.session.shortcuts, notes=self.session.notes)
+        ended_in = statement_now(self.session.script)
+        self.measured(ended_in=ended_in, shortcuts=self.session.shortcuts, notes=self.session.notes)
 
     def crashed(self, error: BaseException, stage: str) -> None:
         """The script ended in a stage; those after it are not reached."""

@@ -1,4 +1,4 @@
-"""Whether an error of the script is one of its loop, or comes after a step that no loop surrounds."""
+"""Where in its text the script stands: in a loop or behind it, and in which statement of its top level."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import linecache
 from collections.abc import Iterator
 from types import CodeType, TracebackType
 
-from lintrain.probe.child.frames import is_users
+from lintrain.core.place import Place
+from lintrain.probe.child.frames import is_users, shown
 
 Line = tuple[CodeType, int]
 
@@ -22,6 +23,17 @@ def lines_now() -> list[Line]:
             found.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
     return found
+
+
+def statement_now(script: str) -> Place | None:
+    """The whole statement of a script's top level that is being carried out; None where there is none by now."""
+    for code, line in lines_now():
+        if code.co_name != "<module>" or shown(code.co_filename) != shown(script):
+            continue
+        statements = _tree_of(code).body
+        for each in (each for each in statements if _holds(each, line)):
+            return Place(shown(code.co_filename), each.lineno, 1, each.end_lineno or line, 1)
+    return None
 
 
 def is_behind(error: BaseException, step: list[Line]) -> bool:
@@ -44,12 +56,17 @@ def _lines_of(traceback: TracebackType | None) -> Iterator[Line]:
 
 def _has_common_loop(code: CodeType, first: int, second: int) -> bool:
     """Whether one loop of a function (or module) holds both lines; True where its text cannot be read."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except SyntaxError:
-        return True
+    tree = _tree_of(code)
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While | ast.AsyncFor)]
     return not tree.body or any(_holds(loop, first) and _holds(loop, second) for loop in loops)
+
+
+def _tree_of(code: CodeType) -> ast.Module:
+    """The file of some code; an empty one where its text cannot be read."""
+    try:
+        return ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return ast.Module([], [])
 
 
 def _holds(loop: ast.stmt, line: int) -> bool:

@@ -277,6 +277,8 @@ class Watch:
         if self.run is None and not self._was_training():
             return False
         stage = self._stage()
+        if stage != "evaluation":
+            self.passes.waiting.clear()  # the error came between them and their backward pass
         run = self.run or self._enter(None, failed=stage)
         with self.paused():
             run.crashed(error, stage)
