@@ -117,6 +117,7 @@ class Judgement:
 
     def as_text(self, stream: TextIO) -> str:
         """The report for a person."""
+        from lintrain.report.columns import printable
         from lintrain.report.devices import device_lines
         from lintrain.report.full import full
         from lintrain.report.stages import failure_lines, run_lines
@@ -128,7 +129,7 @@ class Judgement:
             blocks.append("\n".join(f"  {line}" for line in devices))
         blocks += ["\n".join(failure_lines(run, look, find_source)) for run in runs if run.failure]
         blocks += full(self.judged, find_source, look)
-        return "\n\n".join([*blocks, self.conclusion.reason]) + "\n"
+        return "\n\n".join([*blocks, printable(self.conclusion.reason)]) + "\n"
 
     def as_html(self) -> str:
         """The report as a page of its own."""
