@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
-from lintrain.probe.comparing.ranks import ranks_evidence
-from lintrain.probe.trail import Trail, TrailStep
+from lintrain.probe.child.trail.rows import Rows
+from lintrain.probe.comparing.ranks import demand_of_all, ranks_evidence
+from lintrain.probe.trail import Trail, TrailStep, UnmeasuredError
 from tests.probing import path_for_lintrain, probe
 
 LOOP = """
@@ -78,6 +80,24 @@ def trail(weights: str, gradients: str, rows: tuple[int, ...], **facts: object) 
 def test_processes_that_never_speak_to_each_other_train_two_models() -> None:
     found = ranks_evidence([trail("a", "c", (1, 2), dataset="d"), trail("b", "e", (2, 3), dataset="d")])
     assert (found.different_weights, found.different_gradients, found.shared_rows) == (("w",), ("w",), 1)
+
+
+def test_the_rank_that_is_to_blame_is_named() -> None:
+    fails = Trail([], {"failure": "RuntimeError: no shard\nmore"})
+    with pytest.raises(UnmeasuredError, match=r"^rank 1 of 2 ends with RuntimeError: no shard$"):
+        demand_of_all([Trail(), fails])
+    with pytest.raises(UnmeasuredError, match=r"^rank 0 of 2 ends without a step$"):
+        demand_of_all([Trail([], {"left": True, "done": True}), fails])
+    demand_of_all([trail("a", "b", ()), trail("a", "b", (), failure="RuntimeError: later")])
+
+
+def test_rows_are_known_by_their_memory_and_else_by_what_they_hold() -> None:
+    rows, batch = Rows(), {"input_ids": torch.arange(6).reshape(2, 3), "mask": torch.ones(2, 3)}
+    rows.fetched([4, 7], batch)
+    rows.fetched([5, 6], {"input_ids": torch.arange(6).reshape(2, 3) + 1, "mask": torch.ones(2, 3)})
+    assert rows.of([list(batch.values())]) == (4, 7)
+    assert rows.of([[tensor.clone() for tensor in batch.values()]]) == (4, 7)
+    assert rows.of([[torch.ones(2, 3)], [torch.zeros(2, 3, dtype=torch.long)]]) == ()
 
 
 def test_a_data_set_that_cannot_be_read_twice_alike_is_not_compared() -> None:

@@ -59,7 +59,9 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     if evidence is not None:
         if ending.kind == "measured":
             sample_rows = 0 if is_whole else SAMPLE_ROWS
-            starts = Starts(wanted.entry, wanted.python, wanted.bounds, ends, temporary, sample_rows, listen)
+            starts = Starts(
+                wanted.entry, wanted.python, wanted.bounds, ends, temporary, sample_rows, listen, wanted.echo
+            )
             evidence = measure_again(starts, wanted.also, evidence)
         runs.append(evidence)
     if has_gpu() and _gpu_can_say_more(evidence, ending):

@@ -146,7 +146,7 @@ class Session:
         if self._ended or not self.is_root:
             return
         if self.trail is not None and self.trail.purpose == "ranks":
-            self.trail.says(done=True)
+            self.trail.says(done=True, left=True)
             return
         if self.watch is not None and self.watch.left():
             self._end("measured", "")
@@ -198,6 +198,8 @@ class Session:
     def _report_failure(self, name: str, failure: Failure) -> None:
         if self._ended:
             return
+        if self.trail is not None:
+            self.trail.says(failure=f"{failure.type}: {failure.message}")
         stages = [Stage("script", "passed" if name == "construction" else "failed", self.elapsed())]
         if name == "construction":
             stages.append(Stage("construction", "failed", 0.0, "", failure))

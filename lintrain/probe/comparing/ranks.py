@@ -21,9 +21,22 @@ def compare_ranks(starts: Starts) -> Mapping[str, Any]:  # Any: evidence by the 
     if starts.entry.is_notebook:
         raise UnmeasuredError("nobody launches a notebook on several processes")
     ranks = starts.follow_ranks(starts.folder(), TrailRequest("ranks", STEPS), PROCESSES)
+    demand_of_all(ranks)
     for number, trail in enumerate(ranks):
         trail.demand(1, f"rank {number} of {PROCESSES}")
     return {"ranks": ranks_evidence(ranks)}
+
+
+def demand_of_all(ranks: Sequence[Trail]) -> None:
+    """Raise UnmeasuredError where a rank took no step, with what kept it; the others end because it is gone."""
+    if all(trail.steps for trail in ranks):
+        return
+    for number, trail in enumerate(ranks):
+        if trail.facts.get("left") and not trail.steps:
+            raise UnmeasuredError(f"rank {number} of {len(ranks)} ends without a step")
+    for number, trail in enumerate(ranks):
+        if failure := str(trail.facts.get("failure", "")):
+            raise UnmeasuredError(f"rank {number} of {len(ranks)} ends with {failure.splitlines()[0]}")
 
 
 def ranks_evidence(ranks: Sequence[Trail]) -> RanksEvidence:
