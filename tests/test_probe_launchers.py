@@ -157,3 +157,50 @@ def test_a_launch_by_accelerate_takes_its_precision_over(tmp_path: Path) -> None
     (tmp_path / "train.py").write_text(script + STEPS)
     words = ("accelerate", "launch", "--num_processes", "4", "--mixed_precision", "bf16", "train.py")
     assert command(tmp_path, "probe", "--json", "--", *words).code == 0
+
+
+SPAWNS = """
+import os
+import subprocess
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def train(rank, size):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ["PORT_OF_THE_TEST"])
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+    model = DistributedDataParallel(torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rows = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randint(2, (64,)))
+    for _ in range(2):
+        for x, y in torch.utils.data.DataLoader(rows, batch_size=8):
+            BROKEN
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    subprocess.run([sys.executable, "-c", "print('a helper, no rank')"], check=True)
+    torch.multiprocessing.spawn(train, args=(2,), nprocs=2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "stage", "status"),
+    [("pass", "step", "passed"), ("assert rank == 0, 'no rows for rank 1'", "forward", "failed")],
+)
+def test_of_processes_that_the_script_spawns_rank_0_is_measured_and_the_error_of_any_is_told(
+    broken: str, stage: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORT_OF_THE_TEST", one_process()["MASTER_PORT"])
+    probed = probe(tmp_path, SPAWNS.replace("BROKEN", broken))
+    assert probed.stages[stage] == status
+    assert "of the processes that the script starts, that of rank 0 is measured" in probed.run["shortcuts"]
+    if status == "failed":
+        failure = next(each["failure"] for each in probed.run["stages"] if each["name"] == stage)
+        assert failure["message"] == "no rows for rank 1"

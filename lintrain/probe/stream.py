@@ -44,7 +44,9 @@ class Assembly:
         self.end: Event | None = None
 
     def add(self, event: Event) -> None:
-        """Take in one event."""
+        """Take in one event; after the last word nothing counts, for it comes from another process of the script."""
+        if self.end is not None:
+            return
         match event["event"]:
             case "run" | "measured":
                 self.values.update(event["values"])
@@ -56,7 +58,7 @@ class Assembly:
             case "end" if event["kind"] == "elsewhere" and self.reached_a_run:
                 pass  # what a script trains beside the run that is followed
             case "end":
-                self.end = self.end or event
+                self.end = event
                 if self.values and event.get("notes"):
                     self.values["notes"] = event["notes"]
             case _:

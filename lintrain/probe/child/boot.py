@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from lintrain.probe.child import label_conflicts, processes, quick_datasets, quiet
+from lintrain.probe.child import label_conflicts, processes, quick_datasets, quiet, spawned
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.keras import interceptor as keras
@@ -26,6 +26,7 @@ from lintrain.probe.child.trainer import interceptor as trainer
 def start(request: dict[str, Any]) -> None:
     """Install every interceptor; the script then runs as if started by hand."""
     ranks.become_root(request["trail"])
+    spawned.become_root()
     session = Session(request, Channel(request["events"]))
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     session.keeper.install(hooks, is_root=session.is_root)
@@ -35,6 +36,7 @@ def start(request: dict[str, Any]) -> None:
     quick_datasets.install(session, hooks)
     label_conflicts.install(session, hooks)
     processes.install(session, hooks)
+    spawned.install(session, hooks)
     trainer.install(session, hooks)
     loop.install(session, hooks)
     keras.install(session, hooks)
@@ -45,7 +47,8 @@ def start(request: dict[str, Any]) -> None:
     hooks.install()
     if session.is_root and not is_launcher:
         _watch_the_end(session)
-        session.channel.send("started", pid=os.getpid())
+        if not spawned.is_spawned():
+            session.channel.send("started", pid=os.getpid())
 
 
 def _watch_the_end(session: Session) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 DUMPS, WRITE = json.dumps, os.write
@@ -12,14 +14,31 @@ DUMPS, WRITE = json.dumps, os.write
 
 
 class Channel:
-    """The writing end; several processes of one script may append to the same file."""
+    """The writing end; several processes of one script may append to the same file. One that `is_muted` does not."""
+
+    is_muted = False
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._held: list[bytes] | None = None
 
     def send(self, event: str, **values: Any) -> None:  # Any: whatever JSON and dataclasses hold
         """Append one event; dataclasses among the values become dictionaries."""
-        WRITE(self._descriptor, _line(event, values).encode() + b"\n")
+        line = _line(event, values).encode() + b"\n"
+        if self._held is not None:
+            self._held.append(line)
+        elif not self.is_muted:
+            WRITE(self._descriptor, line)
+
+    @contextmanager
+    def at_once(self) -> Generator[None]:
+        """What is sent meanwhile stands together, muted or not: no event of another process comes between."""
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            WRITE(self._descriptor, b"".join(held))
 
 
 class MemoryChannel(Channel):

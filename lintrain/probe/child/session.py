@@ -18,6 +18,7 @@ from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of, own_files
 from lintrain.probe.child.library import version_of
 from lintrain.probe.child.reproduction.reproducer import Reproducer
+from lintrain.probe.child.waiting import wait_for_the_others
 
 END = os._exit
 """The original: the script's own call of it is watched."""
@@ -174,6 +175,8 @@ class Session:
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
         self._end("measured", "")
+        if self.channel.is_muted:
+            wait_for_the_others()
         self._exit()
 
     def stop(self, reason: str) -> NoReturn:

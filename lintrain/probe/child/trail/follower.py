@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -14,13 +13,11 @@ from lintrain.probe.child.random_state import same_random_numbers
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.trail.digests import digest, digest_of_all, generators
 from lintrain.probe.child.trail.rows import Rows
+from lintrain.probe.child.waiting import wait_for_the_others
 
 MOST_INPUTS = 64
 MOST_MORE = 20
 """Steps that a loop may go on for on several processes, where nothing ends it."""
-
-WAIT_SECONDS = 30.0
-"""A process that has shown its steps waits so long to be ended: the others may still need an answer of it."""
 
 
 class Follower:
@@ -140,10 +137,3 @@ class Follower:
             "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
         }
         self.session.channel.send("trail-step", step=step, rank=self.rank)
-
-
-def wait_for_the_others() -> None:
-    """Nothing more is done here; the parent ends all processes together."""
-    ends = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < ends:
-        time.sleep(0.05)
