@@ -69,7 +69,7 @@ def why_stopped(record: Record, spell: Spell = plain_line) -> str:
             return f"the script stops behind an optimizer step that no loop repeats: {_first_line(ending.reason)}"
         case "no-training":
             how = f" with {ending.reason}" if ending.reason else ""
-            return f"the script ended{how} and trained nothing: no `Trainer` was called, and no optimizer stepped"
+            return f"the script ended{how} and trained nothing: no `Trainer`, no `fit`, no step of an optimizer"
         case "by-hand":
             return f"the script changes its weights by hand: {ending.reason}, and no optimizer to follow"
         case "elsewhere":
