@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from lintrain.probe.child.loop.bounds import Bounds
 from lintrain.probe.child.loop.surroundings import Line, is_behind, lines_now
 from tests.probing import WARM_PYTHON, probe
 from tests.test_probe_loops import EPOCHS, HEAD
@@ -97,6 +99,14 @@ def test_an_error_far_behind_a_single_step_is_not_one_of_the_training(
     assert "lintrain's own" not in probed.out
 
 
+def test_a_slow_loop_is_not_said_to_have_no_evaluation() -> None:
+    bounds = Bounds(Counter(steps=4))
+    bounds.begins()
+    assert bounds.why_no_evaluation() == "no other loader was read after the first batches of training"
+    slow = Bounds(Counter(steps=4))  # as if it had begun with the machine's clock
+    assert slow.why_no_evaluation().startswith("the loop was followed for 30 s")
+
+
 def test_an_error_of_a_later_round_stands_in_the_loop_of_the_step() -> None:
     steps: list[list[Line]] = []
 
@@ -109,6 +119,18 @@ def test_an_error_of_a_later_round_stands_in_the_loop_of_the_step() -> None:
     with pytest.raises(ValueError, match="second") as caught:
         train()
     assert not is_behind(caught.value, steps[0])
+
+
+def test_an_error_of_a_later_cell_is_behind_the_step_of_an_earlier_one(tmp_path: Path) -> None:
+    text = "steps.append(lines_now())\nraise ValueError('in a later cell')\n"
+    (tmp_path / "cells.py").write_text(text)
+    steps: list[list[Line]] = []
+    known = {"steps": steps, "lines_now": lines_now}
+    first, second = text.splitlines()
+    exec(compile(first, str(tmp_path / "cells.py"), "exec"), known)
+    with pytest.raises(ValueError, match="later cell") as caught:
+        exec(compile(f"\n{second}", str(tmp_path / "cells.py"), "exec"), known)
+    assert is_behind(caught.value, [line for line in steps[0] if line[0].co_filename.endswith("cells.py")])
 
 
 def test_an_argument_behind_the_training_call_is_not_refuted_by_it(tmp_path: Path) -> None:

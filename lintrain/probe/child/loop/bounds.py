@@ -36,6 +36,12 @@ class Bounds:
         """Whether the run was followed for as long as it may be."""
         return time.perf_counter() - self._began > SECONDS
 
+    def why_no_evaluation(self) -> str:
+        """Why none was seen where a loop is left."""
+        if self.is_late():
+            return f"the loop was followed for {SECONDS:g} s, and nothing was waited for after that"
+        return "no other loader was read after the first batches of training"
+
     def has_seen_enough(self, *, is_wasteful: bool) -> bool:
         """Whether the loop's loader may run out: enough was trained on, or all was in vain, or it took too long."""
         is_taught = self._counts["steps"] >= STEPS or is_wasteful

@@ -277,7 +277,7 @@ class LoopRun(Run):
             if self._has_evaluated:
                 self.settles(Stage("evaluation", "passed", time.perf_counter() - self._settled_at))
             else:
-                self.skip("evaluation", "no other loader was read after the first batches of training")
+                self.skip("evaluation", self._watch.bounds.why_no_evaluation())
         if self._first_batch is not None:
             self._first_batch.learn()
         ended_in = statement_now(self.session.script)

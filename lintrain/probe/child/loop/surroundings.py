@@ -41,11 +41,17 @@ def is_behind(error: BaseException, step: list[Line]) -> bool:
 
     Where both are under the same line of the script, that line may call a library's loop.
     """
-    numbers = dict(step)
-    pairs = [(code, numbers[code], line) for code, line in _lines_of(error.__traceback__) if code in numbers]
+    numbers = {_owner(code): line for code, line in step}
+    found = [(code, numbers.get(_owner(code)), line) for code, line in _lines_of(error.__traceback__)]
+    pairs = [(code, first, line) for code, first, line in found if first is not None]
     return bool(pairs) and not any(
         first == second or _has_common_loop(code, first, second) for code, first, second in pairs
     )
+
+
+def _owner(code: CodeType) -> object:
+    """What some code belongs to: the cells of a notebook are one module."""
+    return code.co_filename if code.co_name == "<module>" else code
 
 
 def _lines_of(traceback: TracebackType | None) -> Iterator[Line]:
