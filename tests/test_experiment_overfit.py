@@ -13,6 +13,7 @@ from lintrain.probe.child.loop.seen import Forward, Iteration, LossCall
 
 torch: Any = import_module("torch")
 nn, functional = torch.nn, torch.nn.functional
+module: Any = nn.Module
 
 IDS = torch.arange(12).reshape(3, 4) % 5
 
@@ -34,7 +35,7 @@ class Recorder:
         return result
 
 
-class Speaks(nn.Module):  # type: ignore[misc] # the library is read without its types
+class Speaks(module):  # type: ignore[misc] # the library is read without its types
     """Gives logits for each token, and its own loss beside them."""
 
     def __init__(self) -> None:
