@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,14 @@ def record(*runs: Evidence, kind: str = "measured", findings: tuple[Finding, ...
 def test_the_best_verdict_of_all_runs_counts(trainers: list[str], ruling: Ruling) -> None:
     [(finding, verdict)] = judge([run(trainer) for trainer in trainers], [CLAIM], [rule_file(Claimed)])
     assert (finding, verdict.ruling) == (CLAIM, ruling)
+
+
+@pytest.mark.parametrize(("last", "ruling"), [(2, Ruling.UNSETTLED), (3, Ruling.REFUTED), (None, Ruling.REFUTED)])
+def test_a_run_refutes_nothing_of_lines_that_it_did_not_come_to(last: int | None, ruling: Ruling) -> None:
+    claim = Finding("claimed", Level.ERROR, Place("train.py", 3, 1, 3, 5), "`x` is claimed")
+    stopped = replace(run("Wrong"), ended_in=Place("train.py", last, 1, last, 9) if last else None)
+    [(_, verdict)] = judge([stopped], [claim], [rule_file(Claimed)])
+    assert verdict.ruling is ruling
 
 
 def test_a_rule_that_fails_is_named_in_its_verdict() -> None:

@@ -61,7 +61,7 @@ class Evidence:
 
     `overrides` names the trainer's methods that the user's subclass replaces, and the functions given in their stead
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
-    `ended_in` is the statement of the script's top level in which a loop was ended; None where the script itself ended.
+    `ended_in` is the statement of the script's top level in which a run was ended; None where the script itself ended.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from asking the model again.
     """
 
@@ -133,7 +133,7 @@ class Evidence:
         return reached is not None and reached.path == place.path and place.end_line < reached.line
 
     def never_came_to(self, place: Place) -> bool:
-        """Whether a loop was ended above a place: nothing there was carried out or defined."""
+        """Whether the run was ended above a place: nothing there was carried out or defined."""
         last = self.ended_in
         return last is not None and last.path == place.path and place.line > last.end_line
 

@@ -48,9 +48,12 @@ def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> 
 
 def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
     try:
-        return rule.verify(finding, evidence)
+        verdict = rule.verify(finding, evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
         return unsettled(f"the rule failed on this evidence: {type(error).__name__}: {error}")
+    if verdict.ruling is not Ruling.REFUTED or not evidence.never_came_to(finding.place) or evidence.split(finding.subject or ""):
+        return verdict
+    return unsettled(f"the probe ended before this line; of what ran until then: {verdict.reason}", **verdict.measured)
 
 
 def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:

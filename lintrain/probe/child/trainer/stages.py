@@ -14,6 +14,7 @@ from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.given import Given
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.label_conflicts import of_training
+from lintrain.probe.child.loop.surroundings import statement_now
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.trainer.accumulation import measure_accumulation
 from lintrain.probe.child.trainer.backward import measure_gradients
@@ -61,6 +62,7 @@ def _facts(run: TrainerRun) -> dict[str, Any]:
         "call": run.call,
         "construction": getattr(trainer, "lintrain_construction", None),
         "device": str(trainer.args.device),
+        "ended_in": statement_now(run.session.script),
         "arguments": argument_values(trainer.args),
         "overrides": overridden(trainer),
         "shortcuts": run.session.shortcuts,
