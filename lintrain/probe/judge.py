@@ -51,9 +51,11 @@ def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
         verdict = rule.verify(finding, evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
         return unsettled(f"the rule failed on this evidence: {type(error).__name__}: {error}")
-    if verdict.ruling is not Ruling.REFUTED or not evidence.never_came_to(finding.place) or evidence.split(finding.subject or ""):
-        return verdict
-    return unsettled(f"the probe ended before this line; of what ran until then: {verdict.reason}", **verdict.measured)
+    is_out_of_reach = evidence.never_came_to(finding.place) and evidence.split(finding.subject or "") is None
+    if verdict.ruling is Ruling.REFUTED and is_out_of_reach:
+        said = f"the probe ended before this line; of what ran until then: {verdict.reason}"
+        return unsettled(said, **verdict.measured)
+    return verdict
 
 
 def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
