@@ -81,7 +81,10 @@ for _ in range(5):
     assert "the script changes its weights by hand: 5 backward passes, and no optimizer to follow" in probed.out
 
 
-def test_training_in_processes_of_the_scripts_own_ends_the_probe_at_once(tmp_path: Path) -> None:
+def test_training_in_processes_of_the_scripts_own_ends_the_probe_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(WARM_PYTHON)  # what a script starts there is no family of the probe, and would run on
     script = HEAD + "\ndef train():\n    while True:" + STEP.replace("\n", "\n        ")
     started = "\nimport multiprocessing\nprocess = multiprocessing.get_context('fork').Process(target=train)\n"
     probed = probe(tmp_path, script + started + "process.start()\nprocess.join()\n", "--text")
