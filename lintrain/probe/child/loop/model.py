@@ -49,10 +49,13 @@ def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None
     return LooseParameters((of_loss or optimizers)[-1])
 
 
-def is_about(loss: Any, model: Any) -> bool:
-    """Whether a loss depends on a model's parameters; True where its graph does not tell."""
+def is_about(loss: Any, model: Any, held: set[int]) -> bool:
+    """Whether a loss trains a model, not another one: only that has parameters which an optimizer holds (`held`).
+
+    True where its graph does not tell.
+    """
     leaves = leaves_of(loss)
-    return not leaves or any(id(own) in leaves for own in model.parameters())
+    return not leaves or any(id(own) in leaves for own in model.parameters()) or held.isdisjoint(leaves)
 
 
 def unwrapped(module: Any) -> Any:
@@ -60,9 +63,9 @@ def unwrapped(module: Any) -> Any:
     return module.module if type(module).__name__ == "_FabricModule" else module
 
 
-def held_by(optimizer: Any) -> set[int]:
-    """The parameters of an optimizer, by identity."""
-    return {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+def held_by(*optimizers: Any) -> set[int]:
+    """The parameters of optimizers, by identity."""
+    return {id(weight) for each in optimizers for group in each.param_groups for weight in group["params"]}
 
 
 def output_of(iteration: Iteration, model: Any) -> Any:

@@ -150,7 +150,7 @@ class LoopRun(Run):
     def goes_backward(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there; where several models are trained side by side, the others' are left alone."""
         if self._is_fresh_backward or not self._watch.effects.per_step:
-            self._is_own_loss = is_about(loss, self.model)
+            self._is_own_loss = is_about(loss, self.model, held_by(*self._watch.optimizers))
         if not self._is_own_loss:
             return
         standard = standard_loss(iteration, loss)
@@ -172,9 +172,8 @@ class LoopRun(Run):
                 self._first_batch.keep(iteration, loss)
 
     def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
-        held = {key for optimizer in self._watch.optimizers for key in held_by(optimizer)}
         known = {id(weight) for forward in iteration.forwards for weight in forward.module.parameters()}
-        return reached_weights(loss, held, known)
+        return reached_weights(loss, held_by(*self._watch.optimizers), known)
 
     def _measure_forward(self) -> None:
         self.measured(forward=forward_evidence(self, self._birth, self._loss))
