@@ -51,8 +51,9 @@ def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
         verdict = rule.verify(finding, evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
         return unsettled(f"the rule failed on this evidence: {type(error).__name__}: {error}")
+    is_driven = evidence.loop is None  # a loop may have been followed further in a pass that was asked for
     is_out_of_reach = evidence.never_came_to(finding.place) and evidence.split(finding.subject or "") is None
-    if verdict.ruling is Ruling.REFUTED and is_out_of_reach:
+    if verdict.ruling is Ruling.REFUTED and is_driven and is_out_of_reach:
         said = f"the probe ended before this line; of what ran until then: {verdict.reason}"
         return unsettled(said, **verdict.measured)
     return verdict
