@@ -191,7 +191,7 @@ class Watch:
 
     def steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An optimizer is about to step."""
-        if not self.session.is_root:
+        if not self.session.is_root and not self.session.measuring:
             self.session.trains_elsewhere()
         if not self.is_on or not optimizer.param_groups:  # Lightning has one that stands for none
             return
