@@ -142,6 +142,9 @@ class MissingNumLabels(Rule):
         size = evidence.model.num_labels if evidence.model else None
         labels = [split.labels for split in evidence.splits if split.labels is not None]
         if size is None or not labels:
+            stage = evidence.stage("dataset")
+            if stage is not None and stage.status == "not reached":
+                return unsettled(evidence.not_reached("dataset"))
             return unsettled("no label column was seen with a classifier")
         values = {value for column in labels for value, _ in column.counts if value != IGNORED}
         ends = {end for column in labels for end in (column.minimum, column.maximum) if end is not None}
