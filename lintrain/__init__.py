@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from lintrain.core.fix import WrapInWith as WrapInWith
     from lintrain.core.level import Level as Level
     from lintrain.core.loop_verdicts import weights_outside as weights_outside
+    from lintrain.core.metric_verdicts import BINARY_RAISES as BINARY_RAISES
+    from lintrain.core.metric_verdicts import SCORES_RAISE as SCORES_RAISE
+    from lintrain.core.metric_verdicts import metric_at as metric_at
+    from lintrain.core.metric_verdicts import metrics_confirmed as metrics_confirmed
+    from lintrain.core.metric_verdicts import on_classes as on_classes
+    from lintrain.core.metric_verdicts import on_scores as on_scores
+    from lintrain.core.metric_verdicts import scored_ignored as scored_ignored
     from lintrain.core.place import Place as Place
     from lintrain.core.rule import Rule as Rule
     from lintrain.core.sizes import show_size as show_size
@@ -329,6 +336,9 @@ _WORDS_OF = {
         "Replace WrapInWith"
     ),
     "lintrain.core.level": "Level",
+    "lintrain.core.metric_verdicts": (
+        "BINARY_RAISES SCORES_RAISE metric_at metrics_confirmed on_classes on_scores scored_ignored"
+    ),
     "lintrain.core.place": "Place",
     "lintrain.core.rule": "Rule",
     "lintrain.core.sizes": "show_size",

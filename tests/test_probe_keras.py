@@ -52,6 +52,7 @@ def test_every_stage_of_a_fit_is_measured(tmp_path: Path) -> None:
     step = run["step"]
     assert (step["optimizer"], step["changed_tensors"], step["trainable_tensors"]) == ("Adam", 4, 4)
     assert run["evaluation"]["rows"] == 64
+    assert (run["evaluation"]["batches"], run["evaluation"]["passes_in_training_mode"]) == (2, 0)
     assert set(run["evaluation"]["metrics"]) == {"accuracy", "loss"}
     assert (run["arguments"]["loss"], run["arguments"]["from_logits"]) == ("sparse_categorical_crossentropy", True)
 

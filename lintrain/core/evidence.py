@@ -19,6 +19,7 @@ from lintrain.core.loop_measurements import ReachedWeights as ReachedWeights
 from lintrain.core.loop_measurements import ScheduleUse as ScheduleUse
 from lintrain.core.loop_measurements import TargetAlignment as TargetAlignment
 from lintrain.core.measured_evaluation import EvaluationEvidence as EvaluationEvidence
+from lintrain.core.measured_evaluation import MetricUse as MetricUse
 from lintrain.core.measured_targets import ScoredTokens as ScoredTokens
 from lintrain.core.measurements import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
 from lintrain.core.measurements import AccumulationEvidence as AccumulationEvidence
@@ -144,6 +145,8 @@ class Evidence:
     def not_reached(self, name: str) -> str:
         """Why a stage has no answer, in words that stand after `unsettled:`."""
         stage = self.stage(name)
+        if stage is not None and stage.status == "passed":
+            return f"the {name} stage went through and does not show it"
         if stage is not None and stage.reason:
             return f"the {name} stage was not reached: {stage.reason}"
         return f"the {name} stage was not reached"

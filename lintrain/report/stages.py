@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lintrain.core.evidence import BatchEvidence, ColumnEvidence, Evidence, SplitEvidence, Stage
 from lintrain.report.columns import clip, columns, printable, wrap
 from lintrain.report.extra_stages import numbers_of_extra
+from lintrain.report.followed import followed
 from lintrain.report.frame import FindSource
 from lintrain.report.full import line_of
 from lintrain.report.look import Look
@@ -187,6 +188,8 @@ def _evaluation(evidence: Evidence) -> str:
     evaluation = evidence.evaluation
     if evaluation is None:
         return ""
+    if evaluation.is_followed:
+        return followed(evaluation)
     if not evaluation.has_metric_function:
         return f"{evaluation.rows} rows, no metric function"
     if not evaluation.metric_function_called:

@@ -105,7 +105,8 @@ class ArgmaxOnScores(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
-        if evaluation is None or not evaluation.metric_function_called or not evaluation.predictions_shape:
+        is_seen = evaluation is not None and (evaluation.metric_function_called or evaluation.is_followed)
+        if evaluation is None or not is_seen or not evaluation.predictions_shape:
             return unsettled(evidence.not_reached("evaluation"))
         *_, outputs = evaluation.predictions_shape
         said = f"the predictions of {evaluation.rows} rows have {outputs} outputs each"

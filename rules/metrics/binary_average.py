@@ -85,6 +85,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain import (
+    BINARY_RAISES,
     AddArgument,
     Argument,
     Evidence,
@@ -102,6 +103,9 @@ from lintrain import (
     confirmed,
     is_missing,
     literal,
+    metric_at,
+    metrics_confirmed,
+    on_classes,
     refuted,
     unsettled,
 )
@@ -109,7 +113,6 @@ from lintrain import (
 OF_ONE_CLASS = frozenset(
     {"f1", "precision", "recall", "f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score"}
 )
-RAISED = "Target is multiclass but average='binary'"
 
 
 class BinaryAverage(Rule):
@@ -140,17 +143,28 @@ class BinaryAverage(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        lines = (finding.place.line, finding.place.end_line)
+        followed = metric_at(evidence, finding.place.path, lines, on_classes)
+        if followed is not None:
+            return followed
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         classes = evaluation.label_classes if evaluation else None
         if evaluation is None or not evaluation.metric_function_called or classes is None:
             return unsettled(evidence.not_reached("evaluation"))
         if stage is not None and stage.failure is not None:
-            if stage.failure.says(RAISED):
+            if stage.failure.says(BINARY_RAISES):
                 return confirmed(f"{classes} classes in {evaluation.labels} labels raise {stage.failure.type}")
             return unsettled(f"the metric function ended with {stage.failure.type} on {classes} classes")
         if classes < 3:
             return unsettled(f"only {classes} classes occur among the {evaluation.labels} labels that were looked at")
         return refuted(f"{classes} classes in {evaluation.labels} labels, and the metric function returns")
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        """A loop or a module of Lightning ends with this error in a metric."""
+        for place, use, verdict in metrics_confirmed(evidence, on_classes):
+            message = f"`{use.function}` is computed for one positive class, and there are {use.classes} classes"
+            cure = 'say how the classes become one number: `average="macro"`, `"weighted"` or `"micro"`'
+            yield self.finding(place, message, help=cure), verdict
 
     def fix(self, finding: Finding) -> Fix:
         return Fix.of(

@@ -178,6 +178,7 @@ from lintrain import (
     Verdict,
     confirmed,
     refuted,
+    scored_ignored,
     tokenizer_name,
     unsettled,
 )
@@ -235,6 +236,12 @@ class IgnoredIndexInMetric(Rule):
         if change > SMALLEST_CHANGE:
             return confirmed(f"{said}; twice as many of them change a metric by {change:.3g}", change=change)
         return refuted(f"{said}; twice as many of them change no metric by more than {change:.1g}", change=change)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        """A metric of classes in a loop or a module of Lightning scores the entries of -100 too."""
+        for place, function, verdict in scored_ignored(evidence):
+            message = f"`{function}` scores labels of -100, which are to be left out"
+            yield self.finding(place, message, help="leave these entries out of both sides"), verdict
 
     def fix(self, finding: Finding) -> Fix | None:
         name, tokenizer = finding.facts.get("name"), finding.facts.get("tokenizer")

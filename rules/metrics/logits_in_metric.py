@@ -82,6 +82,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    SCORES_RAISE,
     Constant,
     Evidence,
     Finding,
@@ -98,12 +99,13 @@ from lintrain import (
     Tensor,
     Verdict,
     confirmed,
+    metric_at,
+    metrics_confirmed,
+    on_scores,
     options_of,
     refuted,
     unsettled,
 )
-
-RAISED = ("mix of", "continuous-multioutput", "can be converted to Python scalars", "don't match the expected format")
 
 
 class LogitsInMetric(Rule):
@@ -130,12 +132,15 @@ class LogitsInMetric(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        followed = metric_at(evidence, finding.place.path, _lines(finding), on_scores)
+        if followed is not None:
+            return followed
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         shape = list(evaluation.predictions_shape) if evaluation else []
         if stage is not None and stage.failure is not None:
             failure = stage.failure
             here = failure.place is not None and _lines(finding)[0] <= failure.place.line <= _lines(finding)[1]
-            if here or failure.says(*RAISED):
+            if here or failure.says(*SCORES_RAISE):
                 return confirmed(f"predictions of shape {shape} raise {failure.type} in the metric", shape=[*shape])
             where = "elsewhere in" if shape else "before"
             return unsettled(f"evaluation ended {where} the metric function, with {failure.type}")
@@ -145,6 +150,16 @@ class LogitsInMetric(Rule):
         return refuted(
             f"the metric function gave {len(metrics)} numbers on {evaluation.rows} rows", metrics={**metrics}
         )
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        """A metric of classes in a loop or a module of Lightning raises, for it got numbers for each class."""
+        for place, use, verdict in metrics_confirmed(evidence, on_scores):
+            message = f"`{use.function}` compares classes, and is given a number for each class"
+            yield self.finding(place, message, help="choose the class with the largest"), verdict
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        """What was read of the script says it already, of one of the lines of this call."""
+        return cause.rule == self.name and finding.place.line <= cause.place.line <= finding.place.end_line
 
     def fix(self, finding: Finding) -> Fix | None:
         classes = finding.facts.get("classes")

@@ -140,7 +140,7 @@ class MissingBestMetric(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
-        if evaluation is None or not evidence.passed("evaluation"):
+        if evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
             return unsettled(evidence.not_reached("evaluation"))
         if not isinstance(name, str):
             return refuted("the arguments name 0 metrics for the best checkpoint")

@@ -128,11 +128,12 @@ class UnsetLabelNames(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if evidence.model is None or evidence.evaluation is None or not evidence.passed("evaluation"):
+        evaluation = evidence.evaluation
+        if evidence.model is None or evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
             return unsettled(evidence.not_reached("evaluation"))
         names = evidence.model.label_inputs
-        if not names and not evidence.evaluation.metric_function_called:
-            return confirmed(f"0 label names, and on {evidence.evaluation.rows} rows no metric was computed")
+        if not names and not evaluation.metric_function_called:
+            return confirmed(f"0 label names, and on {evaluation.rows} rows no metric was computed")
         return refuted(f"{len(names)} label names: {', '.join(names)}")
 
 

@@ -18,6 +18,8 @@ from lintrain.core.place import Place
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_FOLDER = os.getcwd()
 LONGEST_MESSAGE = 2_000
+DOWNLOADED = ("/evaluate_modules/", "/datasets_modules/", "/transformers_modules/")
+"""Folders of code that the libraries of Hugging Face load from their hub."""
 _cells: dict[str, list[tuple[int, int, int]]] = {}
 
 
@@ -46,7 +48,7 @@ def library_folders() -> tuple[str, ...]:
 @cache
 def is_users(path: str) -> bool:
     """Whether a file is the user's own code."""
-    if path.startswith("<"):
+    if path.startswith("<") or any(name in path for name in DOWNLOADED):
         return False
     return not os.path.realpath(path).startswith(library_folders())
 

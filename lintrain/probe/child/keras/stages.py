@@ -9,6 +9,7 @@ from typing import Any
 from lintrain.core.evidence import EvaluationEvidence, Stage, WatchedNames
 from lintrain.probe.child.keras.compiled import arguments_of
 from lintrain.probe.child.keras.data import part_training_data, splits_of
+from lintrain.probe.child.keras.modes import counted_modes
 from lintrain.probe.child.keras.monitors import may_be_logged, watched_names
 from lintrain.probe.child.keras.overlap import shared_rows
 from lintrain.probe.child.keras.run import WHOLE, KerasRun
@@ -98,21 +99,26 @@ def _evaluate_two_batches(run: KerasRun) -> None:
     size = run.given["validation_batch_size"] or run.given["batch_size"]
     rows = len(x) if hasattr(x, "shape") else 0
     most = EVALUATION_BATCHES * (size or 32)
-    metrics: Any = run.keras.evaluate(
-        x,
-        y,
-        batch_size=size,
-        sample_weight=weights,
-        steps=None if rows and rows <= most else EVALUATION_BATCHES,
-        verbose=0,
-        return_dict=True,
-    )
+    with counted_modes(run.keras) as modes:
+        metrics: Any = run.keras.evaluate(
+            x,
+            y,
+            batch_size=size,
+            sample_weight=weights,
+            steps=None if rows and rows <= most else EVALUATION_BATCHES,
+            verbose=0,
+            return_dict=True,
+        )
     numbers: Mapping[str, Any] = metrics if is_mapping(metrics) else {}
     run.logged = (*run.logged, *(f"val_{name}" for name in numbers))
     has_metrics = set(numbers) > {"loss"}
     run.measured(
         evaluation=EvaluationEvidence(
             wanted=True,
+            is_followed=True,
+            batches=math.ceil(min(rows, most) / (size or 32)) if rows else EVALUATION_BATCHES,
+            passes_in_training_mode=modes.in_training,
+            losses=(float(numbers["loss"]),) if "loss" in numbers else (),
             has_metric_function=has_metrics,
             metric_function_called=has_metrics,
             rows=min(rows, most),

@@ -24,6 +24,7 @@ class Guide:
         self.run = run
         self.stage = "construction"
         self.has_validated = False
+        self._logged: dict[str, Any] = {}
 
     def stage_of(self, error: BaseException) -> str:
         """The stage that an error which ended the call belongs to."""
@@ -71,6 +72,17 @@ class Guide:
         if is_last or trainer.should_stop:
             self.watch.ends_guided()
         self.stage = "evaluation" if is_last or trainer.should_stop else "batch"
+
+    def on_validation_start(self, trainer: Any, *_: Any) -> None:
+        """Validation begins."""
+        self.run.evaluation.begins()
+        self._logged = dict(trainer.callback_metrics)
+
+    def on_validation_end(self, trainer: Any, *_: Any) -> None:
+        """What validation logged is there."""
+        self.run.evaluation.logs(trainer.callback_metrics, self._logged)
+
+    on_test_start, on_test_end = on_validation_start, on_validation_end
 
     def on_validation_batch_start(
         self, trainer: Any, _module: Any, batch: Any, _index: int, dataloader_idx: int = 0

@@ -142,6 +142,11 @@ class LightningRun(LoopRun):
             counts["divided_twice"] = 0
         return counts
 
+    @property
+    def is_evaluating(self) -> bool:
+        """Lightning says so, also before the training."""
+        return self.is_settled or bool(getattr(self.trainer.state.stage, "evaluating", False))
+
     # the end
 
     def overfits(self) -> None:
@@ -177,7 +182,7 @@ class LightningRun(LoopRun):
         """Nothing more will be seen."""
         self._arguments["logged"] = ", ".join(logged_names(self.trainer))
         self.measured(arguments=self._arguments)
-        if "evaluation" not in self.statuses and not self._has_evaluated:
+        if "evaluation" not in self.statuses and not self.evaluation.batches:
             self.skip("evaluation", "the call was given no validation data, or its module has no step for it")
         super().close()
 

@@ -14,7 +14,6 @@ from lintrain.probe.child.experiments.columns import measure_split
 from lintrain.probe.child.experiments.gradients import Gradients, backward_evidence
 from lintrain.probe.child.experiments.model import measure_model
 from lintrain.probe.child.experiments.outputs import number, shape_of
-from lintrain.probe.child.experiments.overlap import shared_rows
 from lintrain.probe.child.experiments.subset import number_of_rows
 from lintrain.probe.child.experiments.tokenizer import measure_tokenizer
 from lintrain.probe.child.experiments.updates import Frozen
@@ -23,6 +22,7 @@ from lintrain.probe.child.given import Given
 from lintrain.probe.child.label_conflicts import of_training
 from lintrain.probe.child.loop.account import loop_evidence
 from lintrain.probe.child.loop.asking import birth_of, responses_of
+from lintrain.probe.child.loop.evaluation import FollowedEvaluation
 from lintrain.probe.child.loop.facts import framework, group_of, peak_of
 from lintrain.probe.child.loop.forward import forward_evidence, step_evidence
 from lintrain.probe.child.loop.leaves import reached_weights
@@ -67,7 +67,7 @@ class LoopRun(Run):
         self._births = GradientBirths()
         self._loss: LossCall | None = None
         self._reached: ReachedWeights | None = None
-        self._has_evaluated = False
+        self.evaluation = FollowedEvaluation(self, watch)
         self._splits: list[Any] = []
         self._first_batch: FirstBatch | None = None
 
@@ -133,11 +133,12 @@ class LoopRun(Run):
 
     def _measure_dataset(self) -> None:
         self.measured(model=measure_model(self), tokenizer=measure_tokenizer(self))
-        self._measure_split("train_dataset", self._loader)
+        self.measure_split("train_dataset", self._loader)
         rows = number_of_rows(getattr(self._loader, "dataset", None))
         self.measured(conflicts=of_training(self.session, rows))
 
-    def _measure_split(self, argument: str, loader: Any) -> None:
+    def measure_split(self, argument: str, loader: Any) -> None:
+        """Look at the data of a loader."""
         dataset = getattr(loader, "dataset", None)
         if dataset is not None:
             self._splits.append(measure_split(self, Given(argument, dataset)))
@@ -252,28 +253,21 @@ class LoopRun(Run):
         self.session.channel.send("stage-started", run=0, stage="evaluation")
         self._settled_at = time.perf_counter()
 
+    @property
+    def is_evaluating(self) -> bool:
+        """Whether what happens now is evaluation."""
+        return self.is_settled
+
     def takes_evaluation_batch(self, loader: Any, batch: Any) -> None:
         """A loader other than that of the training gave a batch."""
-        if self._has_evaluated:
-            return
-        self._has_evaluated = True
-        with self._watch.paused():
-            self._measure_split("eval_dataset", loader)
-            self._measure_overlap(loader)
-            self.batch_evidence.append(describe(self, "eval_dataset", [batch]))
-            self.measured(batches=self.batch_evidence)
-
-    def _measure_overlap(self, loader: Any) -> None:
-        train, held_out = getattr(self._loader, "dataset", None), getattr(loader, "dataset", None)
-        if train is not None and held_out is not None:
-            given = [Given("train_dataset", train), Given("eval_dataset", held_out)]
-            self.measured(shared_rows=shared_rows(given))
+        self.evaluation.takes(loader, batch)
 
     def close(self) -> None:
         """Nothing more will be seen."""
         self._send()
+        self.measured(evaluation=self.evaluation.evidence())
         if "evaluation" not in self.statuses:
-            if self._has_evaluated:
+            if self.evaluation.is_seen:
                 self.settles(Stage("evaluation", "passed", time.perf_counter() - self._settled_at))
             else:
                 self.skip("evaluation", self._watch.bounds.why_no_evaluation())

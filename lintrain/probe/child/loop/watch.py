@@ -12,6 +12,7 @@ from lintrain.probe.child.frames import frame_place, users_frame
 from lintrain.probe.child.loop.bounds import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, Bounds
 from lintrain.probe.child.loop.effects import Effects
 from lintrain.probe.child.loop.loaders import Loaders
+from lintrain.probe.child.loop.metrics import MetricUses
 from lintrain.probe.child.loop.passes import Passes
 from lintrain.probe.child.loop.run import LoopRun
 from lintrain.probe.child.loop.schedules import Schedules
@@ -38,18 +39,13 @@ class Watch:
         self.iteration = Iteration()
         self.loader: Any = None
         self.run: LoopRun | None = None
-        self.depth = 0
-        self.is_guided = False
-        self._is_busy = False
-        self.is_taking = False
-        self.is_stepping = False
+        self.depth = self.rounds = self.backwards_by_hand = 0
+        self.is_guided = self._is_busy = self.is_taking = self.is_stepping = False
+        self.is_over = self.comes_round = self.is_in_main_thread = False
         self.passes = Passes(self.effects.counts)
-        self.is_over = self.comes_round = False
-        self.rounds = 0
-        self.backwards_by_hand = 0
+        self.metrics = MetricUses(self)
         self._last_step: list[Line] = []
         self.bounds = Bounds(self.effects.counts)
-        self.is_in_main_thread = False
 
     @property
     def is_on(self) -> bool:
@@ -138,6 +134,7 @@ class Watch:
         call = LossCall(name, given, target, options, None, place, self.passes.ids, self.passes.mask, rest)
         if len(self.iteration.losses) < MOST_LOSSES:
             self.iteration.losses.append(call)
+        self.passes.loses(call)
         return call
 
     def goes_backward(self, loss: Any) -> None:
@@ -151,7 +148,7 @@ class Watch:
         self.passes.train()
         if self.rounds:
             self._comes_round()
-        self.passes.waiting.clear()
+        self.passes.clear()
         with self.paused():
             run.goes_backward(self.iteration, loss)
         self.effects.goes_backward(loss)
@@ -159,7 +156,7 @@ class Watch:
     def _comes_round(self) -> None:
         """The loop trains once more on its loader: what it did between its two rounds was evaluation."""
         self.comes_round = True
-        self.passes.evaluate(self.optimizers, but=self.iteration.forwards)
+        self.passes.evaluate(self.optimizers, but=self.iteration)
         self.finish()
 
     def went_backward(self) -> None:
@@ -243,7 +240,7 @@ class Watch:
         if not run.is_settled:
             with self.paused():
                 run.settle()
-            self.passes.waiting.clear()
+            self.passes.clear()
 
     def finish(self) -> None:
         """End the process: the loop comes round again, or nothing more of it can be seen."""
@@ -278,7 +275,7 @@ class Watch:
             return False
         stage = self._stage()
         if stage != "evaluation":
-            self.passes.waiting.clear()  # the error came between them and their backward pass
+            self.passes.clear()  # the error came between them and their backward pass
         run = self.run or self._enter(None, failed=stage)
         with self.paused():
             run.crashed(error, stage)
