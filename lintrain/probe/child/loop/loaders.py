@@ -36,8 +36,9 @@ class Loaders:
 
 
 def _sampler_of(loader: Any) -> Any:
+    batches = getattr(loader, "batch_sampler", None)
     sampler = getattr(loader, "sampler", None)
-    return getattr(loader.batch_sampler, "sampler", sampler) if getattr(loader, "batch_sampler", None) else sampler
+    return sampler if batches is None else getattr(batches, "sampler", sampler)  # that of a stream has no length
 
 
 def _length(loader: Any) -> int | None:
