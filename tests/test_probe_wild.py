@@ -165,3 +165,11 @@ def test_nobody_is_asked_to_log_in(tmp_path: Path) -> None:
     probed = probe(tmp_path, "from huggingface_hub import notebook_login\n\nnotebook_login()\n" + HEAD + EPOCHS)
     assert probed.code == 0
     assert "`notebook_login` was called and not carried out" in str(probed.run["notes"])
+
+
+def test_a_closure_that_goes_on_for_too_long_is_stuck_only_where_no_loader_can_run_out() -> None:
+    slow = Bounds(Counter(steps=1))  # as if it had begun with the machine's clock
+    assert slow.is_stuck(has_loader=False)
+    assert not slow.is_stuck(has_loader=True)
+    slow.begins()
+    assert not slow.is_stuck(has_loader=False)
