@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lintrain.core.evidence import BackwardEvidence as BackwardEvidence
     from lintrain.core.evidence import Evidence as Evidence
+    from lintrain.core.evidence import Failure as Failure
     from lintrain.core.evidence import ForwardEvidence as ForwardEvidence
     from lintrain.core.evidence import LoopEvidence as LoopEvidence
     from lintrain.core.evidence import LossEvidence as LossEvidence
+    from lintrain.core.evidence import MadeLoader as MadeLoader
     from lintrain.core.evidence import MemoryEvidence as MemoryEvidence
     from lintrain.core.evidence import ModelEvidence as ModelEvidence
+    from lintrain.core.evidence import MovedModel as MovedModel
+    from lintrain.core.evidence import ObjectEvidence as ObjectEvidence
     from lintrain.core.evidence import OverfitEvidence as OverfitEvidence
     from lintrain.core.evidence import TargetAlignment as TargetAlignment
     from lintrain.core.finding import Finding as Finding
@@ -326,8 +330,8 @@ __version__ = "0.1.0"
 
 _WORDS_OF = {
     "lintrain.core.evidence": (
-        "BackwardEvidence Evidence ForwardEvidence LoopEvidence LossEvidence MemoryEvidence ModelEvidence "
-        "OverfitEvidence TargetAlignment"
+        "BackwardEvidence Evidence Failure ForwardEvidence LoopEvidence LossEvidence MadeLoader MemoryEvidence "
+        "ModelEvidence MovedModel ObjectEvidence OverfitEvidence TargetAlignment"
     ),
     "lintrain.core.loop_verdicts": "weights_outside",
     "lintrain.core.finding": "Finding Reason one_at_each_place",

@@ -39,6 +39,14 @@ from lintrain.core.measurements import TensorEvidence as TensorEvidence
 from lintrain.core.memory_measurements import DeviceEvidence as DeviceEvidence
 from lintrain.core.memory_measurements import MemoryEvidence as MemoryEvidence
 from lintrain.core.memory_measurements import ResidentModel as ResidentModel
+from lintrain.core.object_measurements import CopiedRows as CopiedRows
+from lintrain.core.object_measurements import EncodedChat as EncodedChat
+from lintrain.core.object_measurements import LearnedRows as LearnedRows
+from lintrain.core.object_measurements import MadeLoader as MadeLoader
+from lintrain.core.object_measurements import MovedModel as MovedModel
+from lintrain.core.object_measurements import ObjectEvidence as ObjectEvidence
+from lintrain.core.object_measurements import SplitRows as SplitRows
+from lintrain.core.object_measurements import StepStop as StepStop
 from lintrain.core.place import Place
 from lintrain.core.repeated_measurements import CheckpointEvidence as CheckpointEvidence
 from lintrain.core.repeated_measurements import DeterminismEvidence as DeterminismEvidence
@@ -98,6 +106,7 @@ class Evidence:
     determinism: DeterminismEvidence | None = None
     ranks: RanksEvidence | None = None
     state_loads: tuple[StateLoad, ...] = ()
+    objects: ObjectEvidence = field(default_factory=ObjectEvidence)
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )
@@ -141,6 +150,11 @@ class Evidence:
     def failed_with(self, *texts: str) -> Stage | None:
         """The first failed stage whose error (`Type: message`) holds one of the texts, or None."""
         return next((stage for stage in self.stages if stage.failure and stage.failure.says(*texts)), None)
+
+    def failed_at(self, place: Place, *texts: str) -> Stage | None:
+        """The same, where the error stands on a line of a place."""
+        failed = (stage for stage in self.stages if stage.failure and stage.failure.says(*texts))
+        return next((stage for stage in failed if stage.failure and _stands_at(stage.failure.place, place)), None)
 
     def not_reached(self, name: str) -> str:
         """Why a stage has no answer, in words that stand after `unsettled:`."""
@@ -186,3 +200,7 @@ class Evidence:
     def failure(self) -> Failure | None:
         """The error of the first failed stage, or None."""
         return self.failed_stage.failure if self.failed_stage else None
+
+
+def _stands_at(failure: Place | None, place: Place) -> bool:
+    return failure is not None and failure.meets(place)

@@ -25,5 +25,9 @@ class Place:
         ends_before = (other.end_line, other.end_column) <= (self.end_line, self.end_column)
         return self.path == other.path and starts_after and ends_before
 
+    def meets(self, other: Place) -> bool:
+        """Whether the other place has a line in common with this one."""
+        return self.path == other.path and self.line <= other.end_line and other.line <= self.end_line
+
     def __str__(self) -> str:
         return f"{self.path}:{self.line}:{self.column}"

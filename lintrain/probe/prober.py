@@ -137,6 +137,8 @@ def _pass(
 def _stopped(launch: Launch, ending: Ending) -> str:
     if ending.kind == "crashed":
         return "the script stopped before"
+    if ending.kind == "no-training":
+        return "the script trained nothing"
     where = f" in the {launch.assembly.running} stage" if launch.assembly.running else ""
     return f"{ending.reason or ending.kind}{where}"
 

@@ -6,6 +6,7 @@ older code takes it for a list or a tensor, `shape` and `generate` fail; `len` c
 
 ## Bad
 
+    # lintrain probe train.py
     lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     messages = [{"role": "user", "content": "good morning"}]
     prompt = lm_tokenizer.apply_chat_template(messages, return_tensors="pt")  # <- chat-template-return-type
@@ -14,6 +15,7 @@ older code takes it for a list or a tensor, `shape` and `generate` fail; `len` c
 
 In a data set:
 
+    # lintrain probe train.py
     lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
 
     def tokenize_chat(row):
@@ -25,6 +27,7 @@ In a data set:
 
 ## Good
 
+    # lintrain probe train.py
     lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     messages = [{"role": "user", "content": "good morning"}]
     prompt = lm_tokenizer.apply_chat_template(messages, return_tensors="pt", return_dict=False)
@@ -32,6 +35,7 @@ In a data set:
 
 In a data set:
 
+    # lintrain probe train.py
     lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
 
     def tokenize_chat(row):
@@ -74,6 +78,7 @@ from collections.abc import Iterator
 from lintrain import (
     AddArgument,
     Encoding,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -82,7 +87,11 @@ from lintrain import (
     Reason,
     Rule,
     Tokenizer,
+    Verdict,
+    confirmed,
     default_value,
+    refuted,
+    unsettled,
 )
 
 METHOD = "transformers.PreTrainedTokenizerBase.apply_chat_template"
@@ -117,6 +126,18 @@ class ChatTemplateReturnType(Rule):
             because=[Reason(use, f"used {what}", "use")] if not call.holds(use) else [],
             help="add `return_dict=False`, or take `input_ids` out of it",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        chats = evidence.objects.chats_at(finding.place)
+        if not chats:
+            return unsettled("no chat was seen to be encoded at this line")
+        given = chats[0]
+        columns = ", ".join(f"`{name}`" for name in given.columns)
+        if all(each.columns for each in chats):
+            return confirmed(f"this gave a `{given.type}` of {len(given.columns)} columns: {columns}", type=given.type)
+        if not any(each.columns for each in chats):
+            return refuted(f"this gave a `{given.type}` of 0 columns", type=given.type)
+        return unsettled(f"this gave columns in some of {len(chats)} ways it was called", type=given.type)
 
     def fix(self, finding: Finding) -> Fix:
         return Fix.of("ask for the ids alone", AddArgument(finding.place, "return_dict", "False"), safe=True)

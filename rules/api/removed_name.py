@@ -6,14 +6,24 @@ The import ends the script at its first lines; a name that is looked up later (`
 
     from transformers import AdamW  # <- removed-name
 
-    slow = AdamW(model.parameters(), lr=5e-5)
+    optimizer = AdamW(model.parameters(), lr=5e-5)
+    model.train()
+    for batch in train_loader:
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
     # raises ImportError: cannot import name 'AdamW' from 'transformers'
 
 ## Good
 
     from torch.optim import AdamW
 
-    slow = AdamW(model.parameters(), lr=5e-5)
+    optimizer = AdamW(model.parameters(), lr=5e-5)
+    model.train()
+    for batch in train_loader:
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 ## When it is fine
 

@@ -6,13 +6,17 @@ name, and the script ends where the result is used as the other thing.
 ## Bad
 
     raw = evaluate.load("glue", "mnli")  # <- dataset-from-evaluate
-    train = raw["train"]
+    print(raw["train"])
+    tokenized = raw.map(tokenize, batched=True)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], processing_class=tokenizer)
     # raises TypeError: 'Glue' object is not subscriptable
 
 ## Good
 
     raw = load_dataset("glue", "mnli")
-    train = raw["train"]
+    print(raw["train"])
+    tokenized = raw.map(tokenize, batched=True)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], processing_class=tokenizer)
 
 ## When it is fine
 
@@ -30,6 +34,7 @@ datasets 3.0.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
@@ -37,6 +42,7 @@ from lintrain import (
     Dataset,
     DatasetDict,
     Evidence,
+    Failure,
     Finding,
     Fix,
     Level,
@@ -50,9 +56,11 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    refuted,
     unsettled,
 )
 
+UNREACHABLE = ("Connection", "ffline", "HTTPError", "imeout", "timed out", "Max retries", "Couldn't reach")
 TRAINER_DATA = ("train_dataset", "eval_dataset")
 LOADERS = {"evaluate.load": "load_dataset", "load_dataset": "evaluate.load", "datasets.load_dataset": "evaluate.load"}
 
@@ -80,15 +88,21 @@ class DatasetFromEvaluate(Rule):
             because=[Reason(misuse.place, f"used as {used}", "use", misuse.text)],
             why=f"what is loaded here has none of the methods of {used}",
             help="load it with `load_dataset`" if is_metric else "load it with `evaluate.load`",
-            facts={"code": code if "\n" not in code else None},
+            facts={
+                "code": code if "\n" not in code else None,
+                "is_certain": _is_certain(pipeline, place) and _is_certain(pipeline, misuse.place),
+            },
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        uses = [reason.place.line for reason in finding.related("use")]
-        stage = evidence.stage("script")
-        failure = stage.failure if stage else None
-        if failure and failure.place and failure.place.line in {finding.place.line, *uses}:
-            return confirmed(f"line {failure.place.line} ends with {failure.type}: {failure.message}"[:200])
+        uses = [reason.place for reason in finding.related("use")]
+        for place in (finding.place, *uses):
+            stage = evidence.failed_at(place, "")
+            if stage is not None and stage.failure is not None:
+                return _of_failure(stage.failure)
+        places = [each.line for each in (finding.place, *uses)]
+        if finding.facts.get("is_certain") and all(evidence.ran(each) for each in (finding.place, *uses)):
+            return refuted(f"the script ran past line {max(places)}, where what was loaded is used")
         return unsettled("the script did not end at this line")
 
     def fix(self, finding: Finding) -> Fix | None:
@@ -99,6 +113,21 @@ class DatasetFromEvaluate(Rule):
         new = LOADERS[callee]
         brings = AddImport("datasets", "load_dataset") if new == "load_dataset" else AddImport("evaluate")
         return Fix.of(f"load it with `{new}`", Replace(finding.place, f"{new}{bracket}{arguments}"), brings, safe=False)
+
+
+def _of_failure(failure: Failure) -> Verdict:
+    told = f"{failure.type}: {failure.message}"[:150]
+    line = failure.place.line if failure.place else 0
+    if failure.says(*UNREACHABLE):
+        return unsettled(f"line {line} could reach no hub: {told}")
+    return confirmed(f"line {line} ends with {told}")
+
+
+def _is_certain(pipeline: Pipeline, place: Place) -> bool:
+    """Whether every run of the script comes past a place: it stands in a plain statement of the module."""
+    plain = (ast.Assign, ast.Expr)
+    source = pipeline.source_of(place)
+    return any(source.place(node).holds(place) for node in source.tree.body if isinstance(node, plain))
 
 
 def _is_swapped(misuse: Misuse) -> bool:

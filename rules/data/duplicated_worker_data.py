@@ -17,7 +17,10 @@ should be, and the steps of a schedule are counted wrongly.
                 yield number
 
     loader = DataLoader(Numbers(8), batch_size=2, num_workers=2)  # <- duplicated-worker-data
-    assert sorted(torch.cat(list(loader)).tolist()) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
+    for numbers in loader:
+        optimizer.zero_grad()
+        criterion(net(features[numbers]), targets[numbers]).backward()
+        optimizer.step()
 
 ## Good
 
@@ -34,7 +37,10 @@ should be, and the steps of a schedule are counted wrongly.
                 yield number
 
     loader = DataLoader(Numbers(8), batch_size=2, num_workers=2)
-    assert sorted(torch.cat(list(loader)).tolist()) == [0, 1, 2, 3, 4, 5, 6, 7]
+    for numbers in loader:
+        optimizer.zero_grad()
+        criterion(net(features[numbers]), targets[numbers]).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -96,6 +102,7 @@ from lintrain import (
     STREAM,
     Absent,
     Constant,
+    Evidence,
     Finding,
     Instance,
     Level,
@@ -106,8 +113,12 @@ from lintrain import (
     Rule,
     Sequence,
     Value,
+    Verdict,
+    confirmed,
     is_missing,
     literal,
+    refuted,
+    unsettled,
 )
 
 SHARES_OUT = re.compile(
@@ -142,6 +153,21 @@ class DuplicatedWorkerData(Rule):
             because=reasons,
             help="in `__iter__`, ask `get_worker_info()` and give every `num_workers`th row only",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        made = evidence.objects.loaders_at(finding.place)
+        read = next((each.copies for each in made if each.copies), None)
+        if read is None:
+            why = next((each.reason for each in made if each.reason), "")
+            return unsettled(why or f"of {len(made)} loaders of this line no workers were tried")
+        numbers = {"read": read.read, "alike": read.alike, "shared": read.shared}
+        if read.is_steady and read.different > 1 and read.alike == read.alone == read.read:
+            return confirmed(f"2 workers read the same {read.read} rows, those that one alone reads", **numbers)
+        if not read.is_steady:
+            return unsettled(f"of {read.read} rows one worker alone does not read the same twice", **numbers)
+        if read.shared == 0:
+            return refuted(f"of {read.read} rows that each of 2 workers read, none is the same", **numbers)
+        return unsettled(f"{read.shared} of {read.read} rows came in both of 2 workers", **numbers)
 
 
 def _gives_all(stream: Instance) -> bool:

@@ -15,7 +15,9 @@ A loop of one's own runs and does nothing:
     few = TensorDataset(torch.randn(24, 8), torch.randint(3, (24,)))
     loader = DataLoader(few, batch_size=32, shuffle=True, drop_last=True)  # <- empty-last-batch
     for x, y in loader:
-        raise AssertionError("there is no batch")
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
 
 ## Good
 
@@ -60,6 +62,7 @@ from lintrain import (
     Evidence,
     Finding,
     Level,
+    MadeLoader,
     Pipeline,
     Place,
     Reason,
@@ -112,10 +115,21 @@ class EmptyLastBatch(Rule):
         failed = stage is not None and stage.failure is not None and stage.failure.says(*RAISED)
         if stage is not None and (failed or NO_BATCH in stage.reason):
             return confirmed(f"the {stage.name} stage found 0 batches in an epoch")
+        made = evidence.objects.loaders_at(finding.place)
+        if made:
+            return _of_loaders(made)
         batch = evidence.batch("train_dataset")
         if batch is not None:
             return refuted(f"an epoch has a batch, of {batch.rows} rows")
         return unsettled(evidence.not_reached("batch"))
+
+
+def _of_loaders(made: tuple[MadeLoader, ...]) -> Verdict:
+    loader = min(made, key=lambda each: 1 if each.batches is None else each.batches)
+    if loader.batches is None:
+        return unsettled("the loader does not say how many batches it has")
+    told = f"{loader.rows} rows make {loader.batches} batches of {loader.batch_size}"
+    return (refuted if loader.batches else confirmed)(told, batches=loader.batches, rows=loader.rows)
 
 
 def _count(dataset: Value) -> int | None:

@@ -63,7 +63,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import Finding, Level, Pipeline, Reason, Rule, fitted_before_split
+from lintrain import (
+    Evidence,
+    Finding,
+    Level,
+    ObjectEvidence,
+    Pipeline,
+    Reason,
+    Rule,
+    Verdict,
+    confirmed,
+    fitted_before_split,
+    refuted,
+    unsettled,
+)
 
 
 class FitBeforeSplit(Rule):
@@ -77,3 +90,30 @@ class FitBeforeSplit(Rule):
                 because=[Reason(leak.split, "the rows are split here", "split", pipeline.code(leak.split))],
                 help="split first, `fit` on the training rows, and `transform` both parts",
             )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        seen = evidence.objects
+        learned = [each for each in seen.learned if each.place.meets(finding.place)]
+        places = [reason.place for reason in finding.related("split")]
+        splits = [each for each in seen.splits if any(each.place.meets(place) for place in places)]
+        for fit in learned:
+            later = [split for split in splits if split.moment > fit.moment and split.rows == fit.rows]
+            if later:
+                apart = later[0].rows - later[0].kept
+                return confirmed(
+                    f"`{fit.learner}` learned from {fit.rows} rows, of which {apart} were set aside later",
+                    rows=fit.rows,
+                    apart=apart,
+                )
+        return _of_earlier_splits(seen)
+
+
+def _of_earlier_splits(seen: ObjectEvidence) -> Verdict:
+    """Refuted where all that was learned came from the rows that a split had kept for training."""
+    kept = [(split.moment, split.kept) for split in seen.splits]
+    if not seen.learned or not kept:
+        return unsettled(f"{len(seen.learned)} fits and {len(kept)} splits of scikit-learn were seen")
+    fit = seen.learned[0]
+    if all(any(moment < each.moment and rows == each.rows for moment, rows in kept) for each in seen.learned):
+        return refuted(f"`{fit.learner}` learned from the {fit.rows} rows that a split had kept", rows=fit.rows)
+    return unsettled(f"`{fit.learner}` learned from {fit.rows} rows, which no split was given or had kept")

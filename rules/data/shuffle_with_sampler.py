@@ -10,17 +10,25 @@ A sampler is itself an order of the rows, and a stream comes in the order in whi
     weights = torch.ones(len(targets))
     sampler = WeightedRandomSampler(weights, len(targets))
     loader = DataLoader(TensorDataset(features, targets), 16, shuffle=True, sampler=sampler)  # <- shuffle-with-sampler
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
     # raises ValueError: sampler option is mutually exclusive with shuffle
 
 and
 
     from torch.utils.data import IterableDataset
 
-    class Numbers(IterableDataset):
+    class Rows(IterableDataset):
         def __iter__(self):
-            return iter(range(8))
+            return zip(features, targets)
 
-    loader = DataLoader(Numbers(), batch_size=4, shuffle=True)  # <- shuffle-with-sampler
+    loader = DataLoader(Rows(), batch_size=4, shuffle=True)  # <- shuffle-with-sampler
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
     # raises ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle=True
 
 ## Good
@@ -30,16 +38,24 @@ and
     weights = torch.ones(len(targets))
     sampler = WeightedRandomSampler(weights, len(targets))
     loader = DataLoader(TensorDataset(features, targets), 16, sampler=sampler)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
 
 and
 
     from torch.utils.data import IterableDataset
 
-    class Numbers(IterableDataset):
+    class Rows(IterableDataset):
         def __iter__(self):
-            return iter(range(8))
+            return zip(features, targets)
 
-    loader = DataLoader(Numbers(), batch_size=4)
+    loader = DataLoader(Rows(), batch_size=4)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -125,12 +141,14 @@ class ShuffleWithSampler(Rule):
         return self.finding(loader.origin, message, because=because, help="leave `shuffle` out")
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        stage = evidence.failed_with(*RAISED)
+        stage = evidence.failed_at(finding.place, *RAISED)
         if stage is not None and stage.failure is not None:
             return confirmed(f"{stage.failure.type} when the loader is built: 0 batches were made")
-        if evidence.ran(finding.place):
-            return refuted(f"line {finding.place.line} built the loader")
-        return unsettled("whether the script came to this line is not known")
+        made = evidence.objects.loaders_at(finding.place)
+        if made:
+            order = f"its order is that of a `{made[0].sampler}`"
+            return refuted(f"line {finding.place.line} built the loader: {order}", sampler=made[0].sampler)
+        return unsettled("no loader was seen to be built at this line")
 
     def fix(self, finding: Finding) -> Fix:
         return Fix.of("leave `shuffle` out", RemoveArgument(finding.place, "shuffle"), safe=True)

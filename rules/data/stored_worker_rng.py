@@ -14,11 +14,13 @@ than the loss assumes. Numpy's and torch's global generators are seeded anew in 
             return 8
 
         def __getitem__(self, index):
-            return self.generator.integers(1_000_000)
+            return features[index] + self.generator.normal(0, 0.1), targets[index]
 
     loader = DataLoader(Noisy(), batch_size=2, num_workers=2)  # <- stored-worker-rng
-    drawn = torch.cat(list(loader)).tolist()
-    assert drawn[:2] == drawn[2:4]
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
 
 ## Good
 
@@ -27,11 +29,13 @@ than the loss assumes. Numpy's and torch's global generators are seeded anew in 
             return 8
 
         def __getitem__(self, index):
-            return np.random.default_rng(index).integers(1_000_000)
+            return features[index] + np.random.normal(0, 0.1), targets[index]
 
     loader = DataLoader(Noisy(), batch_size=2, num_workers=2)
-    drawn = torch.cat(list(loader)).tolist()
-    assert drawn[:2] != drawn[2:4]
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -79,6 +83,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Finding,
     Function,
     Instance,
@@ -89,9 +94,13 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    Verdict,
+    confirmed,
     is_missing,
     literal,
     nodes_of,
+    refuted,
+    unsettled,
 )
 
 GENERATORS = frozenset(
@@ -127,6 +136,25 @@ class StoredWorkerRng(Rule):
             because=[Reason(made, "made once, before the workers are", "origin")] if made else [],
             help="make the generator in the worker: in `__getitem__`, or in a `worker_init_fn`",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        made = evidence.objects.loaders_at(finding.place)
+        read = next((each.copies for each in made if each.copies), None)
+        if made and made[0].generators == 0:
+            return refuted("the data set keeps 0 generators of random numbers", generators=0)
+        if read is None:
+            why = next((each.reason for each in made if each.reason), "")
+            return unsettled(why or f"of {len(made)} loaders of this line no workers were tried")
+        numbers = {"read": read.read, "different": read.different, "alike": read.alike}
+        if read.different == 1:
+            return refuted(f"a row is the same each of {read.read} times that it is read", **numbers)
+        if read.alike == read.read:
+            return confirmed(
+                f"2 workers that read a row {read.read} times drew the same {read.different} different ones", **numbers
+            )
+        if read.shared == 0:
+            return refuted(f"2 workers that read a row {read.read} times drew nothing alike", **numbers)
+        return unsettled(f"2 workers drew {read.alike} of {read.read} rows alike", **numbers)
 
 
 def _drawn_from(rows: Instance) -> str | None:

@@ -28,6 +28,13 @@ A tool for finding the source of NaN may be left over:
         optimizer.step()
     torch.cuda.empty_cache()
 
+and
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
 ## When it is fine
 
 Now and then, or in a case of need, it costs little:
@@ -72,6 +79,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Finding,
     Level,
     LibraryCall,
@@ -80,8 +88,12 @@ from lintrain import (
     Reason,
     Rule,
     TrainingLoop,
+    Verdict,
+    confirmed,
+    refuted,
     training_loops,
     trains_by_hand,
+    unsettled,
 )
 
 STOPS = {
@@ -89,6 +101,7 @@ STOPS = {
     "torch.cuda.synchronize": "waits for the device",
     "gc.collect": "walks over all objects",
 }
+FEWEST_STEPS = 2
 DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"})
 
 
@@ -115,7 +128,22 @@ class SynchronizedEveryStep(Rule):
             f"`{call.text}`: {what}",
             because=[Reason(training.steps[0].place, "steps here", "step")],
             help="do it once per epoch, or not at all",
+            facts={"detects": call.path in DETECTS},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None or loop.steps < FEWEST_STEPS:
+            return unsettled(evidence.without_loop if loop is None else f"{loop.steps} steps were followed")
+        if finding.facts.get("detects"):
+            told = f"{loop.searched_for_nan} of {loop.backwards} backward passes were searched for NaN"
+            return (confirmed if loop.searched_for_nan else refuted)(told, passes=loop.searched_for_nan)
+        stops = evidence.objects.stops
+        times = max((each.times for each in stops if each.place.meets(finding.place)), default=0)
+        told = f"{times} calls at this line in {loop.steps} steps"
+        if times >= loop.steps - 1:
+            return confirmed(told, times=times)
+        return unsettled(told, times=times) if times else refuted(told, times=times)
 
 
 def _runs_each_time(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:

@@ -5,27 +5,41 @@ calls, or the run ends with `CUDA out of memory` although the one that trains wo
 
 ## Bad
 
-    baseline = AutoModel.from_pretrained("distilbert-base-uncased").to(device)
+    name = "distilbert-base-uncased"
+    baseline = AutoModelForSequenceClassification.from_pretrained(name, num_labels=3).to(device)
     print(baseline.num_parameters())
-    model = AutoModel.from_pretrained("distilbert-base-uncased").to(device)  # <- two-models-on-device
+    model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=3).to(device)  # <- two-models-on-device
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+    model.train()
+    for batch in train_loader:
+        model(**batch.to(device)).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 In a loop the name keeps the last model until the next one is there:
 
+    # lintrain probe train.py
     for name in ["distilbert-base-uncased", "bert-base-uncased"]:
         model = AutoModel.from_pretrained(name).to(device)  # <- two-models-on-device
         print(model.num_parameters())
 
 ## Good
 
-    baseline = AutoModel.from_pretrained("distilbert-base-uncased").to(device)
+    name = "distilbert-base-uncased"
+    baseline = AutoModelForSequenceClassification.from_pretrained(name, num_labels=3).to(device)
     print(baseline.num_parameters())
     del baseline
-    model = AutoModel.from_pretrained("distilbert-base-uncased").to(device)
+    model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=3).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+    model.train()
+    for batch in train_loader:
+        model(**batch.to(device)).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 In a loop:
 
+    # lintrain probe train.py
     for name in ["distilbert-base-uncased", "bert-base-uncased"]:
         model = AutoModel.from_pretrained(name).to(device)
         print(model.num_parameters())
@@ -70,20 +84,28 @@ from lintrain import (
     Constant,
     Either,
     Event,
+    Evidence,
     Finding,
     Level,
     LibraryObject,
     Model,
+    MovedModel,
     Pipeline,
     Place,
     Reason,
     Rule,
     Value,
+    Verdict,
+    confirmed,
     modules_in,
+    refuted,
+    show_size,
     text_of,
+    unsettled,
 )
 
 DEVICE_MAPS = frozenset({"auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0"})
+FEWEST_STEPS = 2
 SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
@@ -130,6 +152,33 @@ class TwoModelsOnDevice(Rule):
                 because=[Reason(loop.place, "this loop", "loop")],
                 help=f"`del {binding.name}` at the end of the loop's body",
             )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if not finding.related("origin"):
+            return _of_passes(evidence.objects.moved_at(finding.place))
+        idle = [each for reason in finding.related("origin") for each in evidence.objects.moved_at(reason.place)]
+        if not idle:
+            return unsettled("no model was seen to be moved at this line")
+        first = idle[0]
+        told = f"`{first.name}` of {show_size(first.size)}"
+        if not first.is_held:
+            return refuted(f"nothing held {told} at the end", size=first.size)
+        if first.calls or first.trains:
+            return refuted(f"{told} was called {first.calls} times in {first.steps} steps", calls=first.calls)
+        if first.steps < FEWEST_STEPS:
+            return unsettled(f"{told} is held, and {first.steps} steps were followed")
+        return confirmed(f"{told} is held and was called 0 times in {first.steps} steps", size=first.size)
+
+
+def _of_passes(moved: tuple[MovedModel, ...]) -> Verdict:
+    known = [each for each in moved if each.beside is not None]
+    if len(known) < 2:
+        return unsettled(f"the probe saw {len(known)} of the loop's models before any training")
+    beside = max(each.beside or 0 for each in known)
+    told = f"when `{known[-1].name}` of {show_size(known[-1].size)} was there"
+    if beside:
+        return confirmed(f"{told}, {show_size(beside)} of the one before it were held", beside=beside)
+    return refuted(f"{told}, nothing held the one before it", beside=0)
 
 
 def _is_on_device(pipeline: Pipeline, model: Model) -> bool:

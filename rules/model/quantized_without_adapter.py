@@ -53,6 +53,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    Evidence,
     Finding,
     Level,
     Model,
@@ -60,13 +61,18 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    Verdict,
+    confirmed,
     is_true,
     is_tuned_whole,
     quantization_of,
+    refuted,
     trainings,
+    unsettled,
 )
 
 CONFIGS = frozenset({"transformers.BitsAndBytesConfig", "transformers.utils.quantization_config.BitsAndBytesConfig"})
+RAISED = ("You cannot perform fine-tuning on purely quantized models",)
 FLAGS = ("load_in_4bit", "load_in_8bit")
 
 
@@ -87,6 +93,18 @@ class QuantizedWithoutAdapter(Rule):
                     help='put LoRA in first: `get_peft_model(model, LoraConfig(target_modules="all-linear"))`',
                     subject="model",
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        stage = evidence.failed_at(finding.place, *RAISED)
+        if stage is not None and stage.failure is not None:
+            return confirmed(f"{stage.failure.type} when the trainer is built: 0 steps were taken")
+        model = evidence.model
+        if model is None or not evidence.passed("construction"):
+            return unsettled(evidence.not_reached("construction"))
+        share = f"{model.trainable_parameters} of {model.parameters} parameters train"
+        if 0 < model.trainable_parameters < model.parameters:
+            return refuted(f"the trainer took the model: {share}", trainable=model.trainable_parameters)
+        return unsettled(f"whether the model that was trained is quantized is not known: {share}")
 
 
 def _quantized_at(model: Model) -> Place | None:

@@ -45,7 +45,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import Finding, Level, Pipeline, Place, Rule, is_true
+from lintrain import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Place,
+    Rule,
+    Verdict,
+    confirmed,
+    is_true,
+    refuted,
+    unsettled,
+)
+
+RAISED = ("At most one of fp16 and bf16 can be True",)
 
 
 class BothHalfPrecisions(Rule):
@@ -63,6 +77,16 @@ class BothHalfPrecisions(Rule):
                     help="keep `bf16=True` on GPUs since Ampere, `fp16=True` on older ones",
                     subject="fp16",
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        stage = evidence.failed_at(finding.place, *RAISED)
+        if stage is not None and stage.failure is not None:
+            return confirmed(f"{stage.failure.type} when the arguments are made: 0 steps were taken")
+        if evidence.ran(finding.place):
+            modes = {name: bool(evidence.arguments.get(name)) for name in ("fp16", "bf16")}
+            told = ", ".join(f"`{name}={value}`" for name, value in modes.items())
+            return refuted(f"the script ran past line {finding.place.line}, and trains with {told}", **modes)
+        return unsettled("whether the script came to this line is not known")
 
 
 def _is_expected(pipeline: Pipeline, place: Place) -> bool:

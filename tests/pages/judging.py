@@ -40,7 +40,7 @@ def is_judged(rule: RuleFile, script: Script) -> bool:
     if unjudged_reasons().get(rule.name, "").startswith((ON_REQUEST, NOT_RUN)):
         return False
     is_keras = "keras." in script.example and re.search(r"^\w+\.fit\(", script.example, re.MULTILINE) is not None
-    return rule.reads_evidence and (is_keras or has_trainer(script) or has_loop(script))
+    return rule.reads_evidence and (is_keras or has_trainer(script) or has_loop(script) or asks_for_probe(script))
 
 
 def asks_to_overfit(rule: RuleFile) -> bool:
@@ -51,6 +51,11 @@ def asks_to_overfit(rule: RuleFile) -> bool:
 def has_trainer(script: Script) -> bool:
     """Whether an example makes a Trainer, of transformers or of Lightning."""
     return re.search(r"Trainer\(", script.text) is not None
+
+
+def asks_for_probe(script: Script) -> bool:
+    """Whether an example says itself that a probe judges it, although it trains nothing."""
+    return re.search(r"^# lintrain probe ", script.example, re.MULTILINE) is not None
 
 
 def has_loop(script: Script) -> bool:

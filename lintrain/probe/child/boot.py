@@ -17,6 +17,7 @@ from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.keras import interceptor as keras
 from lintrain.probe.child.lightning import interceptor as lightning
 from lintrain.probe.child.loop import interceptor as loop
+from lintrain.probe.child.objects import install as objects
 from lintrain.probe.child.session import Session
 from lintrain.probe.child.trail import install as trail
 from lintrain.probe.child.trail import ranks
@@ -37,6 +38,7 @@ def start(request: dict[str, Any]) -> None:
     label_conflicts.install(session, hooks)
     processes.install(session, hooks)
     spawned.install(session, hooks)
+    objects.install(session, hooks)
     trainer.install(session, hooks)
     loop.install(session, hooks)
     keras.install(session, hooks)

@@ -10,13 +10,14 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from lintrain.core.evidence import Failure, LabelConflicts, Stage, StateLoad
+from lintrain.core.evidence import Failure, LabelConflicts, ObjectEvidence, Stage, StateLoad
 from lintrain.core.place import Place
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.experiments.accelerator import measure_device
 from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of, own_files
 from lintrain.probe.child.library import version_of
+from lintrain.probe.child.objects.objects import Objects, tells_without_training
 from lintrain.probe.child.reproduction.reproducer import Reproducer
 from lintrain.probe.child.waiting import wait_for_the_others
 
@@ -68,6 +69,7 @@ class Session:
         self.reproducer = Reproducer(self.temporary, self.script) if request.get("reproduces") else None
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.state_loads: list[StateLoad] = []
+        self.objects = Objects()
         self.watch: Any = None
         self.trail: Any = None
         self.launcher = ""
@@ -157,6 +159,7 @@ class Session:
         elif self.watch is not None and self.watch.backwards_by_hand:
             self._end("by-hand", f"{self.watch.backwards_by_hand} backward passes")
         else:
+            self._tell_of_objects()
             self._end("no-training", "")
 
     def trains_elsewhere(self) -> None:
@@ -171,6 +174,16 @@ class Session:
     def _measure_device(self) -> None:
         if self.device != "cpu" and (found := measure_device()) is not None:
             self.channel.send("measured", run=0, values={"accelerator": found})
+
+    def _objects(self, *, is_measured: bool = False) -> ObjectEvidence:
+        return self.objects.evidence(self.note, is_measured=is_measured)
+
+    def _tell_of_objects(self) -> None:
+        """Nothing was trained; what the script made may be enough to judge by, and is a run of its own then."""
+        found = self._objects()
+        if tells_without_training(found):
+            self.channel.send("run", run=0, values={**self.facts(), "objects": found, "shortcuts": self.shortcuts})
+            self.channel.send("stage", run=0, stage=Stage("script", "passed", self.elapsed()))
 
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
@@ -208,7 +221,8 @@ class Session:
             stages.append(Stage("construction", "failed", 0.0, "", failure))
         else:
             stages = [Stage("script", "failed", self.elapsed(), "", failure)]
-        self.channel.send("run", run=0, values={**self.facts(), "trainer": "", "shortcuts": self.shortcuts})
+        values = {**self.facts(), "objects": self._objects(), "shortcuts": self.shortcuts}
+        self.channel.send("run", run=0, values={**values, "trainer": ""})
         for stage in stages:
             self.channel.send("stage", run=0, stage=stage)
         self._end("crashed", f"{failure.type}: {failure.message}")
@@ -219,6 +233,7 @@ class Session:
                 self._ended = True
                 if kind == "measured":
                     self._measure_device()
+                    self.channel.send("measured", run=0, values={"objects": self._objects(is_measured=True)})
                 notes = [*self.notes, *self.keeper.summary()]
                 self.channel.send("end", kind=kind, reason=reason, notes=notes, files=own_files(), pid=os.getpid())
 

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 from lintrain.probe.child.frames import is_users
+from lintrain.probe.child.library import library
 from lintrain.probe.child.loop.ledger import Ledger
 
 LAUNCHERS = ("/accelerate/", "/lightning/", "/lightning_fabric/", "/pytorch_lightning/", "/deepspeed/")
@@ -46,6 +47,7 @@ class Effects:
         self.counts["backwards"] += 1
         self._waiting.append(last_operations(loss.grad_fn)[self.is_scaled :])
         self.counts["divided_twice"] += self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"]
+        self.counts["searched_for_nan"] += bool(library("torch").is_anomaly_enabled())
         self.counts["past_the_launcher"] += not is_called_by_launcher()
 
     def takes_batch(self) -> None:

@@ -1,0 +1,1 @@
+"""Objects that a script makes beside its training, and what becomes of them."""

@@ -1,0 +1,128 @@
+"""What worker processes read from their copies of a data set: tried with real processes, without a probe."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from lintrain.core.evidence import CopiedRows
+from lintrain.probe.child.objects import copies
+from lintrain.probe.child.objects.copies import generators_of, is_own, read_copies
+
+
+class Counting(IterableDataset[int]):
+    """The same stream in every process."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(8))
+
+
+class Shared(IterableDataset[int]):
+    """Each process gives rows of its own."""
+
+    first, step = 0, 1
+
+    def __iter__(self) -> Iterator[int]:
+        worker = get_worker_info()
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        return iter(range(first + self.first, 8, step * self.step))
+
+
+class Drawn(IterableDataset[float]):
+    """Other rows each time."""
+
+    def __iter__(self) -> Iterator[float]:
+        return (random.random() for _ in range(8))
+
+
+class Broken(IterableDataset[int]):
+    """No stream at all."""
+
+    def __iter__(self) -> Iterator[int]:
+        raise OSError("no such file")
+
+
+class Slow(IterableDataset[int]):
+    """A stream that keeps its reader waiting."""
+
+    def __iter__(self) -> Iterator[int]:
+        time.sleep(60)
+        return iter(range(8))
+
+
+@dataclass
+class Noisy(Dataset[Any]):
+    """Rows with noise from a generator: its own, or the one of numpy that every worker seeds."""
+
+    generator: Any
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, dict[str, Any]]:
+        return torch.full((3,), float(row)), {"noise": self.generator.normal(size=2), "text": "kept"}
+
+
+def read(dataset: Any, **options: Any) -> CopiedRows | str:
+    return read_copies(DataLoader(dataset, batch_size=2, num_workers=2, **options))
+
+
+def test_two_workers_read_the_same_stream() -> None:
+    assert read(Counting()) == CopiedRows(is_stream=True, read=8, different=8, alike=8, shared=8, alone=8)
+
+
+def test_a_stream_that_is_shared_out_comes_once() -> None:
+    assert read(Shared()) == CopiedRows(is_stream=True, read=4, different=4, alike=0, shared=0, alone=1)
+
+
+def test_the_function_that_a_loader_starts_its_workers_with_is_called() -> None:
+    def share_out(worker: int) -> None:
+        stream: Any = get_worker_info()
+        stream.dataset.__class__ = Shared
+
+    found = read(Counting(), worker_init_fn=share_out)
+    assert isinstance(found, CopiedRows)
+    assert (found.alike, found.shared) == (0, 0)
+
+
+def test_a_stream_of_random_rows_is_not_steady() -> None:
+    found = read(Drawn())
+    assert isinstance(found, CopiedRows)
+    assert (found.alike, found.shared, found.is_steady) == (0, 0, False)
+
+
+def test_a_generator_that_is_kept_draws_alike_and_the_global_one_does_not() -> None:
+    kept, seeded = read(Noisy(np.random.default_rng(0))), read(Noisy(np.random))
+    assert kept == CopiedRows(is_stream=False, read=16, different=16, alike=16, shared=16)
+    assert seeded == CopiedRows(is_stream=False, read=16, different=16, alike=0, shared=0)
+
+
+def test_reading_leaves_the_random_state_and_the_stream_alone() -> None:
+    noisy = Noisy(np.random.default_rng(0))
+    before = (random.getstate(), torch.get_rng_state().tolist(), noisy.generator.bit_generator.state)
+    read(noisy)
+    assert (random.getstate(), torch.get_rng_state().tolist(), noisy.generator.bit_generator.state) == before
+    assert get_worker_info() is None
+
+
+def test_workers_that_fail_or_wait_are_the_reason_that_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "SECONDS", 0.2)
+    assert read(Broken()) == "a worker ended with OSError: no such file"
+    started = time.monotonic()
+    assert read(Slow()) == "a worker ended with nothing to say after 0.2 s"
+    assert time.monotonic() - started < 10
+
+
+def test_only_data_of_the_scripts_own_and_generators_in_it_are_tried() -> None:
+    assert is_own(Counting())
+    assert not is_own(torch.utils.data.TensorDataset(torch.zeros(2)))
+    kept = [np.random.default_rng(0), np.random.RandomState(0), random.Random(0), torch.Generator()]
+    assert [generators_of(Noisy(each)) for each in [*kept, np.random]] == [1, 1, 1, 1, 0]
