@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lintrain.core.evidence import Evidence, MemoryEvidence
 from lintrain.core.memory_measurements import PROJECTION_ERROR
 from lintrain.core.sizes import show_size
+from lintrain.report.durations import duration, rounded
 
 
 def numbers_of_extra(evidence: Evidence, name: str) -> str:
@@ -89,20 +90,16 @@ def _throughput(evidence: Evidence) -> Iterator[str]:
     pace = evidence.throughput
     if pace is None:
         return
-    tokens = f", {pace.rows_per_second * pace.tokens:.0f} tokens" if pace.tokens else ""
-    yield f"{pace.rows_per_second:.3g} rows{tokens} per second on this machine's CPU"
-    yield f"a batch takes {_duration(pace.batch_seconds)} to load and {_duration(pace.step_seconds)} to train on"
+    tokens = f", {pace.rows_per_second * pace.tokens:,.0f} tokens" if pace.tokens else ""
+    yield f"{rounded(pace.rows_per_second)} rows{tokens} per second on this machine's CPU"
+    yield f"a batch takes {duration(pace.batch_seconds)} to load and {duration(pace.step_seconds)} to train on"
     asked = f"; with {pace.workers} workers it can be less" if pace.workers else ""
     yield f"{pace.waiting:.0%} of the time waits for the loader working alone{asked}"
-    calls = ", ".join(f"`{name}` {count:.3g} times" for name, count in pace.synchronizing.items())
+    calls = ", ".join(f"`{name}` {times:.3g} times" for name, times in pace.synchronizing.items())
     if calls:
         yield f"a step reads values by {calls}, for which a GPU waits"
     if pace.operators:
         yield "longest: " + ", ".join(f"{name} {share:.0%}" for name, share in pace.operators)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
 
 
 def _ranks(evidence: Evidence) -> Iterator[str]:

@@ -19,6 +19,8 @@ LETTER = 7.2
 """The width of a letter at the size of charts."""
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 210, 64, 16, 34, 34
 TICKS = 4
+WIDE = 50.0
+"""Values that are further apart than this are drawn by their powers of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +90,18 @@ def _end_of(name: str, limit: int) -> str:
 
 
 def curve(title: str, across: str, series: Sequence[Series]) -> Markup:
-    """Lines over a common axis; a second is dashed, a third dotted, and each bears its name where there are several."""
+    """Lines over a common axis; a second is dashed, a third dotted, and each bears its name where there are several.
+
+    The axis goes by powers of ten where the values are far apart.
+    """
     points = [point for line in series for point in line.finite]
     if len(points) < 2:
         return joined()
-    scale = _Scale(points)
+    scale = _scale_of(points)
     ends = "; ".join(_spoken(line) for line in series)
     return tag(
         "svg",
-        (_tick(scale, number) for number in range(TICKS + 1)),
+        (_tick(scale, value) for value in scale.ticks),
         (_line(scale, line, number) for number, line in enumerate(series)),
         _axis(scale, across),
         (_name(line, number, len(series)) for number, line in enumerate(series) if len(series) > 1),
@@ -114,6 +119,11 @@ class _Scale:
         self.first, self.last = min(x for x, _ in points), max(x for x, _ in points)
         self.low, self.high = min(0.0, *(y for _, y in points)), max(y for _, y in points)
 
+    @property
+    def ticks(self) -> list[float]:
+        """Where there are lines across, at even distances."""
+        return [self.low + (self.high - self.low) * number / TICKS for number in range(TICKS + 1)]
+
     def x(self, value: float) -> float:
         """How far to the right."""
         return round(LEFT + (WIDTH - LEFT - RIGHT) * (value - self.first) / ((self.last - self.first) or 1.0), 1)
@@ -123,6 +133,30 @@ class _Scale:
         return round(TOP + (HEIGHT - TOP - BOTTOM) * (self.high - value) / ((self.high - self.low) or 1.0), 1)
 
 
+class _Powers(_Scale):
+    """The same with powers of ten at even distances, for numbers above 0 of which some would not be seen."""
+
+    def __init__(self, points: Sequence[tuple[float, float]]) -> None:
+        super().__init__([(x, math.log10(y)) for x, y in points])
+        self.low = math.floor(min(math.log10(y) for _, y in points))
+        self.high = max(math.ceil(self.high), self.low + 1)
+
+    def y(self, value: float) -> float:
+        """How far down."""
+        return super().y(math.log10(value))
+
+    @property
+    def ticks(self) -> list[float]:
+        """The powers of ten, every second or third where there are many."""
+        step = math.ceil((self.high - self.low) / TICKS)
+        return [10.0**power for power in range(int(self.low), int(self.high) + 1, step)]
+
+
+def _scale_of(points: Sequence[tuple[float, float]]) -> _Scale:
+    least, most = min(y for _, y in points), max(y for _, y in points)
+    return _Powers(points) if least > 0.0 and most / least > WIDE else _Scale(points)
+
+
 def _spoken(line: Series) -> str:
     if not line.points:
         return line.name
@@ -130,8 +164,7 @@ def _spoken(line: Series) -> str:
     return f"{line.name} from {line.points[0][1]:.3g} to {line.points[-1][1]:.3g}, at most {highest:.3g}"
 
 
-def _tick(scale: _Scale, number: int) -> Markup:
-    value = scale.low + (scale.high - scale.low) * number / TICKS
+def _tick(scale: _Scale, value: float) -> Markup:
     y = scale.y(value)
     return joined(
         tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid"),

@@ -10,9 +10,10 @@ from lintrain.core.evidence import Evidence
 from lintrain.probe.conclusion import Conclusion
 from lintrain.probe.record import Record
 from lintrain.report.frame import FindSource
-from lintrain.report.page.facts import facts_of, section, table
+from lintrain.report.page.facts import facts_of
 from lintrain.report.page.findings import failure, findings
 from lintrain.report.page.markup import Markup, joined, tag, with_code
+from lintrain.report.page.parts import section, table
 from lintrain.report.page.picture import SIGNS, picture
 from lintrain.report.stages import numbers
 

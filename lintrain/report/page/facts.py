@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from lintrain.core.evidence import ColumnEvidence, Evidence, LayerGradient, SplitEvidence
+from lintrain.core.evidence import ColumnEvidence, Evidence, LayerGradient, LayerUpdate, MetricUse, SplitEvidence
+from lintrain.report.followed import by_metric
 from lintrain.report.page.charts import Bar, Series, bars, curve
+from lintrain.report.page.extras import extras_of
 from lintrain.report.page.markup import Markup, Piece, joined, tag
+from lintrain.report.page.parts import figure, section, table
+from lintrain.report.schedule_line import rates_said
 
 MOST_BARS = 24
 MOST_LAYERS = 60
 PER_TOKEN = "lists"
 """Columns of this kind hold several labels in each row."""
-
-
-def section(title: str, *inside: Piece) -> Markup:
-    """A part of the page under a heading."""
-    return tag("section", tag("h3", title), *inside)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[Piece]], *, caption: str, kind: str = "numbers") -> Markup:
-    """A table; where the page is too narrow, one of `numbers` scrolls by itself, one of `words` puts the last below."""
-    body = tag(
-        "table",
-        tag("caption", caption),
-        tag("thead", tag("tr", (tag("th", name, scope="col") for name in head))),
-        tag("tbody", (tag("tr", (tag("td", cell) for cell in row)) for row in rows)),
-        class_=kind,
-    )
-    return tag("div", body, class_="scrolls", tabindex="0", role="region", aria_label=caption)
 
 
 def samples_of(evidence: Evidence) -> Iterator[Markup]:
@@ -71,15 +58,11 @@ def _histogram(split: SplitEvidence, column: ColumnEvidence) -> Markup:
     unit = "labels" if column.kind.startswith(PER_TOKEN) else "rows"
     more = f", and {left} more values" if left > 0 else ""
     caption = f"{_title(split)}: {column.name} of {total:,} {unit}{more}"
-    return _figure(caption, bars(caption, entries))
+    return figure(caption, bars(caption, entries))
 
 
 def _class_name(column: ColumnEvidence, value: int) -> str:
     return f"{value} {column.names[value]}" if 0 <= value < len(column.names) else str(value)
-
-
-def _figure(caption: str, chart: Piece) -> Markup:
-    return tag("figure", tag("figcaption", caption), chart)
 
 
 def lengths_of(evidence: Evidence) -> Iterator[Markup]:
@@ -113,7 +96,7 @@ def _lengths(evidence: Evidence, split: SplitEvidence, column: ColumnEvidence) -
     said = f"{shortest} to {longest}, median {median}, 95 % up to {high}"
     positions = f"; the model has {limit} positions" if limit is not None else ""
     caption = f"{_title(split)}: length of {column.name} in {column.rows_read:,} rows: {said}{positions}"
-    return _figure(caption, bars(caption, entries))
+    return figure(caption, bars(caption, entries))
 
 
 def batches_of(evidence: Evidence) -> Iterator[Markup]:
@@ -152,7 +135,7 @@ def gradients_of(evidence: Evidence) -> Iterator[Markup]:
     entries = [_gradient(layer, means[layer.layer], low, high) for layer in layers[:MOST_LAYERS]]
     more = f"; {len(layers) - MOST_LAYERS} more are left out" if len(layers) > MOST_LAYERS else ""
     caption = f"norm of the gradient in each layer, mean over the probed batches, bars on a logarithmic scale{more}"
-    yield section("Gradient flow", _figure(caption, bars(caption, entries)))
+    yield section("Gradient flow", figure(caption, bars(caption, entries)))
 
 
 def _mean(layer: LayerGradient) -> float:
@@ -165,8 +148,31 @@ def _gradient(layer: LayerGradient, mean: float, low: float, high: float) -> Bar
     if mean == 0.0:
         none = len(layer.without_gradient) == layer.parameters
         return Bar(layer.layer, 0.0, "none" if none else "0", is_marked=True)
-    share = 0.05 + 0.95 * (math.log10(mean) - low) / ((high - low) or 1.0)
-    return Bar(layer.layer, share, f"{mean:.2e}")
+    return Bar(layer.layer, _on_powers(mean, low, high), f"{mean:.2e}")
+
+
+def updates_of(evidence: Evidence) -> Iterator[Markup]:
+    """How far a step at the peak learning rate moves each layer."""
+    updates = [update for update in (evidence.step.updates if evidence.step else ()) if math.isfinite(update.ratio)]
+    powers = [math.log10(update.ratio) for update in updates if update.ratio > 0.0]
+    if not powers:
+        return
+    low, high = math.floor(min(powers)), max(powers)
+    entries = [_update(update, low, high) for update in updates[:MOST_LAYERS]]
+    more = f"; {len(updates) - MOST_LAYERS} more are left out" if len(updates) > MOST_LAYERS else ""
+    caption = f"change of each layer in one step, beside its weights, bars on a logarithmic scale{more}"
+    yield section("Updates", figure(caption, bars(caption, entries)))
+
+
+def _update(update: LayerUpdate, low: float, high: float) -> Bar:
+    if update.ratio <= 0.0:
+        return Bar(update.layer, 0.0, "0", is_marked=True)
+    return Bar(update.layer, _on_powers(update.ratio, low, high), f"{update.ratio:.2e}")
+
+
+def _on_powers(value: float, low: float, high: float) -> float:
+    """The length of a bar between two powers of ten."""
+    return 0.05 + 0.95 * (math.log10(value) - low) / ((high - low) or 1.0)
 
 
 def schedule_of(evidence: Evidence) -> Iterator[Markup]:
@@ -176,8 +182,8 @@ def schedule_of(evidence: Evidence) -> Iterator[Markup]:
         return
     drawn = curve("learning rate", "optimizer step", [Series("learning rate", schedule.rates)])
     highest = f"at most {schedule.highest:.3g}, at step {schedule.highest_at + 1}"
-    caption = f"{schedule.name}: learning rate over {schedule.steps:,} steps, {highest}, {schedule.last:.3g} at the end"
-    yield section("Schedule", _figure(caption, drawn))
+    caption = f"{schedule.name}: learning rate over {schedule.steps:,} steps, {highest}; {rates_said(schedule)}"
+    yield section("Schedule", figure(caption, drawn))
 
 
 def losses_of(evidence: Evidence) -> Iterator[Markup]:
@@ -193,10 +199,51 @@ def losses_of(evidence: Evidence) -> Iterator[Markup]:
     series = [Series(name, tuple(enumerate(losses))) for name, losses in runs if losses]
     ends = "; ".join(f"{name}: {losses[0]:.3f} to {losses[-1]:.3f}" for name, losses in runs if losses)
     caption = f"loss on one repeated batch of {overfit.rows} rows; {ends}"
-    yield section("Overfitting one batch", _figure(caption, curve("loss", "step", series)))
+    yield section("Overfitting one batch", figure(caption, curve("loss", "step", series)))
+
+
+def metrics_of(evidence: Evidence) -> Iterator[Markup]:
+    """What metrics got and gave in the evaluation."""
+    evaluation = evidence.evaluation
+    uses = by_metric(evaluation) if evaluation else []
+    if evaluation is None or not (uses or evaluation.metrics):
+        return
+    known = {name or use.function for use in uses for name in use.values}
+    others = [(tag("code", name), _number(value)) for name, value in evaluation.metrics.items() if name not in known]
+    rows = f"{evaluation.rows:,} rows of {evaluation.argument}" if evaluation.rows else evaluation.argument
+    tables = (
+        table(("metric", "value"), others, caption=f"{rows}, before the model has learned much") if others else None,
+        table(("metric", "predictions", "labels", "gave"), [_used(use) for use in uses], caption="what metrics got")
+        if uses
+        else None,
+    )
+    yield section("Evaluation", tag("div", tables, class_="charts"))
+
+
+def _used(use: MetricUse) -> tuple[Piece, ...]:
+    return (tag("code", use.function), *_got(use), _gave(use))
+
+
+def _got(use: MetricUse) -> tuple[str, str]:
+    sides = ((use.predictions_shape, use.predictions_dtype), (use.references_shape, use.references_dtype))
+    one, other = (f"{list(shape)} {dtype}" if dtype else "" for shape, dtype in sides)
+    return one, other
+
+
+def _gave(use: MetricUse) -> Piece:
+    if use.error:
+        return tag("span", f"raises {use.error}", class_="status failed")
+    return ", ".join(f"{value:.4g}" for value in use.values.values())
 
 
 def facts_of(evidence: Evidence) -> Markup:
-    """Every section that this run has something for."""
-    kinds = (samples_of, labels_of, lengths_of, batches_of, gradients_of, schedule_of, losses_of)
-    return joined(part for kind in kinds for part in kind(evidence))
+    """Every section that this run has something for; those of training stand beside each other where there is room."""
+    of_data = (samples_of, labels_of, lengths_of, batches_of)
+    of_training = (gradients_of, updates_of, schedule_of, losses_of)
+    training = [part for kind in of_training for part in kind(evidence)]
+    return joined(
+        [part for kind in of_data for part in kind(evidence)],
+        tag("div", training, class_="charts") if training else None,
+        list(metrics_of(evidence)),
+        list(extras_of(evidence)),
+    )

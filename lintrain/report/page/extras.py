@@ -1,0 +1,207 @@
+"""What is only measured on request, each in a section of its own: memory, pace, repeated and several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lintrain.core.evidence import CheckpointEvidence, DeterminismEvidence, Evidence, MemoryEvidence, RanksEvidence
+from lintrain.core.memory_measurements import PROJECTION_ERROR
+from lintrain.core.repeated_measurements import are_same
+from lintrain.core.sizes import show_size
+from lintrain.report.durations import duration, rounded
+from lintrain.report.page.charts import Bar, bars
+from lintrain.report.page.markup import Markup, Piece, tag
+from lintrain.report.page.parts import figure, section, table
+
+MOST_FILES = 12
+SIGNS = {True: ("✓", "passed"), False: ("✗", "failed")}
+
+
+def memory_of(evidence: Evidence) -> Iterator[Markup]:
+    """A step's peak by its parts, beside the device, and what batches of other sizes would take."""
+    memory = evidence.memory
+    if memory is None:
+        return
+    charts = [_memory_parts(memory), _batches(memory)]
+    yield section("Memory of a training step", tag("div", charts, class_="charts"), _models(memory))
+
+
+def _memory_parts(memory: MemoryEvidence) -> Markup:
+    rest = "the step's own tensors" if memory.in_step else "activations"
+    parts = (
+        ("weights", memory.weights),
+        ("gradients", memory.gradients),
+        (memory.optimizer_name or "optimizer", memory.optimizer),
+        (rest, memory.activations),
+    )
+    known = [(name, size) for name, size in parts if size]
+    entries = [Bar(name, size / memory.peak, show_size(size)) for name, size in known]
+    how = "projected" if memory.method == "projected" else "counted in the script's own steps"
+    weights = ", without the weights" if memory.without_weights else ""
+    caption = (
+        f"{show_size(memory.peak)} at the peak with {memory.batch}, {how}{weights}, give or take {PROJECTION_ERROR:.0%}"
+    )
+    return figure(caption, bars(caption, entries))
+
+
+def _batches(memory: MemoryEvidence) -> Markup | None:
+    """The peak of this batch, of larger ones, and of the largest that fits; the whole width is the device."""
+    if memory.device is None or not memory.rows or memory.peak <= memory.fixed:
+        return None
+    each = (memory.peak - memory.fixed) / memory.rows
+    most: list[int] = [memory.largest_batch] if memory.largest_batch else []
+    rows: list[int] = sorted({memory.rows, *most, *_doubled(memory, each)})
+    entries = [_batch(memory, count, memory.fixed + each * count) for count in rows]
+    caption = f"peak by rows of a batch, on {show_size(memory.device)}: {memory.largest}"
+    return figure(caption, bars(caption, entries))
+
+
+def _doubled(memory: MemoryEvidence, each: float) -> list[int]:
+    """Twice and four times the batch, and the first power of two of it that is too large."""
+    counts, count = [memory.rows * 2, memory.rows * 4], memory.rows
+    while memory.device and memory.fixed + each * count <= memory.device and count < memory.rows << 20:
+        count *= 2
+    return [*counts, count] if memory.largest_batch is not None else counts
+
+
+def _batch(memory: MemoryEvidence, rows: int, size: float) -> Bar:
+    device = memory.device or 1
+    is_largest = rows == memory.largest_batch
+    name = f"{rows:,} rows" + (" (the most)" if is_largest else " (now)" if rows == memory.rows else "")
+    return Bar(name, size / device, show_size(int(size)), is_marked=size > device)
+
+
+def _models(memory: MemoryEvidence) -> Markup | None:
+    if len(memory.models) < 2:
+        return None
+    rows = [
+        (model.name, show_size(model.size), "trains" if model.trains else "does not train") for model in memory.models
+    ]
+    return table(("model", "weights", ""), rows, caption="models that lie in memory together")
+
+
+def throughput_of(evidence: Evidence) -> Iterator[Markup]:
+    """How long a batch takes to load and to train on, and which operations take longest."""
+    pace = evidence.throughput
+    if pace is None:
+        return
+    seconds = (("loading a batch", pace.batch_seconds), ("training on it", pace.step_seconds))
+    whole = pace.batch_seconds + pace.step_seconds
+    entries = [Bar(name, each / whole, duration(each), is_marked=False) for name, each in seconds]
+    tokens = f", {pace.rows_per_second * pace.tokens:,.0f} tokens" if pace.tokens else ""
+    caption = f"{rounded(pace.rows_per_second)} rows{tokens} per second on this machine's CPU; loader working alone"
+    charts = [figure(caption, bars(caption, entries))]
+    if pace.operators:
+        said = "operations of torch that take longest in a step"
+        charts.append(figure(said, bars(said, [Bar(name, share, f"{share:.0%}") for name, share in pace.operators])))
+    calls = [(tag("code", name), f"{times:.3g}") for name, times in pace.synchronizing.items()]
+    waits = table(("call", "times in a step"), calls, caption="calls for which a GPU waits") if calls else None
+    yield section("Pace", tag("div", charts, class_="charts"), waits)
+
+
+def determinism_of(evidence: Evidence) -> Iterator[Markup]:
+    """The losses of two starts side by side, and what differs before they are computed."""
+    starts = evidence.determinism
+    if starts is not None:
+        yield section("Two starts of the script", _losses(starts), _listed(starts.sources, "not the same"))
+
+
+def _losses(starts: DeterminismEvidence) -> Markup:
+    rows = [
+        (str(step), f"{one:.6g}", f"{other:.6g}", _sign(are_same(one, other)))
+        for step, (one, other) in enumerate(zip(*starts.losses, strict=False), start=1)
+    ]
+    said = "two starts do the same" if starts.repeats else "two starts do not do the same"
+    return table(("step", "first start", "second start", "same"), rows, caption=f"{said}: the losses of each")
+
+
+def ranks_of(evidence: Evidence) -> Iterator[Markup]:
+    """What each process trained on, and whether they stay one model."""
+    ranks = evidence.ranks
+    if ranks is None:
+        return
+    rows = [
+        (f"rank {rank}", *(_told(numbers, rank) for numbers in (ranks.rows, ranks.batches, ranks.dataset_rows)))
+        for rank in range(ranks.processes)
+    ]
+    caption = f"{ranks.steps} steps on {ranks.processes} processes"
+    parts = table(("", "rows trained on", "batches of an epoch", "rows of the data set"), rows, caption=caption)
+    shown = [parts, _questions(_rank_questions(ranks)), _writes(ranks)]
+    yield section("Several processes", tag("div", shown, class_="charts"))
+
+
+def _told(numbers: Sequence[int | None], rank: int) -> str:
+    number = numbers[rank] if rank < len(numbers) else None
+    return "" if number is None else f"{number:,}"
+
+
+def _rank_questions(ranks: RanksEvidence) -> Iterator[tuple[str, str, bool | None]]:
+    started, after = len(ranks.different_weights), len(ranks.different_gradients)
+    yield "the same weights at the start", f"{started} of {ranks.weights} differ", not started
+    yield "the same gradients after backward", f"{after} of {ranks.gradients} differ", not after
+    yield "every weight has a gradient", f"{len(ranks.without_gradient)} have none", not ranks.without_gradient
+    shared = "not known" if ranks.shared_rows is None else f"{ranks.shared_rows} rows on both"
+    yield "each its own rows", shared, None if ranks.shared_rows is None else not ranks.shared_rows
+    if ranks.same_dataset is not None:
+        yield "one data set", "the same rows" if ranks.same_dataset else "not the same rows", ranks.same_dataset
+
+
+def _writes(ranks: RanksEvidence) -> Markup | None:
+    rows = [(tag("code", write.path), ", ".join(map(str, write.ranks))) for write in ranks.writes]
+    return table(("file", "ranks"), rows, caption="files that the script wrote, and who did") if rows else None
+
+
+def checkpoint_of(evidence: Evidence) -> Iterator[Markup]:
+    """A run that goes on from a checkpoint beside the one that was not interrupted."""
+    resumed = evidence.checkpoint
+    if resumed is not None:
+        parts = [_questions(_resumed_questions(resumed)), _files(resumed)]
+        yield section("Resuming from a checkpoint", tag("div", parts, class_="charts"))
+
+
+def _resumed_questions(resumed: CheckpointEvidence) -> Iterator[tuple[str, str, bool | None]]:
+    weights, lost = len(resumed.changed_weights), len(resumed.lost_state) + len(resumed.changed_state)
+    went_on, starts = resumed.losses
+    before, after = resumed.learning_rates
+    yield "next loss", f"{starts:.6g}, uninterrupted {went_on:.6g}", resumed.same_loss
+    yield "weights", f"{weights} of {resumed.weights} differ", not weights
+    yield "optimizer state", f"{lost} of {resumed.optimizer_state} tensors differ", not lost
+    yield "learning rate", f"{after:.3g}, uninterrupted {before:.3g}", are_same(before, after)
+    yield "random numbers", ", ".join(resumed.generators) or "as they were", not resumed.generators
+    seen = f"{resumed.repeated_rows} of {resumed.rows} rows seen before"
+    same = None if resumed.same_batch is None else resumed.same_batch
+    yield (
+        "next batch",
+        seen if resumed.repeated_rows else "not known" if same is None else "the same" if same else "another",
+        same,
+    )
+
+
+def _files(resumed: CheckpointEvidence) -> Markup | None:
+    if not resumed.files:
+        return None
+    largest = max(resumed.files.values()) or 1
+    by_size = sorted(resumed.files.items(), key=lambda file: -file[1])[:MOST_FILES]
+    caption = f"saved after {resumed.saved_after} steps, {len(resumed.files)} files; read by the {resumed.resumes_by}"
+    entries = [Bar(name.rpartition("/")[2], size / largest, show_size(size)) for name, size in by_size]
+    return figure(caption, bars(caption, entries))
+
+
+def _questions(asked: Iterator[tuple[str, str, bool | None]]) -> Markup:
+    rows = [(_sign(is_so), name, said) for name, said, is_so in asked]
+    return table(("", "asked", "measured"), rows, caption="what was compared", kind="words")
+
+
+def _sign(is_so: bool | None) -> Markup:
+    sign, kind = SIGNS[is_so] if is_so is not None else ("?", "not-reached")
+    return tag("span", sign, class_=f"status {kind}")
+
+
+def _listed(lines: Sequence[str], title: str) -> Piece:
+    return tag("div", tag("p", f"{title}:"), tag("ul", (tag("li", line) for line in lines))) if lines else None
+
+
+def extras_of(evidence: Evidence) -> Iterator[Markup]:
+    """Every section of what was asked for."""
+    for kind in (memory_of, throughput_of, determinism_of, ranks_of, checkpoint_of):
+        yield from kind(evidence)
