@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lintrain.core.evidence import BackwardEvidence as BackwardEvidence
+    from lintrain.core.evidence import CheckpointEvidence as CheckpointEvidence
     from lintrain.core.evidence import Evidence as Evidence
     from lintrain.core.evidence import Failure as Failure
     from lintrain.core.evidence import ForwardEvidence as ForwardEvidence
@@ -330,8 +331,8 @@ __version__ = "0.1.0"
 
 _WORDS_OF = {
     "lintrain.core.evidence": (
-        "BackwardEvidence Evidence Failure ForwardEvidence LoopEvidence LossEvidence MadeLoader MemoryEvidence "
-        "ModelEvidence MovedModel ObjectEvidence OverfitEvidence TargetAlignment"
+        "BackwardEvidence CheckpointEvidence Evidence Failure ForwardEvidence LoopEvidence LossEvidence MadeLoader "
+        "MemoryEvidence ModelEvidence MovedModel ObjectEvidence OverfitEvidence TargetAlignment"
     ),
     "lintrain.core.loop_verdicts": "weights_outside",
     "lintrain.core.finding": "Finding Reason one_at_each_place",

@@ -48,10 +48,12 @@ from lintrain.core.object_measurements import ObjectEvidence as ObjectEvidence
 from lintrain.core.object_measurements import SplitRows as SplitRows
 from lintrain.core.object_measurements import StepStop as StepStop
 from lintrain.core.place import Place
+from lintrain.core.rank_measurements import RankGather as RankGather
+from lintrain.core.rank_measurements import RankSchedule as RankSchedule
+from lintrain.core.rank_measurements import RanksEvidence as RanksEvidence
+from lintrain.core.rank_measurements import RankWrite as RankWrite
 from lintrain.core.repeated_measurements import CheckpointEvidence as CheckpointEvidence
 from lintrain.core.repeated_measurements import DeterminismEvidence as DeterminismEvidence
-from lintrain.core.repeated_measurements import RanksEvidence as RanksEvidence
-from lintrain.core.repeated_measurements import RankWrite as RankWrite
 from lintrain.core.response_measurements import FutureEvidence as FutureEvidence
 from lintrain.core.response_measurements import MaskEvidence as MaskEvidence
 from lintrain.core.response_measurements import ResponseEvidence as ResponseEvidence

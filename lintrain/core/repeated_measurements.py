@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lintrain.core.place import Place
-
 NEAR = 1e-5
 """Two losses within this share of each other are one: sums on several threads are not always in one order."""
 
@@ -21,6 +19,8 @@ class CheckpointEvidence:
     the random generators that were drawn from and stand elsewhere. `repeated_rows` of the `rows` of the resumed step
     were trained on before the checkpoint and would not have come now; `same_batch` is None where no model was seen to
     be called. `resumes_by` says who reads the checkpoint: `library`, or `script` where the script's own code does.
+    `scales` are those of the GradScaler, None where there is none, `steps_since_growth` its steps since it changed
+    them. `resume_is_asked` is False where the script itself never asks the library to resume.
     """
 
     saved_after: int
@@ -37,6 +37,15 @@ class CheckpointEvidence:
     same_batch: bool | None = None
     rows: int = 0
     repeated_rows: int = 0
+    scales: tuple[float | None, float | None] = (None, None)
+    steps_since_growth: tuple[int, int] = (0, 0)
+    resume_is_asked: bool = True
+
+    @property
+    def has_same_scaler(self) -> bool:
+        """Whether the scaler of gradients goes on as it was, with its count of steps; True where there is none."""
+        before, growth = self.scales[0], self.steps_since_growth
+        return before is None or (before == self.scales[1] and growth[0] == growth[1])
 
     @property
     def same_loss(self) -> bool:
@@ -52,11 +61,22 @@ class CheckpointEvidence:
             f"{len(self.changed_weights)} of {self.weights} weights": bool(self.changed_weights),
             f"{lost + changed} of {self.optimizer_state} tensors of the optimizer": bool(lost + changed),
             f"learning rate {after:.3g}, not {before:.3g}": not are_same(before, after),
+            self._scaler_in_words: not self.has_same_scaler,
             f"random numbers of {', '.join(self.generators)}": bool(self.generators),
             f"{self.repeated_rows} of {self.rows} rows seen before": bool(self.repeated_rows),
             "another batch": self.same_batch is False and not self.repeated_rows,
         }
         return tuple(text for text, is_so in said.items() if is_so)
+
+    @property
+    def _scaler_in_words(self) -> str:
+        before, after = self.scales
+        if before is None:
+            return ""
+        if after is None:
+            return f"no scaler of gradients, where one was at {before:.6g}"
+        steps = f"{self.steps_since_growth[1]} steps after it changed, not {self.steps_since_growth[0]}"
+        return f"scale {after:.6g} of gradients, {steps}" + ("" if after == before else f", not {before:.6g}")
 
 
 def are_same(one: float, other: float) -> bool:
@@ -111,46 +131,3 @@ class DeterminismEvidence:
     def repeats(self) -> bool:
         """Whether a second start does the same as the first."""
         return self.same_losses and not self.sources
-
-
-@dataclass(frozen=True, slots=True)
-class RankWrite:
-    """A file that the script wrote in a training of several processes: the ranks that did, and where in its code."""
-
-    path: str
-    place: Place | None
-    ranks: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RanksEvidence:
-    """The first steps of a script that torch's own launcher started on two processes, rank beside rank.
-
-    `different_weights` of all `weights` are not the same before the first step, `different_gradients` of all
-    `gradients` after its backward pass; `without_gradient` got none. `rows` are those that each rank trained on in
-    `steps` steps, `shared_rows` of them were trained on by both, None where they are not known. `batches` and
-    `dataset_rows` are the lengths of each rank's loader and data set, None for a stream; `same_dataset` says whether
-    rows from all over it are the same, None where they cannot be read twice alike.
-    """
-
-    processes: int
-    steps: int
-    weights: int
-    different_weights: tuple[str, ...]
-    gradients: int
-    different_gradients: tuple[str, ...]
-    without_gradient: tuple[str, ...]
-    rows: tuple[int, ...]
-    shared_rows: int | None
-    batches: tuple[int | None, ...]
-    dataset_rows: tuple[int | None, ...]
-    same_dataset: bool | None
-    writes: tuple[RankWrite, ...] = ()
-
-    def writes_at(self, place: Place) -> tuple[RankWrite, ...]:
-        """The files that were written at a place of the script."""
-        return tuple(
-            write
-            for write in self.writes
-            if write.place and write.place.path == place.path and place.line <= write.place.line <= place.end_line
-        )

@@ -18,7 +18,7 @@ class TrailStep:
     Digests stand for the bytes of tensors, by name: `weights` (with buffers), `state` of the optimizer, `gradients`;
     the trainable weights `without_gradient` got none. `generators` are the states of random generators. `batch` is the
     digest of what the model was given, "" where none was seen; `rows` are the numbers of its rows in their data set,
-    none where they are not known.
+    none where they are not known. `scalers` are the scale of each GradScaler and its steps since it last grew.
     """
 
     losses: tuple[float, ...]
@@ -30,11 +30,34 @@ class TrailStep:
     learning_rates: tuple[float, ...]
     generators: dict[str, str]
     without_gradient: tuple[str, ...] = ()
+    scalers: tuple[tuple[float, int], ...] = ()
 
     @property
     def loss(self) -> float:
         """The mean of the losses of the step."""
         return sum(self.losses) / len(self.losses) if self.losses else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What one process gathered at a place of the script in one round over a loader.
+
+    `calls` are the rows that each call gave, `batches` the numbers of the rows that the loader had in this process;
+    `is_whole` where it has no more.
+    """
+
+    round: int
+    is_whole: bool
+    function: str
+    place: Place
+    calls: tuple[int, ...]
+    batches: tuple[tuple[int, ...], ...]
+
+    @property
+    def rows(self) -> int:
+        """The rows of one quantity: a call for each batch or one for all of them, perhaps of several quantities."""
+        times, rest = divmod(len(self.calls), len(self.batches) or 1)
+        return sum(self.calls) // times if times and not rest else sum(self.calls)
 
 
 @dataclass(slots=True)
@@ -44,6 +67,7 @@ class Trail:
     steps: list[TrailStep] = field(default_factory=list[TrailStep])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])  # Any: what JSON holds
     writes: list[tuple[str, Place | None]] = field(default_factory=list["tuple[str, Place | None]"])
+    gathers: dict[tuple[int, Place], Gathered] = field(default_factory=dict["tuple[int, Place]", "Gathered"])
     ending: Ending = field(default_factory=lambda: Ending("exited"))
 
     def add(self, event: Event) -> None:
@@ -58,6 +82,11 @@ class Trail:
             case "rank-write":
                 place = event["place"]
                 self.writes.append((event["path"], Place(**place) if place else None))
+            case "rank-gather":
+                from pydantic import TypeAdapter
+
+                gathered = TypeAdapter(Gathered).validate_python(event["gather"])
+                self.gathers[gathered.round, gathered.place] = gathered  # each tells of the whole round until then
             case _:
                 pass
 

@@ -106,16 +106,27 @@ def _ranks(evidence: Evidence) -> Iterator[str]:
     ranks = evidence.ranks
     if ranks is None:
         return
-    yield f"{ranks.processes} processes, {ranks.steps} steps"
+    yield f"{ranks.processes} processes{'' if ranks.is_joined else ' that form no group'}, {ranks.steps} steps"
     yield f"{len(ranks.different_weights)} of {ranks.weights} weights differ at the start"
     yield f"{len(ranks.different_gradients)} of {ranks.gradients} gradients after backward"
+    if ranks.apart:
+        yield f"{len(ranks.apart)} trained weights differ before step {ranks.steps}"
     if ranks.without_gradient:
         yield f"{len(ranks.without_gradient)} weights get none"
     if ranks.shared_rows is not None:
         yield f"{ranks.shared_rows} of {' and '.join(map(str, ranks.rows))} rows on both"
+    if ranks.same_batches:
+        yield f"{ranks.same_batches} of {ranks.steps} steps on the same batch"
     if ranks.same_dataset is False:
         yield "their data sets are not the same"
     if len(set(ranks.batches)) > 1:
         yield f"{' and '.join(map(str, ranks.batches))} batches"
     if by_all := [write.path for write in ranks.writes if len(write.ranks) == ranks.processes]:
         yield f"all of them write {', '.join(sorted(set(by_all)))}"
+    for gather in ranks.gathers:
+        yield f"`{gather.function}` gives {gather.gathered} rows of {gather.rows}"
+    for schedule in ranks.schedules:
+        if schedule.steps_per_update > 1:
+            yield f"{schedule.name} goes {schedule.steps_per_update} steps on with each of the optimizer"
+    if ranks.failure:
+        yield ranks.failure

@@ -17,6 +17,15 @@ each resume, and what was learned last is partly undone. The file holds what is 
             optimizer.step()
         torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
 
+A Trainer saves less where it is told so, and says nothing when it goes on from such a checkpoint: the optimizer and the
+schedule begin anew at the step where the other run was:
+
+    from transformers.trainer_utils import get_last_checkpoint
+
+    args = TrainingArguments("out", save_only_model=True)  # <- weights-only-resume
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train(resume_from_checkpoint=get_last_checkpoint("out"))
+
 ## Good
 
     start = 0
@@ -32,7 +41,19 @@ each resume, and what was learned last is partly undone. The file holds what is 
             optimizer.step()
         torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
 
+    from transformers.trainer_utils import get_last_checkpoint
+
+    args = TrainingArguments("out")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train(resume_from_checkpoint=get_last_checkpoint("out"))
+
 ## When it is fine
+
+Checkpoints that no run goes on from may hold the weights alone:
+
+    args = TrainingArguments("out", save_only_model=True)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()
 
 A training that starts anew from weights of another one needs no more than these, and an evaluation of the best epoch
 neither:
@@ -65,7 +86,8 @@ Where no state of an optimizer was saved, the script may well have none that mat
 ## References
 
 the_well#63; yolov5#292; torch-points3d#630; asteroid#322; DiM#5; PyTorch tutorial "Saving and loading a general
-checkpoint".
+checkpoint"; `TrainingArguments.save_only_model` (transformers 5.23 loads the state of optimizer and schedule where
+their files are there, and else goes on without a word).
 """
 
 from __future__ import annotations
@@ -75,15 +97,21 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain import (
+    Act,
+    CheckpointEvidence,
+    Constant,
     Evidence,
     Finding,
     Level,
     Pipeline,
     Reason,
     Rule,
+    TrainerRun,
     Verdict,
     confirmed,
     entries_read,
+    is_missing,
+    is_true,
     loaded_from_file,
     refuted,
     unsettled,
@@ -98,6 +126,10 @@ class WeightsOnlyResume(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from self._loops(pipeline)
+        yield from self._trainers(pipeline)
+
+    def _loops(self, pipeline: Pipeline) -> Iterator[Finding]:
         tree, source = pipeline.source.tree, pipeline.source
         if not source.says(r"torch\s*\.\s*save"):
             return
@@ -118,6 +150,23 @@ class WeightsOnlyResume(Rule):
             help="load the state of the optimizer, and of the schedule, with the weights",
         )
 
+    def _trainers(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Runs that are resumed from what they save, and save their weights alone."""
+        for event in pipeline.acts(Act.TRAIN):
+            run, resumed = event.subject, event.details.get("resume_from_checkpoint")
+            settings = run.settings if isinstance(run, TrainerRun) else None
+            is_asked = resumed is not None and not is_missing(resumed)
+            if settings is None or not is_asked or (isinstance(resumed, Constant) and not resumed.value):
+                continue
+            place = settings.places.get("save_only_model")
+            if place is not None and is_true(settings.value("save_only_model")):
+                yield self.finding(
+                    place,
+                    "checkpoints hold the weights alone, and the run goes on from one",
+                    because=[Reason(event.place, "resumed here", "progress")],
+                    help="leave `save_only_model` out: the state of optimizer and schedule is saved too",
+                )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         resumed = evidence.checkpoint
         if resumed is None:
@@ -130,8 +179,27 @@ class WeightsOnlyResume(Rule):
         if lost:
             went_on, starts = resumed.losses
             losses = f"the next loss is {starts:.4g}, {went_on:.4g} without the interruption"
-            return confirmed(f"{kept} are there after a resume; {losses}", lost=lost)
+            return confirmed(f"{kept} are there after a resume; {_rates(resumed)}{losses}", lost=lost)
         return refuted(f"{kept} are there after a resume")
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        resumed = evidence.checkpoint
+        if resumed is None or evidence.framework != "transformers" or not resumed.resume_is_asked:
+            return
+        finding = self.finding(
+            evidence.place,
+            "the run goes on from a checkpoint that holds its weights alone",
+            help="leave `save_only_model` out: the state of optimizer and schedule is saved too",
+        )
+        yield from self.if_confirmed(finding, evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
+
+
+def _rates(resumed: CheckpointEvidence) -> str:
+    before, after = resumed.learning_rates
+    return f"its rate is {after:.3g}, {before:.3g} without the interruption; " if before != after else ""
 
 
 def _saved_state(calls: Sequence[ast.Call]) -> ast.Constant | None:

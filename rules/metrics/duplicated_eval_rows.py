@@ -65,6 +65,7 @@ from collections.abc import Iterator
 from lintrain import (
     Act,
     Event,
+    Evidence,
     Finding,
     Fix,
     Launcher,
@@ -75,9 +76,13 @@ from lintrain import (
     Replace,
     Rule,
     Unknown,
+    Verdict,
+    confirmed,
     evaluation_loop,
+    refuted,
     text_of_event,
     trains_by_hand,
+    unsettled,
 )
 
 JUDGED = re.compile(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
@@ -113,6 +118,23 @@ class DuplicatedEvalRows(Rule):
             help="call `gather_for_metrics`, which leaves them out",
             facts={"call": call.replace(".gather(", ".gather_for_metrics(", 1)},
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        ranks = evidence.ranks
+        if ranks is None:
+            return unsettled(evidence.unasked("ranks"))
+        seen = ranks.gather_at(finding.place)
+        if seen is None:
+            return unsettled(f"no evaluation by {ranks.processes} processes was seen to its last batch here")
+        surplus = seen.fetched - seen.rows
+        text = f"`{seen.function}` gives {seen.gathered} rows where {ranks.processes} processes have {seen.rows}"
+        if not surplus:
+            return unsettled(f"{text}: these fill all batches, for another number of processes they may not")
+        if seen.gathered == seen.fetched:
+            return confirmed(f"{text}: {surplus} of them count twice", surplus=surplus)
+        if seen.gathered == seen.rows:
+            return refuted(f"{text}: the {surplus} that fill up the last batch are left out", surplus=0)
+        return unsettled(f"{text}, and {surplus} more fill up the last batch: these are no single rows")
 
     def fix(self, finding: Finding) -> Fix | None:
         call = Replace(finding.place, str(finding.facts["call"]))

@@ -71,6 +71,7 @@ from lintrain import (
     Act,
     Count,
     Event,
+    Evidence,
     Finding,
     Launcher,
     Level,
@@ -78,13 +79,21 @@ from lintrain import (
     Reason,
     Rule,
     Scheduler,
+    Verdict,
+    confirmed,
     is_missing,
     length_of,
     mentions,
+    refuted,
+    unsettled,
 )
 
 OTHER_WAYS = ("split_batches", "step_scheduler_with_optimizer", "dataloader_config")
 """Arguments of Accelerator that change how many steps a prepared schedule takes."""
+
+
+TOO_SHORT = 0.75
+"""The share of its rounds on one process that a schedule of several has too few of: 1/N where it is cut, else 1."""
 
 
 class MultipliedSchedulerSteps(Rule):
@@ -110,6 +119,30 @@ class MultipliedSchedulerSteps(Rule):
                     ],
                     help="take the length before `prepare`, or multiply it by `accelerator.num_processes`",
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop, ranks = evidence.loop, evidence.ranks
+        if loop is None:
+            return unsettled(evidence.without_loop)
+        if ranks is None:
+            return unsettled(evidence.unasked("ranks"))
+        batches = (loop.loader.batches if loop.loader else None), ranks.batches[0]
+        pairs = [
+            (alone.length, shared.length, shared.steps_per_update)
+            for alone, shared in zip(loop.schedules, ranks.schedules, strict=False)
+            if alone.name == shared.name and alone.length and shared.length
+        ]
+        if len(pairs) != 1 or not all(batches):
+            return unsettled(f"of {len(ranks.schedules)} schedules that made steps {len(pairs)} say when they end")
+        (alone, shared, pace), (all_batches, own) = pairs[0], batches
+        if not pace:
+            return unsettled(f"the schedule took 0 steps between {ranks.steps} of the optimizer")
+        rounds = alone / (all_batches or 1), shared / (pace * (own or 1))
+        text = (
+            f"its {shared} steps, {pace} for each of {own} batches, last {rounds[1]:.3g} rounds on {ranks.processes} "
+            f"processes; {alone} steps last {rounds[0]:.3g} rounds on 1"
+        )
+        return (confirmed if rounds[1] < TOO_SHORT * rounds[0] else refuted)(text, steps_per_update=pace)
 
 
 def _multiplies(event: Event) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.core.evidence import CheckpointEvidence
 from lintrain.probe.request import TrailRequest
-from lintrain.probe.trail import Trail, UnmeasuredError, differing, drawn_from
+from lintrain.probe.trail import Trail, TrailStep, UnmeasuredError, differing, drawn_from
 
 if TYPE_CHECKING:
     from lintrain.probe.again import Starts
@@ -73,4 +73,11 @@ def resumed_evidence(saving: Trail, resuming: Trail, files: dict[str, int]) -> C
         same_batch=went_on.batch == resumed.batch if went_on.batch and resumed.batch else None,
         rows=len(resumed.rows),
         repeated_rows=len(set(resumed.rows) & seen) if is_again else 0,
+        scales=(_first_scaler(went_on)[0], _first_scaler(resumed)[0]),
+        steps_since_growth=(_first_scaler(went_on)[1], _first_scaler(resumed)[1]),
+        resume_is_asked=saving.facts.get("resume_is_asked", True),
     )
+
+
+def _first_scaler(step: TrailStep) -> tuple[float | None, int]:
+    return step.scalers[0] if step.scalers else (None, 0)

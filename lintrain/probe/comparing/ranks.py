@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lintrain.core.evidence import RanksEvidence, RankWrite
+from lintrain.core.evidence import RankGather, RankSchedule, RanksEvidence, RankWrite
 from lintrain.core.place import Place
 from lintrain.probe.request import TrailRequest
-from lintrain.probe.trail import Trail, UnmeasuredError, differing
+from lintrain.probe.trail import Trail, TrailStep, UnmeasuredError, differing
 
 if TYPE_CHECKING:
     from lintrain.probe.again import Starts
@@ -34,21 +34,27 @@ def demand_of_all(ranks: Sequence[Trail]) -> None:
     for number, trail in enumerate(ranks):
         if trail.facts.get("left") and not trail.steps:
             raise UnmeasuredError(f"rank {number} of {len(ranks)} ends without a step")
+    if said := _failure(ranks):
+        raise UnmeasuredError(said)
+
+
+def _failure(ranks: Sequence[Trail]) -> str:
+    """The first error that a rank ended with, in one line."""
     for number, trail in enumerate(ranks):
         if failure := str(trail.facts.get("failure", "")):
-            raise UnmeasuredError(f"rank {number} of {len(ranks)} ends with {failure.splitlines()[0]}")
+            return f"rank {number} of {len(ranks)} ends with {failure.splitlines()[0]}"
+    return ""
 
 
 def ranks_evidence(ranks: Sequence[Trail]) -> RanksEvidence:
     """What is the same on all ranks, and what is not."""
     first, second = ranks[0].steps[0], ranks[1].steps[0]
+    pairs = list(zip(ranks[0].steps, ranks[1].steps, strict=False))
     rows = [[row for step in trail.steps for row in step.rows] for trail in ranks]
-    digests = [trail.facts.get("dataset") for trail in ranks]
-    is_known = all(isinstance(each, str) for each in digests)
-    lengths = [trail.facts.get("dataset_rows") for trail in ranks]
+    facts = ranks[0].facts
     return RanksEvidence(
         processes=len(ranks),
-        steps=min(len(trail.steps) for trail in ranks),
+        steps=len(pairs),
         weights=len(first.weights),
         different_weights=differing(first.weights, second.weights),
         gradients=len(first.gradients),
@@ -57,10 +63,30 @@ def ranks_evidence(ranks: Sequence[Trail]) -> RanksEvidence:
         rows=tuple(len(set(each)) for each in rows),
         shared_rows=len(set(rows[0]) & set(rows[1])) if all(rows) else None,
         batches=tuple(trail.facts.get("batches") for trail in ranks),
-        dataset_rows=tuple(lengths),
-        same_dataset=digests[0] == digests[1] and lengths[0] == lengths[1] if is_known else None,
+        dataset_rows=tuple(trail.facts.get("dataset_rows") for trail in ranks),
+        same_dataset=_same_dataset(ranks),
         writes=tuple(_writes(ranks)),
+        gathers=tuple(gathers_of(ranks)),
+        schedules=tuple(RankSchedule(**each) for each in facts.get("schedules", ())),
+        apart=_apart(*pairs[-1]),
+        same_batches=sum(bool(one.batch) and one.batch == other.batch for one, other in pairs),
+        is_joined=facts.get("joined", 1) == len(ranks),
+        keeps_apart=str(facts.get("keeps_apart", "")),
+        failure=_failure(ranks) if len(pairs) < STEPS else "",
     )
+
+
+def _same_dataset(ranks: Sequence[Trail]) -> bool | None:
+    digests = [trail.facts.get("dataset") for trail in ranks]
+    lengths = [trail.facts.get("dataset_rows") for trail in ranks]
+    is_known = all(isinstance(each, str) for each in digests)
+    return digests[0] == digests[1] and lengths[0] == lengths[1] if is_known else None
+
+
+def _apart(one: TrailStep, other: TrailStep) -> tuple[str, ...]:
+    """The weights that get gradients on both ranks and are not the same before a step."""
+    trained = one.gradients.keys() & other.gradients.keys() & other.weights.keys()
+    return tuple(name for name in differing(one.weights, other.weights) if name in trained)
 
 
 def _writes(ranks: Sequence[Trail]) -> list[RankWrite]:
@@ -69,3 +95,16 @@ def _writes(ranks: Sequence[Trail]) -> list[RankWrite]:
         for path, place in dict.fromkeys(trail.writes):
             found.setdefault((path, place), []).append(number)
     return [RankWrite(path, place, tuple(numbers)) for (path, place), numbers in found.items()]
+
+
+def gathers_of(ranks: Sequence[Trail]) -> list[RankGather]:
+    """For each place that gathers, the first round over a loader that all ranks went through to its end."""
+    found: dict[Place, RankGather] = {}
+    for key, gathered in ranks[0].gathers.items():
+        of_all = [trail.gathers.get(key) for trail in ranks]
+        whole = [each for each in of_all if each is not None and each.is_whole]
+        if len(whole) == len(ranks):
+            fetched = [row for each in whole for batch in each.batches for row in batch]
+            known = RankGather(gathered.place, gathered.function, gathered.rows, len(fetched), len(set(fetched)))
+            found.setdefault(gathered.place, known)
+    return list(found.values())

@@ -51,21 +51,28 @@ class Schedules:
                 steps=each.steps,
                 steps_before_optimizer=each.early,
                 steps_while_training=each.while_training,
-                length=_length_of(each.schedule),
+                length=length_of(each.schedule),
                 peak=_peak_of(each.schedule),
             )
             for each in self._made
         )
 
 
-def _length_of(schedule: Any) -> int | None:
+def length_of(schedule: Any) -> int | None:
     """After how many steps a schedule ends, where it knows, or where its function comes down to 0 for good."""
-    told = next((getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), None)
+    told = next((getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), _told_to_function(schedule))
     if isinstance(told, int):
         return told
     factors = _factors(schedule)
     last = max((step for step, factor in enumerate(factors) if factor > 0), default=-1)
     return last + 1 if 0 <= last < len(factors) - 1 else None
+
+
+def _told_to_function(schedule: Any) -> Any:
+    """The number of steps that a schedule of transformers gives its function (transformers 5.23)."""
+    function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
+    given: dict[str, Any] = getattr(function, "keywords", {})
+    return given.get("num_training_steps")
 
 
 def _peak_of(schedule: Any) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from lintrain.probe.child.experiments.outputs import number
@@ -24,6 +24,7 @@ class Follower:
     """What passed since the last step, and how many steps there were.
 
     `purpose` is that of the request; `is_guided` says that a library runs the loop: it ends its epochs by itself.
+    `tellers` give more facts, asked with each step that is sent.
     """
 
     def __init__(self, session: Session, purpose: str, steps: int, checkpoint: str) -> None:
@@ -35,8 +36,10 @@ class Follower:
         self.rank = int(os.environ.get("RANK", "0")) if purpose == "ranks" else 0
         self.taken = 0
         self.rows = Rows()
-        self._roots: list[Any] = []
+        self.tellers: list[Callable[[], dict[str, Any]]] = []
+        self.roots: list[Any] = []
         self._optimizers: list[Any] = []
+        self._scalers: list[Any] = []
         self._first: Any = None
         self._start_anew()
 
@@ -58,12 +61,17 @@ class Follower:
         """An optimizer of torch was made."""
         self._optimizers.append(optimizer)
 
+    def makes_scaler(self, scaler: Any) -> None:
+        """A scaler of gradients was made; one that is switched off has no state."""
+        if scaler.is_enabled():
+            self._scalers.append(scaler)
+
     def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A whole module is about to be called; one without weights (a loss) tells nothing."""
         if not library("torch").is_grad_enabled() or next(module.parameters(), None) is None:
             return
-        if all(module is not root for root in self._roots):
-            self._roots.append(module)
+        if all(module is not root for root in self.roots):
+            self.roots.append(module)
         if self._before is None:
             with same_random_numbers():
                 self._before = self._state()
@@ -76,12 +84,13 @@ class Follower:
             "generators": generators(),
             "weights": {name: digest(tensor) for name, tensor in self._named()},
             "state": dict(self._optimizer_state(names)),
+            "scalers": [(scaler.get_scale(), scaler._get_growth_tracker()) for scaler in self._scalers],
         }
 
     def _named(self) -> Iterator[tuple[str, Any]]:
         """Weights and buffers by the name that they have without wrappers; of a module and a part of it, once."""
         known: set[int] = set()
-        for root in sorted(self._roots, key=lambda root: -sum(1 for _ in root.parameters())):
+        for root in sorted(self.roots, key=lambda root: -sum(1 for _ in root.parameters())):
             for name, tensor in (*root.named_parameters(), *root.named_buffers()):
                 if id(tensor) not in known:
                     known.add(id(tensor))
@@ -122,7 +131,7 @@ class Follower:
         self.session.finish()
 
     def _send(self, optimizer: Any) -> None:
-        before = self._before or {"generators": {}, "weights": {}, "state": {}}
+        before = self._before or {"generators": {}, "weights": {}, "state": {}, "scalers": ()}
         step = {
             **before,
             "losses": self._losses,
@@ -137,3 +146,5 @@ class Follower:
             "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
         }
         self.session.channel.send("trail-step", step=step, rank=self.rank)
+        for tell in self.tellers:
+            self.says(**tell())

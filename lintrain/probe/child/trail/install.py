@@ -6,7 +6,7 @@ from typing import Any
 
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.session import Session
-from lintrain.probe.child.trail import lightning, ranks, rounds, trainer
+from lintrain.probe.child.trail import gathers, lightning, ranks, replicas, rounds, schedules, trainer
 from lintrain.probe.child.trail.follower import Follower
 from lintrain.probe.child.trail.taps import tap
 
@@ -26,6 +26,8 @@ def install(session: Session, hooks: AfterImport, request: dict[str, Any]) -> No
     session.trail = follower
     if follower.purpose == "ranks":
         ranks.install(follower, hooks)
-        rounds.install(follower, hooks, steps=follower.wanted)
+        replicas.install(follower, hooks)
+        schedules.install(follower, hooks)
+        rounds.install(follower, hooks, steps=follower.wanted, gathers=gathers.install(follower, hooks))
     if follower.purpose == "save":
         rounds.install(follower, hooks, steps=SAVED_AFTER)

@@ -36,7 +36,7 @@ def _patch(follower: Follower, trainer: Any) -> None:
         except TypeError:
             return original(self, *args, **kwargs)  # Lightning says what is wrong with the call
         follower.is_guided = True
-        follower.says(framework="lightning")
+        follower.says(framework="lightning", resume_is_asked=bool(given.get("ckpt_path")))
         given["ckpt_path"] = follower.checkpoint if follower.purpose == "resume" else None
         _prepare(follower, self)
         return original(**given)

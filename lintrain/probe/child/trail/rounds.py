@@ -3,59 +3,104 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.loop.batches import is_asked_by_a_loop
 from lintrain.probe.child.trail.follower import Follower
+from lintrain.probe.child.trail.gathers import Gathers
 
 EVALUATION_BATCHES = 2
 MOST_ROUNDS = 3
 """On several processes a loop goes on for so many rounds of one batch, to see what is written at its end."""
 
+MOST_BATCHES = 100_000
+"""A loader that would give more is not looked through for its last batch."""
 
-def install(follower: Follower, hooks: AfterImport, *, steps: int) -> None:
+
+def install(follower: Follower, hooks: AfterImport, *, steps: int, gathers: Gathers | None = None) -> None:
     """Let the loader that the first steps train on end its first round after so many of them."""
-    rounds = Rounds(follower, steps)
+    rounds = Rounds(follower, steps, gathers)
     hooks.add("torch.utils.data.dataloader", functools.partial(_tap_loaders, rounds))
 
 
 class Rounds:
     """Which loader trains, and when its first round is over."""
 
-    def __init__(self, follower: Follower, steps: int) -> None:
+    def __init__(self, follower: Follower, steps: int, gathers: Gathers | None) -> None:
         self.follower = follower
         self.steps = steps
-        self.training: Any = None
+        self.gathers = gathers
         self.rounds = 0
+        self._training: Any = None
+        self._gave: Any = None
+
+    def gives(self, loader: Any) -> None:
+        """A loader gave a batch: the last one before the first step is that of the training."""
+        if not self.follower.taken:
+            self._gave = loader
+
+    def trains(self, loader: Any) -> bool:
+        """Whether the steps train on the batches of a loader; where none gave any, the first that is asked later."""
+        if self._training is None and self.follower.taken:
+            self._training = self._gave or loader
+        return loader is self._training
 
     def has_enough(self, loader: Any, given: int) -> bool:
         """Whether a loader that gave so many batches in this round ends it now."""
         if self.follower.is_guided or not self.follower.taken:
             return False
-        if self.training is None:
-            self.training = loader  # the first one that is asked again after a step
-        if loader is not self.training:
+        if not self.trains(loader):
             return given >= EVALUATION_BATCHES
         if self.follower.purpose == "ranks" and self.rounds:
             return given >= 1
         return not self.rounds and self.follower.taken >= self.steps
 
+    def begins(self, loader: Any, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches of a round over a loader, made short where it is one of an evaluation on several processes."""
+        if self.gathers is not None:
+            self.gathers.begins()
+        if self.follower.is_guided:
+            return batches
+        if self.follower.purpose == "ranks" and self.follower.taken and not self.trains(loader):
+            return ShortBatches(self, loader, batches, ends_soon=leave_the_middle_out(batches))
+        return ShortBatches(self, loader, batches)
+
     def ends(self, loader: Any) -> None:
         """A loader says that it has no more batches."""
-        if loader is self.training:
+        if loader is self._training:
             self.rounds += 1
             self.follower.says(rounds=self.rounds)
             if self.rounds > MOST_ROUNDS:
                 self.follower.finish()
 
+    def ran_out(self) -> None:
+        """A loader has really no more batches."""
+        if self.gathers is not None:
+            self.gathers.ended()
+
+
+def leave_the_middle_out(batches: Any) -> bool:
+    """Let an iterator over numbered rows give the first batch and the last, which may be filled up: whether it does."""
+    if getattr(batches, "_dataset_kind", None) != 0 or not hasattr(batches, "_sampler_iter"):
+        return False
+    rest: Iterator[Any] = batches._sampler_iter
+    numbers = list(itertools.islice(rest, MOST_BATCHES))
+    if len(numbers) == MOST_BATCHES:
+        batches._sampler_iter = itertools.chain(numbers, rest)
+        return False
+    batches._sampler_iter = iter(numbers if len(numbers) <= EVALUATION_BATCHES else [numbers[0], numbers[-1]])
+    return True
+
 
 class ShortBatches:
     """An iterator over a loader's batches that may end before these do."""
 
-    def __init__(self, rounds: Rounds, loader: Any, batches: Iterator[Any]) -> None:
+    def __init__(self, rounds: Rounds, loader: Any, batches: Iterator[Any], *, ends_soon: bool = False) -> None:
         self._rounds = rounds
+        self._ends_soon = ends_soon
         self._loader = loader
         self._batches = batches
         self._given = 0
@@ -64,15 +109,18 @@ class ShortBatches:
         return self
 
     def __next__(self) -> Any:
-        if self._rounds.has_enough(self._loader, self._given) and is_asked_by_a_loop():
+        is_enough = not self._ends_soon and self._rounds.has_enough(self._loader, self._given)
+        if is_enough and is_asked_by_a_loop():
             self._rounds.ends(self._loader)
             raise StopIteration
         try:
             batch = next(self._batches)
         except StopIteration:
+            self._rounds.ran_out()
             self._rounds.ends(self._loader)
             raise
         self._given += 1
+        self._rounds.gives(self._loader)
         return batch
 
     def __len__(self) -> int:
@@ -87,7 +135,6 @@ def _tap_loaders(rounds: Rounds, module: Any) -> None:
 
     @functools.wraps(iterate)
     def iter_(self: Any) -> Iterator[Any]:
-        batches: Iterator[Any] = iterate(self)
-        return batches if rounds.follower.is_guided else ShortBatches(rounds, self, batches)
+        return rounds.begins(self, iterate(self))
 
     module.DataLoader.__iter__ = iter_

@@ -14,6 +14,7 @@ def tap(follower: Follower, hooks: AfterImport) -> None:
     hooks.add("torch.nn.modules.module", functools.partial(_tap_modules, follower))
     hooks.add("torch._tensor", functools.partial(_tap_backward, follower))
     hooks.add("torch.optim.optimizer", functools.partial(_tap_optimizers, follower))
+    hooks.add("torch.amp.grad_scaler", functools.partial(_tap_scalers, follower))
     hooks.add("torch.utils.data._utils.fetch", functools.partial(_tap_rows, follower))
 
 
@@ -55,6 +56,17 @@ def _tap_optimizers(follower: Follower, module: Any) -> None:
 
     module.Optimizer.__init__ = init
     module.register_optimizer_step_post_hook(follower.stepped)
+
+
+def _tap_scalers(follower: Follower, module: Any) -> None:
+    build = module.GradScaler.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        follower.makes_scaler(self)
+
+    module.GradScaler.__init__ = init
 
 
 def _tap_rows(follower: Follower, module: Any) -> None:

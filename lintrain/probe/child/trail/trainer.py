@@ -23,7 +23,7 @@ def _patch(follower: Follower, trainer: Any) -> None:
     @functools.wraps(original)
     def train(self: Any, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         follower.is_guided = True
-        follower.says(framework="transformers")
+        follower.says(framework="transformers", resume_is_asked=bool(resume_from_checkpoint))
         _without_evaluation(self.args)
         if follower.purpose == "save":
             _save_soon(follower, self.args)

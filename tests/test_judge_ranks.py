@@ -1,0 +1,203 @@
+"""What two processes, or a resumed one, showed makes of the claims about them; no process is started here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lintrain.core.evidence import (
+    CheckpointEvidence,
+    Evidence,
+    LoaderUse,
+    LoopEvidence,
+    RankGather,
+    RankSchedule,
+    RanksEvidence,
+    ScheduleUse,
+)
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import Verdict
+from lintrain.probe.comparing.ranks import gathers_of
+from lintrain.probe.trail import Gathered, Trail
+from lintrain.report.stages import numbers
+from lintrain.rulebook import load_rules
+
+HERE = Place("train.py", 3, 1, 3, 5)
+LOOP = LoopEvidence(
+    loader=LoaderUse(batches=40, batch_size=16, drops_last=False, sampler="RandomSampler"),
+    schedules=(ScheduleUse("LambdaLR", steps=4, length=120),),
+)
+MEASURED = Evidence("train.py", "torch", "", HERE, None, "cpu", {}, loop=LOOP)
+RANKS = RanksEvidence(
+    processes=2,
+    steps=2,
+    weights=4,
+    different_weights=(),
+    gradients=4,
+    different_gradients=(),
+    without_gradient=(),
+    rows=(32, 32),
+    shared_rows=0,
+    batches=(20, 20),
+    dataset_rows=(640, 640),
+    same_dataset=True,
+    is_joined=True,
+)
+GATHER = RankGather(HERE, "gather", gathered=64, fetched=64, rows=52)
+RULES = {rule.name: rule.rule for rule in load_rules()}
+
+
+def verdict(rule: str, ranks: RanksEvidence | None) -> Verdict:
+    return RULES[rule].verify(Finding(rule, Level.ERROR, HERE, "it is claimed"), replace(MEASURED, ranks=ranks))
+
+
+def ruling(rule: str, ranks: RanksEvidence | None) -> str:
+    return verdict(rule, ranks).ruling.value
+
+
+RULES_ON_RANKS = ("duplicated-eval-rows", "multiplied-scheduler-steps", "undivided-rows", "unsynchronized-replicas")
+
+
+@pytest.mark.parametrize("rule", RULES_ON_RANKS)
+def test_without_two_processes_the_option_is_named(rule: str) -> None:
+    assert verdict(rule, None).reason == "`lintrain probe --also ranks` measures it"
+
+
+@pytest.mark.parametrize(
+    ("gathered", "fetched", "expected"),
+    [(64, 64, "confirmed"), (52, 64, "refuted"), (52, 52, "unsettled"), (640, 64, "unsettled")],
+)
+def test_gathered_rows_are_counted_against_those_there_are(gathered: int, fetched: int, expected: str) -> None:
+    gather = replace(GATHER, gathered=gathered, fetched=fetched)
+    assert ruling("duplicated-eval-rows", replace(RANKS, gathers=(gather,))) == expected
+
+
+def test_a_line_that_no_process_came_to_gathers_nothing() -> None:
+    elsewhere = replace(GATHER, place=replace(HERE, line=9, end_line=9))
+    assert ruling("duplicated-eval-rows", replace(RANKS, gathers=(elsewhere,))) == "unsettled"
+
+
+@pytest.mark.parametrize(
+    ("length", "pace", "expected"),
+    [(60, 2, "confirmed"), (120, 2, "refuted"), (120, 1, "refuted"), (60, 1, "refuted"), (60, 0, "unsettled")],
+)
+def test_a_schedule_is_as_long_as_on_one_process_or_not(length: int, pace: int, expected: str) -> None:
+    ranks = replace(RANKS, schedules=(RankSchedule("LambdaLR", pace, length),))
+    assert ruling("multiplied-scheduler-steps", ranks) == expected
+
+
+def test_a_schedule_without_an_end_is_not_judged() -> None:
+    ranks = replace(RANKS, schedules=(RankSchedule("LambdaLR", 2, None),))
+    assert ruling("multiplied-scheduler-steps", ranks) == "unsettled"
+
+
+APART = replace(RANKS, apart=("0.weight",), different_gradients=("0.weight",))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        (APART, "confirmed"),
+        (RANKS, "refuted"),
+        (replace(APART, is_joined=False), "unsettled"),
+        (replace(APART, keeps_apart="LocalSGD"), "unsettled"),
+        (replace(APART, shared_rows=32), "unsettled"),
+        (replace(APART, shared_rows=None), "unsettled"),
+    ],
+)
+def test_models_may_be_apart_by_intent(ranks: RanksEvidence, expected: str) -> None:
+    assert ruling("unsynchronized-replicas", ranks) == expected
+
+
+SAME = replace(RANKS, same_batches=2, shared_rows=32)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        (SAME, "confirmed"),
+        (RANKS, "refuted"),
+        (replace(SAME, same_batches=1), "unsettled"),
+        (replace(SAME, is_joined=False), "unsettled"),
+        (replace(SAME, apart=("0.weight",)), "unsettled"),
+        (replace(SAME, shared_rows=None), "unsettled"),
+    ],
+)
+def test_parts_of_one_model_work_on_the_same_rows(ranks: RanksEvidence, expected: str) -> None:
+    assert ruling("undivided-rows", ranks) == expected
+
+
+def trail(calls: tuple[int, ...], batches: tuple[tuple[int, ...], ...], *, is_whole: bool = True) -> Trail:
+    gathered = Gathered(1, is_whole, "gather", HERE, calls, batches)
+    return Trail(gathers={(1, HERE): gathered})
+
+
+ONE, OTHER = ((0, 1), (4, 0)), ((2, 3), (1, 2))
+"""Five rows in batches of two on two processes: three of the last four are repeated."""
+
+
+@pytest.mark.parametrize("calls", [(4, 4), (8,), (4, 4, 4, 4)])
+def test_a_round_gathers_batch_by_batch_or_at_its_end_one_quantity_or_two(calls: tuple[int, ...]) -> None:
+    (found,) = gathers_of([trail(calls, ONE), trail(calls, OTHER)])
+    assert (found.gathered, found.fetched, found.rows) == (8, 8, 5)
+
+
+def test_a_round_that_a_process_did_not_end_is_not_counted() -> None:
+    assert gathers_of([trail((4,), ONE), trail((4,), OTHER, is_whole=False)]) == []
+    assert gathers_of([trail((4,), ONE), Trail()]) == []
+
+
+def test_the_stage_tells_what_differs() -> None:
+    ranks = replace(APART, is_joined=False, gathers=(GATHER,), schedules=(RankSchedule("LambdaLR", 2, 60),))
+    told = numbers(replace(MEASURED, ranks=replace(ranks, same_batches=1)), "ranks")
+    assert told.startswith("2 processes that form no group, 2 steps; 0 of 4 weights differ at the start")
+    assert "1 trained weights differ before step 2" in told
+    assert "1 of 2 steps on the same batch" in told
+    assert "`gather` gives 64 rows of 52" in told
+    assert "LambdaLR goes 2 steps on with each of the optimizer" in told
+
+
+RESUMED = CheckpointEvidence(
+    saved_after=2,
+    resumes_by="library",
+    files={"model.safetensors": 10},
+    weights=4,
+    changed_weights=(),
+    optimizer_state=12,
+    lost_state=("a", "b"),
+    changed_state=(),
+    learning_rates=(5e-5, 1e-4),
+    losses=(1.0, 1.2),
+)
+
+
+def test_a_trainer_that_resumes_with_its_weights_alone_is_told_so_where_it_is_asked_to() -> None:
+    trainer = replace(MEASURED, framework="transformers", loop=None, checkpoint=RESUMED)
+    ((finding, found),) = RULES["weights-only-resume"].inspect(trainer)
+    assert (finding.place, found.ruling.value) == (HERE, "confirmed")
+    assert "10 of 12 tensors of the optimizer" in found.reason
+    assert "its rate is 0.0001, 5e-05 without the interruption" in found.reason
+    never = replace(trainer, checkpoint=replace(RESUMED, resume_is_asked=False))
+    assert list(RULES["weights-only-resume"].inspect(never)) == []
+    whole = replace(trainer, checkpoint=replace(RESUMED, lost_state=()))
+    assert list(RULES["weights-only-resume"].inspect(whole)) == []
+
+
+@pytest.mark.parametrize(
+    ("scales", "steps", "said"),
+    [
+        ((None, None), (0, 0), ""),
+        ((1024.0, 1024.0), (2, 2), ""),
+        ((1024.0, 1024.0), (2, 0), "scale 1024 of gradients, 0 steps after it changed, not 2"),
+        ((1024.0, 65536.0), (2, 0), "scale 65536 of gradients, 0 steps after it changed, not 2, not 1024"),
+        ((1024.0, None), (2, 0), "no scaler of gradients, where one was at 1024"),
+    ],
+)
+def test_a_scaler_goes_on_as_it_was_or_is_told(
+    scales: tuple[float | None, float | None], steps: tuple[int, int], said: str
+) -> None:
+    kept = replace(RESUMED, lost_state=(), learning_rates=(1.0, 1.0), scales=scales, steps_since_growth=steps)
+    assert "; ".join(kept.differences) == said
