@@ -77,7 +77,7 @@ def test_the_numbers_say_what_waits_for_what() -> None:
     pace = ThroughputEvidence(8, 16, 0.3, 0.1, 2, 4, {"item": 2.0}, (("aten::mm", 0.5),))
     evidence = Evidence("train.py", "torch", "a loop", None, None, "cpu", {}, throughput=pace)
     assert numbers(evidence, "throughput") == (
-        "20 rows, 320 tokens per second on this machine's CPU; a batch takes 300 ms to load and 100 ms to train on; "
-        "75% of the time waits for the loader working alone; with 2 workers it can be less; a step reads values by "
-        "`item` 2 times, for which a GPU waits; longest: aten::mm 50%"
+        "pace 20 rows, 320 tokens per second on this machine's CPU; batch 300 ms to load, 100 ms to train on; "
+        "waiting 75% of the time, for a loader that works alone; with 2 workers it can be less; reads `item` 2 times "
+        "in a step, for which a GPU waits; longest aten::mm 50%"
     )

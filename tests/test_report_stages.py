@@ -5,8 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from click import unstyle
 
-from lintrain.core.evidence import EvaluationEvidence, Evidence, Failure, ForwardEvidence, Sample, SplitEvidence, Stage
+from lintrain.core.evidence import (
+    DeterminismEvidence,
+    EvaluationEvidence,
+    Evidence,
+    Failure,
+    ForwardEvidence,
+    MetricUse,
+    Sample,
+    ScheduleEvidence,
+    SplitEvidence,
+    Stage,
+    StepEvidence,
+)
 from lintrain.report.columns import columns
 from lintrain.report.look import Look
 from lintrain.report.stages import failure_lines, numbers, run_lines, samples
@@ -54,3 +67,55 @@ def test_a_sample_shows_its_words_before_labels_of_single_tokens() -> None:
     rows = (Sample("good dog", "[-100, 0, 1, -100]"), Sample("bad dog", "1", "negative"))
     split = SplitEvidence("train_dataset", 2, (), samples=rows)
     assert list(samples(replace(MEASURED, splits=(split,)))) == ["good dog", "1 (negative): bad dog"]
+
+
+WARM_UP = ScheduleEvidence("LambdaLR", 101, tuple((step, 2e-5 * min(step / 20, 1.0)) for step in range(101)), 2e-5, 20)
+STEPPED = replace(
+    MEASURED, step=StepEvidence("AdamW", (), 4, 4), schedule=WARM_UP, stages=(Stage("step", "passed", 0.05),)
+)
+
+
+@pytest.mark.parametrize(("unicode", "drawn"), [(True, "▁▃▅▆▇" + "█" * 19), (False, "_,=+*" + "#" * 19)])
+def test_the_schedule_is_drawn_in_a_line_with_its_rate_at_five_points(*, unicode: bool, drawn: str) -> None:
+    lines = list(run_lines(STEPPED, Look(width=80, unicode=unicode)))
+    at = next(number for number, line in enumerate(lines) if line.strip().startswith("rate"))
+    assert lines[at] == f"{' ' * 27}rate        {drawn} over 101 steps"
+    said = " ".join(" ".join(lines[at + 1 :]).split())
+    assert said == "0 at 0%, 1e-05 at 10%, 2e-05 at 50%, 2e-05 at 90%, 2e-05 at 100%"
+    assert all(line.isascii() for line in lines) is not unicode
+
+
+def test_a_rate_that_stays_is_not_drawn() -> None:
+    same = replace(WARM_UP, rates=((0, 2e-5), (100, 2e-5)), highest_at=0)
+    assert not any(
+        line.strip().startswith("rate") for line in run_lines(replace(STEPPED, schedule=same), Look(width=80))
+    )
+
+
+@pytest.mark.parametrize("coloured", [True, False])
+def test_the_numbers_of_an_extra_stand_below_each_other(*, coloured: bool) -> None:
+    starts = DeterminismEvidence(((1.0, 0.9), (1.0, 0.8)), 10, ("a",), 2, 1, True, ("numpy",))
+    measured = replace(MEASURED, determinism=starts, stages=(Stage("determinism", "passed", 26.4),))
+    lines = [unstyle(line) for line in run_lines(measured, Look(width=80, coloured=coloured))]
+    assert lines[2:] == [
+        "  ✓ determinism   26.40 s  losses      1, 0.9 in one start; 1, 0.8 in the other",
+        "                           not alike   1 of 10 weights before the first step; 1",
+        "                                       of 2 batches, made of the same rows;",
+        "                                       random numbers of numpy",
+    ]
+
+
+def test_an_evaluation_that_was_followed_tells_what_its_metrics_got() -> None:
+    use = MetricUse("scikit-learn", "f1_score", (16,), "int64", (16,), "int64", 16, 3, values={"": 0.25})
+    raising = replace(use, function="accuracy_score", predictions_shape=(16, 3), values={}, error="ValueError")
+    evaluation = EvaluationEvidence(True, has_metric_function=False, is_followed=True, rows=16, batches=2, passes=2)
+    seen = replace(evaluation, passes_in_training_mode=1, metric_uses=(use, raising), losses=(1.0, 2.0))
+    assert numbers(replace(MEASURED, evaluation=seen), "evaluation") == (
+        "data 16 rows in 2 batches; model 2 passes, 1 with dropout or batch norm in training mode, without gradients; "
+        "loss 1.500; f1_score gets [16] int64 and [16] int64 and gives 0.25; "
+        "accuracy_score gets [16, 3] int64 and [16] int64 and raises ValueError"
+    )
+
+
+def test_a_terminal_without_other_signs_gets_ascii_where_a_line_is_cut() -> None:
+    assert (Look(unicode=False).writable("a lo…"), Look().writable("a lo…")) == ("a lo~", "a lo…")

@@ -129,7 +129,7 @@ class Judgement:
             blocks.append("\n".join(f"  {line}" for line in devices))
         blocks += ["\n".join(failure_lines(run, look, find_source)) for run in runs if run.failure]
         blocks += full(self.judged, find_source, look)
-        return "\n\n".join([*blocks, printable(self.conclusion.reason)]) + "\n"
+        return look.writable("\n\n".join([*blocks, printable(self.conclusion.reason)])) + "\n"
 
     def as_html(self) -> str:
         """The report as a page of its own."""

@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.core.evidence import EvaluationEvidence, MetricUse
+from lintrain.report.extra_stages import Line
 
 MOST_METRICS = 3
 
 
-def followed(evaluation: EvaluationEvidence) -> str:
+def followed(evaluation: EvaluationEvidence) -> list[Line]:
     """Its rows, the mode of the model, its losses, and what its metrics got and gave."""
-    return "; ".join(_parts(evaluation))
+    return list(_lines(evaluation))
 
 
-def _parts(evaluation: EvaluationEvidence) -> Iterator[str]:
+def _lines(evaluation: EvaluationEvidence) -> Iterator[Line]:
     if evaluation.batches:
         rows = f"{evaluation.rows} rows" if evaluation.rows else "a stream"
-        yield f"{rows} in {evaluation.batches} batch{'' if evaluation.batches == 1 else 'es'}"
+        yield "data", f"{rows} in {evaluation.batches} batch{'' if evaluation.batches == 1 else 'es'}"
     if evaluation.passes:
-        yield _modes(evaluation)
+        yield "model", _modes(evaluation)
     if evaluation.losses:
-        yield f"loss {sum(evaluation.losses) / len(evaluation.losses):.3f}"
+        yield "loss", f"{sum(evaluation.losses) / len(evaluation.losses):.3f}"
     uses = by_metric(evaluation)[:MOST_METRICS]
-    yield from map(metric_line, uses)
-    told = {name or use.function for use in uses for name in use.values}
-    values = [f"{name} {value:.3g}" for name, value in evaluation.metrics.items() if value is not None]
-    if others := [value for value in values if value.rpartition(" ")[0] not in {*told, "loss"}]:
-        yield ", ".join(others)
+    yield from ((use.function, _use(use)) for use in uses)
+    told = {"loss", *(name or use.function for use in uses for name in use.values)}
+    others = {name: value for name, value in evaluation.metrics.items() if value is not None and name not in told}
+    if others:
+        yield "values", ", ".join(f"{name} {value:.3g}" for name, value in others.items())
 
 
 def by_metric(evaluation: EvaluationEvidence) -> list[MetricUse]:
@@ -42,16 +43,15 @@ def by_metric(evaluation: EvaluationEvidence) -> list[MetricUse]:
 
 def _modes(evaluation: EvaluationEvidence) -> str:
     passes, training = evaluation.passes, evaluation.passes_in_training_mode
-    mode = f"{training} with dropout or batch norm in training mode" if training else "none in training mode"
+    mode = f"{training} with dropout or batch norm in training mode" if training else "in evaluation mode"
     recorded = f"{evaluation.recorded_passes} with" if evaluation.recorded_passes else "without"
     return f"{passes} pass{'' if passes == 1 else 'es'}, {mode}, {recorded} gradients"
 
 
-def metric_line(use: MetricUse) -> str:
-    """What a metric got and gave, in one sentence."""
-    got = f"{list(use.predictions_shape)} {use.predictions_dtype}" if use.predictions_dtype else ""
-    wanted = f" and {list(use.references_shape)} {use.references_dtype}" if use.references_dtype else ""
+def _use(use: MetricUse) -> str:
+    """What a metric got and gave."""
+    sides = ((use.predictions_shape, use.predictions_dtype), (use.references_shape, use.references_dtype))
+    got = " and ".join(f"{list(shape)} {dtype}" for shape, dtype in sides if dtype)
     values = ", ".join(f"{value:.3g}" for value in use.values.values())
-    gave = f" raises {use.error}" if use.error else f" gives {values}" if values else ""
-    given = f" gets {got}{wanted}" if got else ""
-    return f"`{use.function}`{given}{' and' if given and gave else ''}{gave}"
+    gave = f"raises {use.error}" if use.error else f"gives {values}" if values else ""
+    return " ".join(part for part in (f"gets {got}" if got else "", "and" if got and gave else "", gave) if part)

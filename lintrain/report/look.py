@@ -8,6 +8,7 @@ from typing import TextIO
 
 from lintrain.core.level import Level
 from lintrain.core.verdict import Ruling
+from lintrain.report.columns import CUT
 
 WIDEST = 120
 """Lines longer than this are hard to read, however wide the terminal is."""
@@ -38,6 +39,10 @@ class Look:
     def dot(self) -> str:
         """The sign between a ruling and its reason."""
         return "·" if self.unicode else "-"
+
+    def writable(self, text: str) -> str:
+        """A text with an ASCII sign of the same width where a line was cut, for terminals that have no other signs."""
+        return text if self.unicode else text.replace(CUT, "~")
 
     def paint(self, text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
         """A text in a colour, or as it is where there are none."""

@@ -12,9 +12,13 @@ from lintrain.report.frame import FindSource
 from lintrain.report.full import line_of
 from lintrain.report.look import Look
 from lintrain.report.movement import asked_again, extremes, movement
+from lintrain.report.schedule_line import is_constant
+from lintrain.report.stage_lines import aligned, extra_lines, lines_below
 from lintrain.source.source import Source
 
 MOST_CLASSES = 8
+INDENT = 27
+"""The column in which what a stage measured begins."""
 STATUS_SIGNS = {"passed": ("✓", "+"), "failed": ("✗", "x"), "not reached": ("·", "-")}
 STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
 
@@ -52,8 +56,17 @@ def sign(status: str, look: Look) -> str:
 
 def _stage(evidence: Evidence, stage: Stage, look: Look, find_source: FindSource) -> Iterator[str]:
     seconds = f"{stage.seconds:6.2f} s" if stage.seconds >= 0.005 else " " * 8
-    text = _error(stage) or stage.reason or numbers(evidence, stage.name, find_source)
-    yield from _wrapped(f"  {sign(stage.status, look)} {stage.name:<12} {seconds}  ", text, 27, look)
+    head = f"  {sign(stage.status, look)} {stage.name:<12} {seconds}  "
+    said = _error(stage) or stage.reason
+    if not said and (lines := extra_lines(evidence, stage.name)):
+        first, *rest = aligned(lines, INDENT, look)
+        yield f"{head}{first}".rstrip()
+    else:
+        yield from _wrapped(head, said or numbers(evidence, stage.name, find_source), INDENT, look)
+        lines = [] if said else lines_below(evidence, stage.name, look)
+        rest = aligned(lines, INDENT, look) if lines else ()
+    for line in rest:
+        yield f"{' ' * INDENT}{line}".rstrip()
 
 
 def _not_reached(evidence: Evidence, look: Look) -> Iterator[str]:
@@ -178,10 +191,9 @@ def _step(evidence: Evidence) -> str:
 def _schedule(evidence: Evidence) -> str:
     """How the rate goes over the run, where it does not stay."""
     schedule = evidence.schedule
-    if schedule is None or all(rate == schedule.highest for _, rate in schedule.rates):
+    if schedule is None or is_constant(schedule):
         return ""
-    highest = f"{schedule.highest:.2g} at step {schedule.highest_at + 1} of {schedule.steps}"
-    return f" ({schedule.rates[0][1]:.2g} at first, {highest}, {schedule.last:.2g} at the end)"
+    return f" at step {schedule.highest_at + 1} of {schedule.steps}"
 
 
 def _evaluation(evidence: Evidence) -> str:
@@ -189,7 +201,7 @@ def _evaluation(evidence: Evidence) -> str:
     if evaluation is None:
         return ""
     if evaluation.is_followed:
-        return followed(evaluation)
+        return "; ".join(f"{about} {text}" for about, text in followed(evaluation))
     if not evaluation.has_metric_function:
         return f"{evaluation.rows} rows, no metric function"
     if not evaluation.metric_function_called:

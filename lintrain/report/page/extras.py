@@ -142,6 +142,16 @@ def _rank_questions(ranks: RanksEvidence) -> Iterator[tuple[str, str, bool | Non
     yield "every weight has a gradient", f"{len(ranks.without_gradient)} have none", not ranks.without_gradient
     shared = "not known" if ranks.shared_rows is None else f"{ranks.shared_rows} rows on both"
     yield "each its own rows", shared, None if ranks.shared_rows is None else not ranks.shared_rows
+    if ranks.apart:
+        yield "one model all along", f"{len(ranks.apart)} trained weights differ before step {ranks.steps}", False
+    for gather in ranks.gathers:
+        said = f"{gather.function} gives {gather.gathered} of {gather.rows}"
+        yield "every row gathered once", said, gather.gathered == gather.rows
+    for schedule in ranks.schedules:
+        said = f"{schedule.steps_per_update} with each of the optimizer"
+        yield f"steps of {schedule.name}", said, schedule.steps_per_update <= 1
+    if ranks.failure:
+        yield "no error", ranks.failure, False
     if ranks.same_dataset is not None:
         yield "one data set", "the same rows" if ranks.same_dataset else "not the same rows", ranks.same_dataset
 
