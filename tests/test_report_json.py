@@ -6,7 +6,7 @@ import json
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 
-from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
+from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported, Silenced
 from lintrain.core.finding import Finding, Reason
 from lintrain.core.fix import Fix
 from lintrain.core.level import Level
@@ -15,6 +15,7 @@ from lintrain.core.verdict import confirmed
 from lintrain.report.document import as_json, check_report
 from lintrain.report.schema import check_report_schema
 from lintrain.source.reading import read_bytes
+from lintrain.source.suppression import Suppression
 from tests.notebooks import notebook
 
 CELLS = ("#md x", "a = 1", "!ls\nf(a)")
@@ -37,7 +38,9 @@ def outcome() -> Outcome:
     reported = Reported(
         finding, Fix.of("write it", safe=True), confirmed("3 of 4", columns=["a", {"b": 1}], ratio=0.75)
     )
-    file = FileOutcome("n.ipynb", source, (reported,), (Crash("n.ipynb", "unwell", "ValueError: no"),), 2)
+    silenced = Silenced(Reported(finding), Suppression(at, (), 5, reason="known"))
+    crash = Crash("n.ipynb", "unwell", "ValueError: no")
+    file = FileOutcome("n.ipynb", source, (reported,), (crash,), (silenced, silenced))
     return Outcome((file, FileOutcome("gone.py", None)))
 
 

@@ -9,6 +9,7 @@ from lintrain.core.finding import Finding
 from lintrain.core.fix import Fix
 from lintrain.core.verdict import Verdict
 from lintrain.source.source import Source
+from lintrain.source.suppression import Suppression
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,14 @@ class Reported:
     finding: Finding
     fix: Fix | None = None
     verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """A finding that its author does not want to hear of, and the comment that says so."""
+
+    reported: Reported
+    comment: Suppression
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +49,13 @@ class FileOutcome:
     source: Source | None
     reported: tuple[Reported, ...] = ()
     crashes: tuple[Crash, ...] = ()
-    suppressed: int = 0
+    silenced: tuple[Silenced, ...] = ()
     is_exhausted: bool = False
+
+    @property
+    def suppressed(self) -> int:
+        """How many findings its comments silence."""
+        return len(self.silenced)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class Run:
         reported = [replace(one, fix=None) for one in reading.reported if one.finding.rule in selected]
         heard = apply_suppressions(reported, source.suppressions, LookedFor(frozenset(), False, frozenset()))
         kept = self._with_verdicts(path, heard.kept)
-        return FileOutcome(path, source, _ordered(kept), suppressed=heard.silenced)
+        return FileOutcome(path, source, _ordered(kept), silenced=heard.silenced)
 
     def _with_verdicts(self, path: str, reported: Sequence[Reported]) -> Sequence[Reported]:
         if not reported or not self.request.knows_verdicts:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lintrain.builtin import UNUSED_SUPPRESSION
-from lintrain.check.outcome import Reported
+from lintrain.check.outcome import Reported, Silenced
 from lintrain.check.selection import nearest
 from lintrain.core.finding import Finding
 from lintrain.source.suppression import Suppression
@@ -14,10 +14,10 @@ from lintrain.source.suppression import Suppression
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The findings that are left, how many were silenced, and the comments that silenced nothing."""
+    """The findings that are left, those that were silenced, and the comments that silenced nothing."""
 
     kept: tuple[Reported, ...]
-    silenced: int
+    silenced: tuple[Silenced, ...]
     unused: tuple[Finding, ...]
 
 
@@ -36,10 +36,13 @@ def apply_suppressions(
     """Leave out what the comments silence; a comment is only called unused when its rule was looked for."""
     used: set[tuple[Suppression, str]] = set()
     kept: list[Reported] = []
+    silenced: list[Silenced] = []
     for one in reported:
         covering = [comment for comment in suppressions if comment.covers(one.finding.rule, one.finding.place)]
         used.update((comment, one.finding.rule) for comment in covering)
-        if not covering:
+        if covering:
+            silenced.append(Silenced(one, covering[0]))
+        else:
             kept.append(one)
     unused = [
         finding
@@ -47,7 +50,7 @@ def apply_suppressions(
         for finding in _complaints(comment, {rule for by, rule in used if by == comment}, looked_for)
     ]
     heard = [finding for finding in unused if not _is_silenced(finding, suppressions)]
-    return Heard(tuple(kept), len(reported) - len(kept), tuple(heard))
+    return Heard(tuple(kept), tuple(silenced), tuple(heard))
 
 
 def _is_silenced(finding: Finding, suppressions: Sequence[Suppression]) -> bool:

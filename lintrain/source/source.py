@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.core.place import Place
 from lintrain.source.cells import INDENTED, MARKER, Location, Notebook
 from lintrain.source.nodes import walk
 from lintrain.source.parsing import parse
 from lintrain.source.suppression import Suppression, find_suppressions
+
+if TYPE_CHECKING:
+    from lintrain.source.notebook import WrittenSource
 
 Node = TypeVar("Node", bound=ast.AST)
 Answer = TypeVar("Answer")
@@ -158,6 +161,30 @@ class Source:
         if cell is None:
             return Location(None, place.line, place.column, place.line)
         return Location(cell.number, place.line - cell.first_line + 1, place.column, self._file_line(place.line))
+
+    @property
+    def file_text(self) -> str:
+        """The text of the file itself, its lines ended by a line feed: of a notebook its JSON."""
+        return self.notebook.json if self.notebook else self.text
+
+    def place_in_file(self, place: Place) -> Place:
+        """Where a place stands in the file itself, which of a notebook is its JSON."""
+        if self.notebook is None:
+            return place
+        start = self._point_in_file(place.line, place.column)
+        return Place(place.path, *start, *self._point_in_file(place.end_line, place.end_column))
+
+    def _point_in_file(self, line: int, column: int) -> tuple[int, int]:
+        from lintrain.source.json_points import point_in_json
+
+        return point_in_json(self.notebook, self._written, line, column) if self.notebook else (line, column)
+
+    @cached_property
+    def _written(self) -> dict[int, WrittenSource]:
+        from lintrain.source.notebook import written_sources
+
+        sources = written_sources(self.notebook.json) if self.notebook else ()
+        return {written.number: written for written in sources}
 
     def is_displayed(self, place: Place) -> bool:
         """Whether the value at a place is what its notebook cell shows below itself."""

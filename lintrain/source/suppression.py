@@ -12,20 +12,21 @@ from lintrain.core.place import Place
 
 MARK = "lintrain:"
 COMMENT = re.compile(r"#\s*lintrain:\s*(?P<words>[^#]*)")
-DIRECTIVE = re.compile(r"(?P<word>ignore-file|ignore)\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?:--.*)?")
+DIRECTIVE = re.compile(r"(?P<word>ignore-file|ignore)\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?:--(?P<reason>.*))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
     """One comment: the rules that it names (none: all of them) and the line that it speaks of (None: the whole file).
 
-    `flaw` says why a comment was not understood; such a comment suppresses nothing.
+    `flaw` says why a comment was not understood; such a comment suppresses nothing. `reason` is what follows its `--`.
     """
 
     place: Place
     rules: tuple[str, ...]
     line: int | None
     flaw: str = ""
+    reason: str = ""
 
     def covers(self, rule: str, place: Place) -> bool:
         """Whether the comment silences a rule at a place: on its first line or on its last one."""
@@ -87,10 +88,11 @@ def _read(
     rules = tuple(name.strip() for name in (directive["rules"] or "").split(",") if name.strip())
     if directive["rules"] is not None and not rules:
         return Suppression(place, (), line, "the brackets name no rule")
+    reason = (directive["reason"] or "").strip()
     if directive["word"] == "ignore":
-        return Suppression(place, rules, line if line in code_lines else _next_line(code_lines, line))
+        return Suppression(place, rules, line if line in code_lines else _next_line(code_lines, line), reason=reason)
     flaw = "" if line < first_code else "`ignore-file` counts only above the first line of code"
-    return Suppression(place, rules, None, flaw)
+    return Suppression(place, rules, None, flaw, reason)
 
 
 def _next_line(code_lines: set[int], line: int) -> int:

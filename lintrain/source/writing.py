@@ -34,12 +34,17 @@ def editable_text(source: Source) -> str:
 
 def file_bytes(source: Source, edited: str, original: bytes) -> bytes:
     """The whole file with its code edited; raises CellsBrokenError."""
+    return _encode(edited_text(source, edited), source.writing, original)
+
+
+def edited_text(source: Source, edited: str) -> str:
+    """The text of the whole file with its code edited, its lines ended by a line feed; raises CellsBrokenError."""
     if source.notebook is None:
-        return _encode(edited, source.writing, original)
+        return edited
     codes = _codes_by_cell(source.notebook, edited)
     before = _codes_by_cell(source.notebook, editable_text(source))
     changed = {number: code for number, code in codes.items() if code != before[number]}
-    return _encode(_with_sources(source.notebook.json, changed), source.writing, original)
+    return _with_sources(source.notebook.json, changed)
 
 
 def _codes_by_cell(notebook: Notebook, edited: str) -> dict[int, str]:

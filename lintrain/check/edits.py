@@ -1,0 +1,70 @@
+"""What a fix changes in its file, as stretches of text: for reports that other programs show or apply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import takewhile
+
+from lintrain.core.fix import Fix
+from lintrain.core.place import Place
+from lintrain.source.source import MIXED, Source
+from lintrain.source.writing import CellsBrokenError, editable_text, edited_text
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Other text for a stretch of the file itself (of a notebook: of its JSON); an empty stretch is an insertion."""
+
+    place: Place
+    text: str
+
+
+def text_edits(source: Source, fix: Fix) -> tuple[TextEdit, ...]:
+    """The edits that write a fix, in the order of the file; none where it cannot be written."""
+    from lintrain.fix import FixError, apply
+
+    try:
+        after = edited_text(source, apply(editable_text(source), [fix]))
+    except (FixError, CellsBrokenError):
+        return ()
+    newline = "\n" if source.writing.newline == MIXED else source.writing.newline
+    return tuple(
+        TextEdit(edit.place, edit.text.replace("\n", newline))
+        for edit in _edits(source.path, _lines(source.file_text), _lines(after))
+    )
+
+
+def _lines(text: str) -> list[str]:
+    return re.split(r"(?<=\n)", text)
+
+
+def _edits(path: str, before: Sequence[str], after: Sequence[str]) -> Iterator[TextEdit]:
+    """The differences of two texts, each as short as can be."""
+    same = _shared(before, after)
+    tail = _shared(before[same:][::-1], after[same:][::-1])
+    old, new = before[same : len(before) - tail], after[same : len(after) - tail]
+    for kind, start, end, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield _narrowed(path, same + start + 1, "".join(old[start:end]), "".join(new[first:last]))
+
+
+def _narrowed(path: str, line: int, old: str, new: str) -> TextEdit:
+    """One edit of a text that starts at a line, without the characters that stay."""
+    start = _shared(old, new)
+    tail = _shared(old[start:][::-1], new[start:][::-1])
+    return TextEdit(
+        Place(path, *_point(line, old[:start]), *_point(line, old[: len(old) - tail])), new[start : len(new) - tail]
+    )
+
+
+def _point(line: int, text: str) -> tuple[int, int]:
+    """Line and column behind a text that starts at a line."""
+    return line + text.count("\n"), len(text) - text.rfind("\n")
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many elements two sequences start with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

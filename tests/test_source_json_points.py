@@ -1,0 +1,55 @@
+"""Where the code of a notebook stands in its .ipynb file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lintrain.core.place import Place
+from lintrain.source.reading import read_bytes
+
+CODE = 'a = "\\t\\\\é😀"\n!ls\nf(a)\n'
+
+
+def in_file(written: str, line: int, column: int, length: int) -> str:
+    """What the file has at a place of the joined code."""
+    source = read_bytes("n.ipynb", written.encode())
+    place = source.place_in_file(Place("n.ipynb", line, column, line, column + length))
+    assert place.line == place.end_line
+    return written.split("\n")[place.line - 1][place.column - 1 : place.end_column - 1]
+
+
+def written(source: object, **options: object) -> str:
+    markdown: dict[str, object] = {"cell_type": "markdown", "source": ["f(a)"]}
+    cells = [markdown, {"cell_type": "code", "source": source, "outputs": []}]
+    return json.dumps({"cells": cells, "nbformat": 4}, **options)  # type: ignore[arg-type]  # indent and the like
+
+
+LAYOUTS = [
+    written(CODE.splitlines(keepends=True), indent=1),
+    written(CODE, indent=1),
+    written(CODE),
+    written([CODE[:4], CODE[4:17], CODE[17:]], indent=2),
+    written(CODE, ensure_ascii=False),
+    written(CODE.replace("\n", "\r\n").splitlines(keepends=True), indent=1),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_of_a_cell_is_found_to_the_character(layout: str) -> None:
+    assert in_file(layout, 4, 1, 4) == "f(a)"
+    assert in_file(layout, 2, 1, 1) == "a"
+    assert json.loads(f'"{in_file(layout, 2, 5, 7)}"') == '"\\t\\\\é😀'
+    assert in_file(layout, 3, 2, 2) == "ls"
+
+
+def test_the_line_is_that_of_the_cell_and_not_of_the_same_text_elsewhere() -> None:
+    layout = LAYOUTS[0]
+    place = read_bytes("n.ipynb", layout.encode()).place_in_file(Place("n.ipynb", 4, 1, 4, 5))
+    assert [number for number, line in enumerate(layout.split("\n"), start=1) if '"f(a)\\n"' in line] == [place.line]
+
+
+def test_a_place_in_a_script_is_where_it_says() -> None:
+    place = Place("t.py", 1, 1, 1, 2)
+    assert read_bytes("t.py", b"x\n").place_in_file(place) is place
