@@ -10,9 +10,12 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.accuracy.checking import ENTRY, project_of, written
@@ -20,6 +23,7 @@ from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.executing import is_asked_for
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.accuracy.running import DATA, QUIET, ROOT
+from tests.warm.starting import WarmPython
 from tools.build_fixtures import build, offline_environment
 
 MISSED = "missed"
@@ -41,8 +45,8 @@ def probe_all(scripts: Sequence[Path], only: Sequence[str] | None, *, everything
     """Probe every correct script and the mutants of the sample; whether no verdict is false."""
     build()
     probings: list[Probing] = []
-    with ThreadPoolExecutor(jobs) as pool:
-        for probing in pool.map(partial(probe_one, only=only, everything=everything), scripts):
+    with Prober(jobs) as prober, ThreadPoolExecutor(jobs) as pool:
+        for probing in pool.map(partial(probe_one, prober, only=only, everything=everything), scripts):
             probings.append(probing)
             print_one(probing)
     rulings = Counter(ruling for probing in probings for _, ruling, _ in probing.rulings)
@@ -64,10 +68,38 @@ def print_one(probing: Probing) -> None:
             print(f"{mutant}: {ruling}: {reason}", flush=True)
 
 
-def probe_one(path: Path, only: Sequence[str] | None, *, everything: bool) -> Probing:
+class Prober:
+    """Probes in Pythons that have the libraries imported, one for each job."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._open = ExitStack()
+        self._free: SimpleQueue[WarmPython] = SimpleQueue()
+
+    def __enter__(self) -> Prober:
+        for _ in range(self._jobs):
+            folder = self._open.enter_context(TemporaryDirectory(prefix="lintrain-warm-"))
+            warm = WarmPython(Path(folder))
+            self._open.callback(warm.stop)
+            self._free.put(warm)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def probe(self, code: Code, text: str) -> Any:  # Any: what JSON holds
+        """The report of `lintrain probe` on a script with this text, in a folder of its own."""
+        warm = self._free.get()
+        try:
+            return probed(code, text, warm.program)
+        finally:
+            self._free.put(warm)
+
+
+def probe_one(prober: Prober, path: Path, only: Sequence[str] | None, *, everything: bool) -> Probing:
     """Probe one script as it is, then those of its mutants that are asked for."""
     code = Code.of(path)
-    document = probed(code, code.text)
+    document = prober.probe(code, code.text)
     confirmed = [one for one in document["findings"] if one["verdict"]["ruling"] == "confirmed"]
     injections = tuple(each for each in load_injections() if not each.not_probed)
     mutants = [mutant for mutant in mutants_of(code, injections) if is_asked_for(mutant, only, everything)]
@@ -76,13 +108,13 @@ def probe_one(path: Path, only: Sequence[str] | None, *, everything: bool) -> Pr
         document["exit_code"],
         document["reason"],
         tuple(f"{one['position']['line']}: {one['rule']}: {one['verdict']['reason']}" for one in confirmed),
-        tuple((mutant.name, *ruling_of(mutant)) for mutant in mutants),
+        tuple((mutant.name, *ruling_of(prober, mutant)) for mutant in mutants),
     )
 
 
-def ruling_of(mutant: Mutant) -> tuple[str, str]:
+def ruling_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
     """What a probe of a mutant said of its mistake, and why."""
-    document = probed(mutant.script, mutant.text)
+    document = prober.probe(mutant.script, mutant.text)
     name = Path(mutant.script.path).with_suffix(".py").name
     own = [
         one["verdict"]
@@ -98,8 +130,8 @@ def ruling_of(mutant: Mutant) -> tuple[str, str]:
     return MISSED, str(document["reason"])
 
 
-def probed(code: Code, text: str) -> Any:  # Any: what JSON holds
-    """The report of `lintrain probe` on a script with this text, in a folder of its own."""
+def probed(code: Code, text: str, python: Path) -> Any:  # Any: what JSON holds
+    """The report of `lintrain probe --python` on a script with this text, in a folder of its own."""
     path = Path(code.path)
     with written(code, text) as (folder, target):
         entry = folder / ENTRY if project_of(path) else target
@@ -107,8 +139,9 @@ def probed(code: Code, text: str) -> Any:  # Any: what JSON holds
             entry = target.with_suffix(".py")
             entry.write_text(text)
         shutil.copytree(DATA, folder, dirs_exist_ok=True)
+        words = ("probe", "--json", "--no-cache", "--python", str(python))
         done = subprocess.run(
-            [sys.executable, "-m", "lintrain", "probe", "--json", "--no-cache", str(entry.relative_to(folder))],
+            [sys.executable, "-m", "lintrain", *words, str(entry.relative_to(folder))],
             cwd=folder,
             env={**os.environ, **offline_environment(), **QUIET, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
             capture_output=True,

@@ -29,6 +29,7 @@ def start(request: dict[str, Any]) -> None:
     ranks.become_root(request["trail"])
     spawned.become_root()
     session = Session(request, Channel(request["events"]))
+    session.thresholds.raise_them()
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     session.keeper.install(hooks, is_root=session.is_root)
     quiet.install(session, hooks)

@@ -27,6 +27,7 @@ class Run(ABC):
     """
 
     def __init__(self, session: Session, call: Place | None) -> None:
+        session.thresholds.put_back()
         self.session = session
         self.call = call
         self.texts: list[str] = []

@@ -16,6 +16,7 @@ from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.experiments.accelerator import measure_device
 from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of, own_files
+from lintrain.probe.child.garbage import Thresholds
 from lintrain.probe.child.library import version_of
 from lintrain.probe.child.objects.objects import Objects, tells_without_training
 from lintrain.probe.child.reproduction.reproducer import Reproducer
@@ -60,6 +61,7 @@ class Session:
         trail = request.get("trail")
         self.processes = 2 if trail and trail["purpose"] == "ranks" else 1
         self.keeper = Keeper(self.temporary, request.get("downloads", ()))
+        self.thresholds = Thresholds()
         self.started = time.perf_counter()
         self.measuring = False
         self.construction_error: BaseException | None = None

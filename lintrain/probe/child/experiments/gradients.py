@@ -26,8 +26,13 @@ class Gradients:
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
             self.norms[name].append(None if gradient is None else float(gradient.detach().float().norm()) / scale)
-            if not keep:
-                parameter.grad = None
+        if not keep:
+            self.clear()
+
+    def clear(self) -> None:
+        """Let the gradients go."""
+        for parameter in self.parameters.values():
+            parameter.grad = None
 
 
 def layer_of(name: str) -> str:

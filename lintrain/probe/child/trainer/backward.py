@@ -16,7 +16,7 @@ SECONDS = 20.0
 
 
 def measure_gradients(run: TrainerRun) -> None:
-    """The waiting backward pass of the first batch, then whole steps on the others."""
+    """The waiting backward pass of the first batch, then whole steps on the others; the last gradients stay."""
     gradients = Gradients(run)
     started = time.perf_counter()
     births = GradientBirths()
@@ -26,7 +26,7 @@ def measure_gradients(run: TrainerRun) -> None:
     births.close()
     run.waiting = []
     gradients.birth = births.found
-    gradients.read(_scale(run))
+    gradients.read(_scale(run), keep=True)
     run.measured(backward=backward_evidence(run, gradients))
     each = time.perf_counter() - started
     for done, batch in enumerate(run.batches[1:], start=1):
@@ -34,8 +34,9 @@ def measure_gradients(run: TrainerRun) -> None:
         if (done + 1) * each * 3 > SECONDS:
             run.session.shorten(f"gradients on {done} of {len(run.batches)} batches: a pass takes {each:.1f} s")
             break
+        gradients.clear()
         _whole_step(run, batch)
-        gradients.read(_scale(run))
+        gradients.read(_scale(run), keep=True)
     run.measured(forward=forward_evidence(run), backward=backward_evidence(run, gradients))
 
 

@@ -37,7 +37,8 @@ def take_two_steps(run: TrainerRun) -> None:
     skipped = 0
     for number in range(STEPS):
         run.progress("step", number, STEPS)
-        had_gradient |= one_step(run, run.batches[number % len(run.batches)])
+        is_ready = number == 0 and _has_gradients(run)
+        had_gradient |= apply_gradients(run) if is_ready else one_step(run, run.batches[number % len(run.batches)])
         skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))
     moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
     if run.responses is not None and moved:
@@ -123,11 +124,21 @@ def _groups(run: TrainerRun) -> tuple[OptimizerGroup, ...]:
     )
 
 
+def _has_gradients(run: TrainerRun) -> bool:
+    """Whether those of the backward stage are there still: the weights are what they were, so a step can take them."""
+    return any(weight.grad is not None for weight in trainable(run).values())
+
+
 def one_step(run: TrainerRun, batch: Any) -> set[str]:
-    """One step with the trainer's clipping; gives the names of the parameters whose gradients should move them."""
-    trainer = run.trainer
+    """One step; gives the names of the parameters whose gradients should move them."""
     run.optimizers[0].zero_grad()
     training_step(run, batch)
+    return apply_gradients(run)
+
+
+def apply_gradients(run: TrainerRun) -> set[str]:
+    """Step with the gradients that are there and the trainer's clipping; gives the names of those that should move."""
+    trainer = run.trainer
     had_gradient = {name for name, weight in trainable(run).items() if pulls(weight)}
     if trainer.args.max_grad_norm:
         trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
