@@ -14,9 +14,12 @@ SECONDS_TO_START = 120.0
 
 
 class WarmPython:
-    """A server in a folder of its own, and `program`, which runs what Python would run, there."""
+    """A server in a folder of its own, and `program`, which runs what Python would run, there.
 
-    def __init__(self, folder: Path) -> None:
+    The libraries are imported in this process's environment, with the variables given.
+    """
+
+    def __init__(self, folder: Path, **variables: str) -> None:
         self._folder = folder
         self._socket = folder / "socket"
         self.program = folder / "python"
@@ -28,7 +31,7 @@ class WarmPython:
                 stdin=subprocess.PIPE,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+                env={**os.environ, **variables, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
             )
         self._wait()
 
