@@ -1,4 +1,4 @@
-"""Garbage is looked for less often while a script imports its libraries: they make many objects and hardly any garbage."""
+"""Garbage is collected rarely while a script imports its libraries: they make many objects and hardly any garbage."""
 
 from __future__ import annotations
 
