@@ -150,6 +150,7 @@ def test_a_sitecustomize_of_the_environment_still_runs(tmp_path: Path, monkeypat
 
 
 DRAWING = """
+import gc
 import random
 import numpy as np
 import torch
@@ -173,12 +174,12 @@ for batch in DataLoader(Drawn(), batch_size=4, shuffle=True):
     optimizer.zero_grad()
     net(batch).mean().backward()
     optimizer.step()
-    print(batch.sum().item(), random.random(), np.random.rand(), torch.rand(1).item())
+    print(batch.sum().item(), random.random(), np.random.rand(), torch.rand(1).item(), gc.get_threshold())
 """
 
 
 @pytest.mark.slow
-def test_a_loop_draws_the_same_random_numbers_as_without_a_probe(tmp_path: Path) -> None:
+def test_a_loop_draws_the_same_random_numbers_and_collects_garbage_as_without_a_probe(tmp_path: Path) -> None:
     probed = probe(tmp_path, DRAWING + "raise SystemExit(5)\n")
     alone = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert probed.document["probe"]["ending"]["output"].splitlines()[:4] == alone.stdout.splitlines()[:4]
