@@ -125,3 +125,18 @@ def test_nothing_of_a_loop_that_a_trainer_runs_is_taken_for_the_scripts_own(tmp_
     probed = probe(tmp_path, MENDED)
     assert probed.run["framework"] == "transformers"
     assert probed.run["loop"] is None
+
+
+def test_compiled_models_run_eagerly_in_the_wrapper_that_the_script_expects(tmp_path: Path) -> None:
+    compiled = (
+        'model = torch.compile(model, mode="max-autotune")\nassert model._orig_mod is not model\n'
+        "optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
+        "@torch.compile(fullgraph=True)\ndef scaled(x):\n"
+        "    print('traced' if torch.compiler.is_compiling() else 'eager')\n    return 2 * x\n"
+    )
+    probed = probe(tmp_path, HEAD + compiled + EPOCHS.replace("model(x), y)", "scaled(model(x)), y)"))
+    assert probed.code == 0
+    assert "`torch.compile` was left out" in probed.run["shortcuts"]
+    assert probed.run["model"]["name"] == "Sequential"
+    assert set(probed.document["probe"]["ending"]["output"].split()) >= {"eager"}
+    assert "traced" not in probed.document["probe"]["ending"]["output"]

@@ -14,7 +14,7 @@ from lintrain.probe.child.library import library
 Path = tuple[str | int, ...]
 """Where a tensor stands in a call: 0 and its position, or 1 and its keyword, then the way into what is nested."""
 
-SHELLS = frozenset({"OptimizedModule", "DistributedDataParallel", "DataParallel"})
+SHELLS = frozenset({"OptimizedModule", "DistributedDataParallel", "DataParallel", "_FabricModule"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Call:
 
 
 def without_shells(module: Any) -> Any:
-    """The script's own module under compilation and replication."""
+    """The script's own module under compilation, replication and Fabric."""
     while type(module).__name__ in SHELLS:
         module = getattr(module, "_orig_mod", None) or module.module
     return module

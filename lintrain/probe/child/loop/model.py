@@ -58,11 +58,6 @@ def is_about(loss: Any, model: Any, held: set[int]) -> bool:
     return not leaves or any(id(own) in leaves for own in model.parameters()) or held.isdisjoint(leaves)
 
 
-def unwrapped(module: Any) -> Any:
-    """The script's own module under the one that Fabric made of it."""
-    return module.module if type(module).__name__ == "_FabricModule" else module
-
-
 def held_by(*optimizers: Any) -> set[int]:
     """The parameters of optimizers, by identity."""
     return {id(weight) for each in optimizers for group in each.param_groups for weight in group["params"]}

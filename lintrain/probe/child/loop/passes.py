@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from lintrain.probe.child.experiments.alignment import ids_and_mask
+from lintrain.probe.child.experiments.calls import without_shells
 from lintrain.probe.child.experiments.outputs import number, shape_of
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.library import library
-from lintrain.probe.child.loop.model import held_by, unwrapped
+from lintrain.probe.child.loop.model import held_by
 from lintrain.probe.child.loop.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
 
 MOST = 64
@@ -45,7 +46,7 @@ class Passes:
         if next(module.parameters(), None) is None:
             return None
         records = any(tensor.requires_grad for tensor in tensors_in(output))
-        own = unwrapped(module)
+        own = without_shells(module)
         forward = Forward(own, args, kwargs, output, records, modes_of(module), own, autocast_now())
         self.waiting.append(forward)
         return forward
