@@ -22,6 +22,7 @@ from lintrain.probe.record import Ending
 from lintrain.probe.remains import held_bytes, remove_shared_memory
 from lintrain.probe.request import Request
 from lintrain.probe.stream import Assembly, Event, EventFile
+from lintrain.probe.terminal import ScriptInput
 
 POLL_SECONDS = 0.05
 MEMORY_SECONDS = 0.25
@@ -52,15 +53,17 @@ class Launch:
         self._memory_checked = 0.0
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._others = adopt_orphans()
+        self._input = ScriptInput()
         self._process = subprocess.Popen(
             list(command),
             cwd=request.folder,
             env={**script_environment(self._file, Path(request.temporary), request.device), **environment},
-            stdin=subprocess.DEVNULL,
+            stdin=self._input.file,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=sys.platform != "win32",
         )
+        self._input.is_handed_over()
         if self._process.stdout is None:
             raise RuntimeError("the script's output has no pipe")
         self._output = ScriptOutput(self._process.stdout, echo)
@@ -71,6 +74,7 @@ class Launch:
             kind, reason = self._wait(bounds, listen)
         finally:
             end_family(self._process, str(self._file), self._others)
+            self._input.close()
             remove_shared_memory(Path(self.request.temporary))
         self._listen(listen)
         seconds = time.monotonic() - self._started
@@ -87,6 +91,7 @@ class Launch:
                 return self._silent_end()
             if hit := self._bound_hit(bounds):
                 return hit
+            self._input.answer()
             time.sleep(POLL_SECONDS)
 
     def _own_status(self) -> str:

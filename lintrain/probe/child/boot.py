@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from lintrain.probe.child import compiling, label_conflicts, processes, quick_datasets, quiet, spawned
+from lintrain.probe.child import compiling, label_conflicts, processes, quick_datasets, quiet, spawned, terminal
 from lintrain.probe.child.channel import Channel
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.keras import interceptor as keras
@@ -34,6 +34,7 @@ def start(request: dict[str, Any]) -> None:
     session.keeper.install(hooks, is_root=session.is_root)
     quiet.install(session, hooks)
     compiling.install(session, hooks)
+    terminal.install()
     if session.reproducer is not None:
         session.reproducer.install(hooks)
     quick_datasets.install(session, hooks)
