@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -110,10 +112,20 @@ def _patch_trainer(session: Session, trainer: Any) -> None:
         except Exception as error:
             _remember(session, error, place)
             raise
+        _make_the_folder_asked_for(self)
 
     trainer.__init__ = init
     for entry in ENTRIES:
         setattr(trainer, entry, _entered(session, entry, getattr(trainer, entry)))
+
+
+def _make_the_folder_asked_for(trainer: Any) -> None:
+    """A Trainer makes its output folder (transformers 5.23), in which the script may look for a checkpoint."""
+    arguments = getattr(trainer, "args", None)
+    folder = getattr(arguments, "lintrain_asked", {}).get("output_dir")
+    if folder is not None and getattr(arguments, "should_save", False):
+        with contextlib.suppress(OSError):
+            os.makedirs(folder, exist_ok=True)  # as if the script did: in a layer that goes away
 
 
 def _entered(session: Session, entry: str, original: Callable[..., Any]) -> Callable[..., Any]:
