@@ -10,7 +10,7 @@ from lintrain.core.evidence import Evidence
 from tests.probing import MENDED, path_for_lintrain, probe
 from tests.test_probe_lightning import WHOLE as LIGHTNING
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 
 LOOP = """
 import os
@@ -25,6 +25,7 @@ net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 
 criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
 start = 0
 if os.path.exists("last.pt"):
     saved = torch.load("last.pt")
@@ -34,13 +35,21 @@ if os.path.exists("last.pt"):
 for epoch in range(start, 50):
     for x, y in train_loader:
         optimizer.zero_grad()
-        criterion(net(x), y).backward()
-        optimizer.step()
+        scaler.scale(criterion(net(x), y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
     schedule.step()
-    states = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict()}
+    parts = {"optimizer": optimizer, "schedule": schedule, "scaler": scaler}
+    states = {name: part.state_dict() for name, part in parts.items()}
     torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch, **states}, "last.pt")
 """
-WHOLE_BUT_READ = """for name, part in (("optimi" "zer", optimizer), ("schedule", schedule)):
+FOUND = """
+from transformers.trainer_utils import get_last_checkpoint
+trainer.train(resume_from_checkpoint=get_last_checkpoint("out"))
+"""
+"""It looks into the folder that a Trainer makes."""
+
+WHOLE_BUT_READ = """for name, part in (("optimi" "zer", optimizer), ("schedule", schedule), ("scaler", scaler)):
         part.load_state_dict(saved[name])"""
 """The state is loaded in a way that the text alone does not show."""
 
@@ -60,6 +69,8 @@ def test_a_loop_that_resumes_with_its_weights_alone_is_told_what_it_loses(tmp_pa
     assert (resumed["weights"], resumed["changed_weights"]) == (4, [])
     assert resumed["optimizer_state"] == len(resumed["lost_state"]) == 12
     assert resumed["learning_rates"] == [0.005, 0.01]
+    assert (resumed["scales"], resumed["steps_since_growth"]) == ([1024.0, 1024.0], [2, 0])
+    assert max(resumed["losses"]) < 2.0  # as they were before the scaler multiplied them
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
@@ -70,6 +81,7 @@ def test_a_loop_that_resumes_with_everything_is_refuted(tmp_path: Path) -> None:
     assert ("weights-only-resume", LOAD, "refuted") in probed.verdicts
     assert resumed["changed_weights"] == resumed["lost_state"] == resumed["changed_state"] == []
     assert resumed["learning_rates"] == [0.005, 0.005]
+    assert (resumed["scales"], resumed["steps_since_growth"]) == ([1024.0, 1024.0], [2, 2])
     assert (resumed["generators"], resumed["repeated_rows"]) == (["torch"], 16)
 
 
@@ -81,6 +93,18 @@ def test_a_trainer_goes_on_from_its_checkpoint_as_if_nothing_had_been(tmp_path: 
     assert resumed["changed_weights"] == resumed["lost_state"] == resumed["generators"] == []
     assert resumed["optimizer_state"] > 0
     assert {"optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"} <= set(resumed["files"])
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_trainer_that_saves_its_weights_alone_is_told_what_a_resume_loses(tmp_path: Path) -> None:
+    head, train = MENDED.replace('"out"', '"out", save_only_model=True').split("trainer.train()")
+    probed = probe(tmp_path, f"{head}{FOUND}{train}", "--also", "checkpoint")
+    resumed = probed.run["checkpoint"]
+    line = next(number for number, text in enumerate(MENDED.splitlines(), 1) if "TrainingArguments(" in text)
+    assert ("weights-only-resume", line, "confirmed") in probed.verdicts
+    assert resumed["optimizer_state"] == len(resumed["lost_state"]) > 0
+    assert resumed["learning_rates"][1] > resumed["learning_rates"][0]
+    assert {"optimizer.pt", "scheduler.pt"}.isdisjoint(resumed["files"])
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 

@@ -46,6 +46,7 @@ class Follower:
     def _start_anew(self) -> None:
         self._losses: list[float] = []
         self._inputs: list[Any] = []
+        self._scale = 1.0
         self._before: dict[str, Any] | None = None
 
     def says(self, **facts: Any) -> None:
@@ -65,6 +66,10 @@ class Follower:
         """A scaler of gradients was made; one that is switched off has no state."""
         if scaler.is_enabled():
             self._scalers.append(scaler)
+
+    def scales(self, scaler: Any) -> None:
+        """A scaler has multiplied a loss, which is about to go backward."""
+        self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 1.0
 
     def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A whole module is about to be called; one without weights (a loss) tells nothing."""
@@ -106,7 +111,8 @@ class Follower:
     def goes_backward(self, loss: Any) -> None:
         """Gradients are about to be made."""
         if loss.numel() == 1:
-            self._losses.append(number(loss))
+            self._losses.append(number(loss) / self._scale)
+        self._scale = 1.0
 
     def stepped(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped: of several, the first one counts."""

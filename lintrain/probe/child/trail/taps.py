@@ -59,14 +59,19 @@ def _tap_optimizers(follower: Follower, module: Any) -> None:
 
 
 def _tap_scalers(follower: Follower, module: Any) -> None:
-    build = module.GradScaler.__init__
+    build, scale = module.GradScaler.__init__, module.GradScaler.scale
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
         follower.makes_scaler(self)
 
-    module.GradScaler.__init__ = init
+    @functools.wraps(scale)
+    def scaled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        follower.scales(self)
+        return scale(self, *args, **kwargs)
+
+    module.GradScaler.__init__, module.GradScaler.scale = init, scaled
 
 
 def _tap_rows(follower: Follower, module: Any) -> None:
