@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +15,7 @@ import torch
 from lintrain.probe.child.trail.rows import Rows
 from lintrain.probe.comparing.ranks import demand_of_all, ranks_evidence
 from lintrain.probe.trail import Trail, TrailStep, UnmeasuredError
-from tests.probing import path_for_lintrain, probe
+from tests.probing import ROOT, path_for_lintrain, probe
 
 LOOP = """
 import torch
@@ -70,6 +75,80 @@ def test_one_split_and_one_writer_are_refuted(tmp_path: Path, monkeypatch: pytes
     rulings, ranks = judged(tmp_path, ONE_SPLIT, ONE_WRITES)
     assert (rulings["rank-dependent-data"], rulings["all-ranks-write"]) == ("refuted", "refuted")
     assert (ranks["same_dataset"], ranks["shared_rows"]) == (True, 0)
+
+
+STUBBORN = """
+import os
+import signal
+import subprocess
+import sys
+import time
+
+if os.environ.get("WORLD_SIZE") == "2":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    started = f"child {os.environ['RANK']} of {sys.argv[1]}"
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)", started], start_new_session=True)
+    time.sleep(120)
+
+import torch
+
+net = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(10):
+    optimizer.zero_grad()
+    net(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+"""
+"""In one process it trains; as one of two it heeds no signal, and starts a process that leaves its session."""
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The command lines of processes that name a folder in them or in their environment."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            said = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
+        except OSError:
+            continue  # it ended meanwhile
+        if any(str(folder).encode() in text for text in said):
+            found.append(said[0].replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def wait_until_both_ranks_run(folder: Path) -> list[str]:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        found = processes_of(folder)
+        if all(any(line.strip().endswith(f"child {rank} of {folder}") for line in found) for rank in (0, 1)):
+            return found
+        time.sleep(0.05)
+    pytest.fail("the ranks were not started")
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_both_ranks_their_launcher_and_all_that_they_started(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(STUBBORN)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "lintrain", "probe", "--also", "ranks", "train.py", "--", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    alive = wait_until_both_ranks_run(tmp_path)
+    assert len([line for line in alive if "torch.distributed.run" in line]) == 1
+    assert len([line for line in alive if " train.py " in line and "lintrain" not in line]) == 3
+    interrupted = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    assert time.monotonic() - interrupted < 10
+    assert (running.returncode, b"interrupted" in err) == (130, True)
+    assert processes_of(tmp_path) == []
+    assert list(temporary.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["temporary", "train.py"]
 
 
 def trail(weights: str, gradients: str, rows: tuple[int, ...], **facts: object) -> Trail:
