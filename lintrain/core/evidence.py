@@ -163,6 +163,8 @@ class Evidence:
         stage = self.stage(name)
         if stage is not None and stage.status == "passed":
             return f"the {name} stage went through and does not show it"
+        if stage is not None and stage.failure is not None:
+            return f"the {name} stage failed: {stage.failure.type}"
         if stage is not None and stage.reason:
             return f"the {name} stage was not reached: {stage.reason}"
         return f"the {name} stage was not reached"

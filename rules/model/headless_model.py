@@ -146,8 +146,19 @@ class HeadlessModel(Rule):
         if failed is not None and failed.failure is not None:
             return confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:80]}`")
         if evidence.forward is None:
-            return unsettled(evidence.not_reached("forward"))
+            return _takes_no_labels(evidence) or unsettled(evidence.not_reached("forward"))
         return refuted(f"the model gives a loss: {evidence.forward.losses[0]:.3f}")
+
+
+def _takes_no_labels(evidence: Evidence) -> Verdict | None:
+    """The forward pass of a model that cannot be given labels ended with an error of another kind."""
+    failed, model = evidence.failed_stage, evidence.model
+    if failed is None or failed.name != "forward" or failed.failure is None or model is None or model.task:
+        return None
+    if "labels" in model.inputs or model.label_inputs:
+        return None
+    error = f"{failed.failure.type}: {failed.failure.message[:80]}"
+    return confirmed(f"`{model.name}` has {len(model.inputs)} inputs and no labels among them; it ended with `{error}`")
 
 
 def _made_by(model: Model) -> str:

@@ -1,0 +1,40 @@
+"""What a model that was built makes of the claims about it when its forward pass fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lintrain.core.evidence import Evidence, Failure, ModelEvidence, Stage
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import Ruling
+from lintrain.rulebook import load_rules
+
+HERE = Place("train.py", 3, 1, 3, 5)
+ERROR = Failure("ValueError", "You must specify exactly one of input_ids or inputs_embeds", HERE)
+PLAIN = ModelEvidence(
+    "T5Model", ("input_ids", "kwargs"), (), "", None, (), None, False, True, 10, 10, True, True, "cpu"
+)
+FAILED = Evidence(
+    "train.py", "transformers", "Trainer", HERE, None, "cpu", {}, stages=(Stage("forward", "failed", 0.0, "", ERROR),)
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "ruling", "said"),
+    [
+        (PLAIN, Ruling.CONFIRMED, "`T5Model` has 2 inputs and no labels among them"),
+        (replace(PLAIN, task="ConditionalGeneration"), Ruling.UNSETTLED, "the forward stage failed: ValueError"),
+        (replace(PLAIN, inputs=("input_ids", "labels")), Ruling.UNSETTLED, "the forward stage failed: ValueError"),
+        (None, Ruling.UNSETTLED, "the forward stage failed: ValueError"),
+    ],
+)
+def test_only_a_model_that_takes_no_labels_is_to_blame_for_an_error_of_another_kind(
+    model: ModelEvidence | None, ruling: Ruling, said: str
+) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "headless-model")
+    verdict = rule.verify(Finding("headless-model", Level.ERROR, HERE, "it is claimed"), replace(FAILED, model=model))
+    assert (verdict.ruling, said in verdict.reason) == (ruling, True)
