@@ -88,6 +88,21 @@ def test_every_stage_of_a_fit_is_measured(tmp_path: Path, package: str) -> None:
     keras = run["keras"]
     assert (keras["output_shape"], keras["modal_calls"], keras["modal_calls_in_training"]) == ([32, 3], 1, 1)
     assert run["shared_rows"]["shared"] == 0
+    spread = run["responses"]["spread"]
+    assert (spread["rows"], spread["dtype"], spread["before"] > 0.1, run["responses"]["mask"]) == (
+        8,
+        "float32",
+        True,
+        None,
+    )
+
+
+@BOTH
+def test_a_model_that_reads_nothing_of_its_rows_is_confirmed(tmp_path: Path, package: str) -> None:
+    dead = 'Dense(16, activation="relu", bias_initializer=keras.initializers.Constant(-1e4))'
+    found = probed(tmp_path, HEAD.format(package=package).replace('Dense(16, activation="relu")', dead) + FIT)
+    assert ("constant-output", "confirmed") in {(rule, ruling) for rule, _, ruling in found.verdicts}, found.out
+    assert (found.run["responses"]["spread"]["before"], found.run["responses"]["spread"]["after"]) == (0.0, 0.0)
 
 
 @BOTH
@@ -200,3 +215,11 @@ def test_labels_beyond_the_head_of_a_pretrained_model_are_confirmed(tmp_path: Pa
     assert (found.code, found.stages["forward"]) == (1, "failed"), found.out
     assert "missing-num-labels" in {rule for rule, _, ruling in found.verdicts if ruling == "confirmed"}
     assert json.loads(found.out)["probe"]["runs"][0]["keras"]["output_shape"] == [8, 3]
+
+
+def test_padding_that_a_mask_hides_moves_no_answer_and_is_told_when_it_is_attended(tmp_path: Path) -> None:
+    padded = BERT.replace("labels = ", 'ids[::2, 7:], rows["attention_mask"][::2, 7:] = 0, 0\nlabels = ')
+    run = passes(tmp_path, padded + TRAINED.format(optimizer="keras.optimizers.Adam(5e-5)"))
+    mask = run["responses"]["mask"]
+    assert (mask["given"], mask["cut_tokens"], mask["padding"] == 5 * mask["rows"] > 0) == (True, 5, True)
+    assert mask["cut"] < 1e-5 < mask["change"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lintrain.probe.child.keras.run import UNKNOWN_LENGTH, KerasRun
 from lintrain.probe.child.library import library
 
+if TYPE_CHECKING:
+    from lintrain.probe.child.tensorflow.asking import Answers
+
 
 class TensorFlowRun(KerasRun):
-    """A model of Keras 3; `waiting` is what its first training step wanted gradients of."""
+    """A model of Keras 3; `waiting` is what its first training step wanted gradients of, `answers` what it answered."""
+
+    answers: Answers
 
     @property
     def model(self) -> Any:

@@ -20,6 +20,7 @@ from lintrain.probe.child.keras.compiled import from_logits, loss_name, rates
 from lintrain.probe.child.kinds import is_mapping
 from lintrain.probe.child.library import library
 from lintrain.probe.child.tensorflow.arrays import key_of, name_of, numbers_of
+from lintrain.probe.child.tensorflow.asking import Answers
 from lintrain.probe.child.tensorflow.corrected import corrected_loss
 from lintrain.probe.child.tensorflow.run import TensorFlowRun
 from lintrain.probe.child.tensorflow.watching import Seen, step_until_backward, whole_step
@@ -44,6 +45,8 @@ def measure_forward(run: TensorFlowRun) -> None:
     run.losses = [_loss(run, seen)]
     run.logits_shape = tuple(getattr(seen.outputs, "shape", ()))
     run.measured(forward=_forward_evidence(run))
+    run.answers = Answers(run)
+    run.answers.measure()
 
 
 def _without_loss(run: TensorFlowRun) -> Seen:
@@ -154,6 +157,7 @@ def take_two_steps(run: TensorFlowRun) -> None:
         seen = whole_step(run, run.batches[step % len(run.batches)])
         run.logged = tuple(map(str, seen.returned))
         pulled |= {name for name, (weight, was) in before.items() if _pulls(seen.gradients.get(key_of(weight)), was)}
+    run.answers.after_steps()
     run.measured(step=_step_evidence(type(optimizer).__name__, (highest, first, _decay(optimizer)), before, pulled))
     for weight, was in before.values():
         weight.assign(was)
