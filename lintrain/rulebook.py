@@ -43,6 +43,11 @@ class RuleFile:
         return self.rule.stage
 
     @property
+    def is_preview(self) -> bool:
+        """Whether the rule is young, and only heard where somebody asks for such rules."""
+        return self.rule.is_preview
+
+    @property
     def reads_text(self) -> bool:
         """Whether the rule finds anything without running the script."""
         return type(self.rule).check is not Rule.check

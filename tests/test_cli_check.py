@@ -286,6 +286,15 @@ def test_exit_zero_and_statistics(project: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.splitlines()[:2] == ["2  error    planted", "1  error    undefined-name"]
 
 
+def test_statistics_are_counted_for_programs_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "t.py").write_text(f"{BAD}mistake()\ny = z\n")
+    run(["check", "--statistics", "--output-format", "json"])
+    assert json.loads(capsys.readouterr().out) == [
+        {"rule": "planted", "level": "error", "count": 2, "fixable": 2},
+        {"rule": "undefined-name", "level": "error", "count": 1, "fixable": 0},
+    ]
+
+
 def test_a_rule_that_fails_is_named_and_the_exit_code_is_2(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

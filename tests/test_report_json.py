@@ -68,6 +68,7 @@ def test_everything_about_a_finding_is_in_the_report() -> None:
         "rules": {"raw-dataset": 1},
         "suppressed": 2,
         "fixed": 1,
+        "known": 0,
     }
 
 

@@ -41,6 +41,11 @@ extend-exclude = ["gen_*.py"]
 respect-gitignore = false
 force-exclude = true
 output-format = "json"
+preview = true
+baseline = "known.json"
+
+[tool.lintrain.levels]
+raw-dataset = "note"
 
 [tool.lintrain.per-file-ignores]
 "tests/*" = ["raw-dataset"]
@@ -62,6 +67,9 @@ trl = ">=0.20,<1"
         respect_gitignore=False,
         force_exclude=True,
         output_format="json",
+        preview=True,
+        baseline="known.json",
+        levels={"raw-dataset": "note"},
         target_versions={"transformers": "4.57.6", "trl": ">=0.20,<1"},
     )
 
@@ -109,6 +117,7 @@ def test_an_unknown_key_that_is_near_to_none_gets_the_list(project: Path) -> Non
         ('force-exclude = "yes"', '`force-exclude`: must be a boolean, not `"yes"`'),
         ("respect-gitignore = 1", "`respect-gitignore`: must be a boolean, not `1`"),
         ('output-format = "xml"', "`output-format`: must be 'full', 'concise' or 'json', not `\"xml\"`"),
+        ('[levels]\ndata = "off"', "`levels.data`: must be 'error', 'warning' or 'note', not `\"off\"`"),
         ('[target-versions]\ntransformers = "new"', "`target-versions.transformers`: `new` is not a version"),
         ("[target-versions]\ntransformers = 4", "`target-versions.transformers`: must be a string, not `4`"),
     ],

@@ -43,6 +43,7 @@ class FileOutcome:
     """All that was found in one file; `source` is None where it could not be read.
 
     `is_exhausted` when reading it took more steps than a file is given: then rules were silent.
+    `known` are the findings that the project's baseline hides.
     """
 
     path: str
@@ -51,6 +52,7 @@ class FileOutcome:
     crashes: tuple[Crash, ...] = ()
     silenced: tuple[Silenced, ...] = ()
     is_exhausted: bool = False
+    known: tuple[Reported, ...] = ()
 
     @property
     def suppressed(self) -> int:

@@ -23,6 +23,7 @@ from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
 
 if TYPE_CHECKING:
+    from lintrain.check.baseline import Baseline
     from lintrain.knowledge.versions import TargetVersions
 
 
@@ -32,7 +33,7 @@ class Request:
 
     `find_targets` tells the versions that scripts of a folder are written for: a repository may hold several projects.
     `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
-    With `knows_verdicts`, findings carry what the last probe said of them.
+    With `knows_verdicts`, findings carry what the last probe said of them. What the `baseline` knows is hidden.
     Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
     `speaks_of_modules` only those are reported that lie in the files themselves.
     """
@@ -45,6 +46,7 @@ class Request:
     leaves_out: Callable[[str], bool] = field(default=lambda _: False)
     speaks_of_modules: bool = True
     knows_verdicts: bool = False
+    baseline: Baseline | None = None
 
 
 @dataclass(eq=False)
@@ -84,6 +86,8 @@ class Run:
             unasked = [each for each in elsewhere.readings(asked_for) if not self.request.leaves_out(each[0])]
             files += [self._settle_module(path, source, reading) for path, source, reading in unasked]
             files.sort(key=lambda file: file.path)
+        if self.request.baseline:
+            files = self.request.baseline.hide(files)
         notes = dict.fromkeys(note for targets in self.targets.values() for note in targets.notes)
         return Outcome(tuple(files), (*filter(None, [search.problem]), *notes), elsewhere.shown)
 
@@ -127,22 +131,26 @@ class Run:
         """What is left of a file's findings when selection and suppressions are applied."""
         selected = self.request.selection.of(path)
         reported = [*reading.reported, *self._name_findings(source, reading, clues)]
-        reported = [one for one in reported if one.finding.rule in selected]
+        reported = [self._with_level(one) for one in reported if one.finding.rule in selected]
         suppressions = source.suppressions if source else ()
         heard = apply_suppressions(reported, suppressions, self._looked_for(selected, reading, looked_at_names))
         kept = list(heard.kept)
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
-            kept.extend(map(Reported, heard.unused))
+            kept.extend(self._with_level(Reported(finding)) for finding in heard.unused)
         judged = self._with_verdicts(path, kept)
         return FileOutcome(path, source, _ordered(judged), reading.crashes, heard.silenced, reading.is_exhausted)
 
     def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:
         """What is left of the findings in a module that nobody asked to check: no fix, and no word on its comments."""
         selected = self.request.selection.of(path)
-        reported = [replace(one, fix=None) for one in reading.reported if one.finding.rule in selected]
+        mine = (one for one in reading.reported if one.finding.rule in selected)
+        reported = [self._with_level(replace(one, fix=None)) for one in mine]
         heard = apply_suppressions(reported, source.suppressions, LookedFor(frozenset(), False, frozenset()))
         kept = self._with_verdicts(path, heard.kept)
         return FileOutcome(path, source, _ordered(kept), silenced=heard.silenced)
+
+    def _with_level(self, one: Reported) -> Reported:
+        return replace(one, finding=self.request.selection.leveled(one.finding))
 
     def _with_verdicts(self, path: str, reported: Sequence[Reported]) -> Sequence[Reported]:
         if not reported or not self.request.knows_verdicts:
@@ -170,7 +178,12 @@ class Run:
         if not looked_at_names:
             silent.add(UNDEFINED_NAME.name)
         known = frozenset(self.request.selection.known)
-        everything = selected == known and looked_at_names and reading.rules_were_heard and not reading.crashes
+        everything = (
+            selected == known - self.request.selection.young
+            and looked_at_names
+            and reading.rules_were_heard
+            and not reading.crashes
+        )
         return LookedFor(selected - silent, everything, known)
 
 

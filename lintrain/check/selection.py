@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lintrain.builtin import BUILTINS
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
 from lintrain.rulebook import RuleFile
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes
@@ -17,7 +19,8 @@ ALL = "ALL"
 class Choice:
     """One round of choosing: the selectors to begin with (None: go on from what is chosen), to add, and to take away.
 
-    `per_file` takes some away for the files of a pattern, which is relative to `root`; `named` is who asks.
+    `per_file` takes some away for the files of a pattern, which is relative to `root`; `levels` says how bad the
+    findings of some are; `named` is who asks.
     """
 
     named: str
@@ -26,19 +29,32 @@ class Choice:
     extend: Sequence[str] = ()
     ignore: Sequence[str] = ()
     per_file: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The names in force; `known` maps every name to its stage, `per_file` takes some away for files of a pattern."""
+    """The names in force; `known` maps every name to its stage, `per_file` takes some away for files of a pattern.
+
+    `levels` are those that the project gives to findings; `young` are the rules in preview that nobody asked for, and
+    `idle` those of them that are selected by their own name all the same.
+    """
 
     names: frozenset[str]
     known: Mapping[str, str]
     per_file: tuple[tuple[Excludes, frozenset[str]], ...] = ()
+    levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
+    young: frozenset[str] = frozenset()
+    idle: tuple[str, ...] = ()
 
     def of(self, path: str) -> frozenset[str]:
         """The names in force for one file."""
         return self.names.difference(*(names for pattern, names in self.per_file if pattern.leave_out_within(path)))
+
+    def leveled(self, finding: Finding) -> Finding:
+        """The finding, as bad as the project says that findings of its rule are."""
+        level = self.levels.get(finding.rule, finding.level)
+        return finding if level == finding.level else replace(finding, level=level)
 
 
 def known_names(rules: Iterable[RuleFile]) -> dict[str, str]:
@@ -55,11 +71,17 @@ def configured(settings: Settings) -> Choice:
         settings.extend_select,
         settings.ignore,
         settings.per_file_ignores,
+        {selector: Level(level) for selector, level in settings.levels.items()},
     )
 
 
-def choose(known: Mapping[str, str], configuration: Choice, command: Choice) -> Selection:
-    """The names that both select, the command line having the last word; raises UsageError for an unknown selector."""
+def choose(
+    known: Mapping[str, str], configuration: Choice, command: Choice, young: frozenset[str] = frozenset()
+) -> Selection:
+    """The names that both select, the command line having the last word; raises UsageError for an unknown selector.
+
+    Rules that are too `young` are left out, however they are selected.
+    """
     names = _apply(_apply(set(), configuration, known), command, known)
     ignored = _expand_all(command, command.ignore, known) | _expand_all(configuration, configuration.ignore, known)
     names |= {name for name, found in BUILTINS.items() if found.is_unconditional} - ignored
@@ -68,7 +90,23 @@ def choose(known: Mapping[str, str], configuration: Choice, command: Choice) -> 
         for choice in (configuration, command)
         for pattern, selectors in choice.per_file.items()
     )
-    return Selection(frozenset(names), known, per_file)
+    by_name = dict.fromkeys(
+        name
+        for choice in (configuration, command)
+        for name in (*(choice.select or ()), *choice.extend)
+        if name in young & names
+    )
+    return Selection(frozenset(names - young), known, per_file, _levels(configuration, known), young, tuple(by_name))
+
+
+def _levels(choice: Choice, known: Mapping[str, str]) -> dict[str, Level]:
+    """The level that is given to each name; here, too, a name is stronger than its stage, and a stage than ALL."""
+    return {
+        name: choice.levels[selector]
+        for breadth in (ALL, "stage", "name")
+        for selector in _of_breadth(breadth, choice.levels, known)
+        for name in _expand(choice, selector, known)
+    }
 
 
 def _apply(chosen: set[str], choice: Choice, known: Mapping[str, str]) -> set[str]:

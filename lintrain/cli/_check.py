@@ -5,37 +5,37 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request, Run
+from lintrain.check.selection import Selection
 from lintrain.cli._options import (
     CheckOptions,
     demand_sense,
-    excludes_of,
     files_of,
-    read_stdin,
     selection_of,
     settings_of,
 )
 from lintrain.cli._output import Refusal, say, write_report
+from lintrain.cli._request import request_of
 from lintrain.report.columns import wrap
 from lintrain.report.look import Look, look_of
-from lintrain.report.summary import count, statistics, summary
-from lintrain.rulebook import RuleFileError, load_rules
+from lintrain.report.summary import count, statistics, statistics_json, summary
+from lintrain.rulebook import RuleFile, RuleFileError, load_rules
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
-
-if TYPE_CHECKING:
-    from lintrain.knowledge.versions import TargetVersions
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
 
 def check(options: CheckOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
+    if options.watch:
+        from lintrain.cli._watch import watch
+
+        return watch(options, lambda: check(replace(options, watch=False)))
     # Trees and findings hold few cycles: in a run of seconds, collecting costs more than it frees.
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
@@ -56,28 +56,36 @@ def _check(options: CheckOptions) -> int:
 
         write_report(settings_text(settings, selection))
         return CLEAN
+    _speak_of_preview(options, selection, rules)
     files = files_of(options, settings)
+    if options.changed_since:
+        from lintrain.cli._changed import only_changed
+
+        files = only_changed(options, options.changed_since, files)
     if options.show_files:
         write_report("".join(f"{file}\n" for file in files))
         return CLEAN
     if not files:
-        say(f"lintrain: no Python files or notebooks in {', '.join(f'`{path}`' for path in options.searched)}")
-    given = {files[0]: read_stdin()} if options.reads_stdin and files else {}
-    request = Request(
-        files,
-        rules,
-        selection,
-        lambda folder: find_targets(folder, settings),
-        given,
-        excludes_of(settings).leave_out_within,
-        speaks_of_modules=not options.reads_stdin,
-        knows_verdicts=not options.no_cache,
-    )
+        changed = f" changed since {options.changed_since}" if options.changed_since else ""
+        say(f"lintrain: no Python files or notebooks{changed} in {', '.join(f'`{path}`' for path in options.searched)}")
+    request = request_of(options, settings, rules, selection, files)
     outcome = Run(request).check()
+    if options.add_ignores:
+        from lintrain.cli._ignores import write_ignores
+
+        outcome = write_ignores(request, outcome, options.add_ignores)
     if options.fix or options.diff:
         return _mend(options, settings, request, outcome, started)
     write_report(report_text(options, settings, outcome), options.output_file)
-    return _close(options, outcome, started)
+    return _close(options, request, outcome, started)
+
+
+def _speak_of_preview(options: CheckOptions, selection: Selection, rules: Sequence[RuleFile]) -> None:
+    """Say which selected rules stay silent, and that an option has nothing to add."""
+    for name in selection.idle:
+        say(f"lintrain: `{name}` is in preview, and heard only with --preview")
+    if options.preview and not any(rule.is_preview for rule in rules):
+        say("lintrain: no rule of this version is in preview, so --preview adds nothing")
 
 
 def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: Outcome, started: float) -> int:
@@ -92,22 +100,20 @@ def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: 
         say(text.removesuffix("\n"))
     else:
         write_report(text, options.output_file)
-    return _close(options, mended.outcome, started)
+    return _close(options, request, mended.outcome, started)
 
 
-def _close(options: CheckOptions, outcome: Outcome, started: float) -> int:
+def _close(options: CheckOptions, request: Request, outcome: Outcome, started: float) -> int:
     """Say what is no finding, and give the exit code."""
+    if request.baseline and not options.quiet:
+        from lintrain.cli._baseline import remarks
+
+        for remark in remarks(request, options, outcome):
+            say(f"lintrain: {remark}")
     _remark(options, outcome, time.perf_counter() - started)
     if outcome.crashes:
         return FAILED
     return FOUND if outcome.reported and not options.exit_zero else CLEAN
-
-
-def find_targets(folder: Path, settings: Settings) -> TargetVersions:
-    """The versions of the libraries that the scripts are written for."""
-    from lintrain.knowledge.versions import find_versions
-
-    return find_versions(folder, settings.target_versions)
 
 
 def report_text(options: CheckOptions, settings: Settings, outcome: Outcome, fixed: int = 0) -> str:
@@ -115,6 +121,8 @@ def report_text(options: CheckOptions, settings: Settings, outcome: Outcome, fix
     look = Look() if options.output_file else look_of(sys.stdout)
     is_for_person = sys.stdout.isatty() and not options.output_file
     match settings.output_format or ("full" if is_for_person else "concise"):
+        case "json" if options.statistics:
+            return statistics_json(outcome.reported) + "\n"
         case "json":
             from lintrain.report.document import as_json, check_report
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request
 from lintrain.cli._options import CheckOptions
-from lintrain.cli._output import Refusal, say, write_bytes, write_report
+from lintrain.cli._output import say, write_bytes, write_contents, write_report
 from lintrain.report.diff import diff
 from lintrain.report.look import Look, look_of
 from lintrain.report.summary import count
@@ -35,11 +34,7 @@ def write_fixes(options: CheckOptions, request: Request, outcome: Outcome) -> Me
     if options.reads_stdin:
         write_bytes({**request.given, **mended.contents}[request.files[0]] if request.files else b"")
         return mended
-    for path, content in mended.contents.items():
-        try:
-            Path(path).write_bytes(content)
-        except OSError as error:
-            raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    write_contents(mended.contents)
     return mended
 
 

@@ -16,9 +16,9 @@ from lintrain.check.one_file import first_paragraph
 from lintrain.check.outcome import Reported
 from lintrain.check.run import Request, Run
 from lintrain.check.selection import Selection
-from lintrain.cli._check import find_targets
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._output import Refusal
+from lintrain.cli._request import find_targets
 from lintrain.core.finding import Finding
 from lintrain.core.verdict import Ruling
 from lintrain.probe.conclusion import Conclusion, conclude
@@ -36,11 +36,12 @@ ORDER = {Ruling.CONFIRMED: 0, Ruling.UNSETTLED: 1, Ruling.REFUTED: 2}
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a script's text shows, and the rules that are in force for it."""
+    """What a script's text shows, and the rules that are in force for it, by the project's selection."""
 
     reported: tuple[Reported, ...]
     sources: dict[str, Source]
     rules: tuple[RuleFile, ...]
+    selection: Selection
 
     def silences(self, finding: Finding) -> bool:
         """Whether a comment of the author silences a finding."""
@@ -74,7 +75,7 @@ def start_reading(script: str, select: Sequence[str], ignore: Sequence[str], con
 
 def _read(script: str, rules: tuple[RuleFile, ...], settings: Settings, selection: Selection) -> Text:
     outcome = Run(Request([script], rules, selection, lambda folder: find_targets(folder, settings))).check()
-    return Text(tuple(outcome.reported), dict(outcome.sources), _in_force(rules, selection, script))
+    return Text(tuple(outcome.reported), dict(outcome.sources), _in_force(rules, selection, script), selection)
 
 
 def stored_text(record: Record, select: Sequence[str], ignore: Sequence[str], config: Path | None) -> Text:
@@ -82,7 +83,7 @@ def stored_text(record: Record, select: Sequence[str], ignore: Sequence[str], co
     rules, _, selection = _chosen(".", select, ignore, config)
     names = selection.of(record.script)
     kept = tuple(Reported(finding) for finding in record.findings if finding.rule in names)
-    return Text(kept, {}, _in_force(rules, selection, record.script))
+    return Text(kept, {}, _in_force(rules, selection, record.script), selection)
 
 
 def _chosen(
@@ -160,7 +161,8 @@ def judge_record(record: Record, text: Text) -> Judgement:
     judged = judge(record.runs, [one.finding for one in text.reported], text.rules)
     heard = [(finding, verdict) for finding, verdict in judged if not text.silences(finding)]
     reported = [
-        Reported(_with_why(finding, pages), fixes.get(id(finding)), verdict) for finding, verdict in _ordered(heard)
+        Reported(text.selection.leveled(_with_why(finding, pages)), fixes.get(id(finding)), verdict)
+        for finding, verdict in _ordered(heard)
     ]
     sources = _sources(record, text)
     conclusion = conclude(record, heard, lambda place: line_of(place, sources.get))

@@ -17,6 +17,9 @@ from lintrain.source.discovery import Discovery, Excludes
 
 STDIN = "-"
 
+COUNTED = ("full", "concise", "json")
+"""The forms that counts of findings have."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
@@ -27,11 +30,16 @@ class CheckOptions:
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     per_file_ignores: tuple[str, ...] = ()
+    preview: bool | None = None
+    baseline: Path | None = None
+    no_baseline: bool = False
+    changed_since: str | None = None
     output_format: str | None = None
     output_file: Path | None = None
     statistics: bool = False
     fix: bool = False
     unsafe_fixes: bool = False
+    add_ignores: str | None = None
     diff: bool = False
     exclude: tuple[str, ...] = ()
     extend_exclude: tuple[str, ...] = ()
@@ -45,6 +53,7 @@ class CheckOptions:
     show_files: bool = False
     show_settings: bool = False
     no_cache: bool = False
+    watch: bool = False
     quiet: bool = False
     verbose: bool = False
 
@@ -68,12 +77,34 @@ def demand_sense(options: CheckOptions) -> None:
     """Refuse options that contradict each other or would do nothing; raises UsageError."""
     if options.unsafe_fixes and not (options.fix or options.diff):
         raise UsageError("--unsafe-fixes says which fixes --fix or --diff may write; name one of them too")
-    if options.statistics and options.output_format == "json":
-        raise UsageError("--statistics is for people; the json report has the counts in `summary.rules`")
+    if options.statistics and options.output_format not in (None, *COUNTED):
+        raise UsageError(f"--statistics counts; --output-format is one of {', '.join(COUNTED)} then")
     if options.stdin_filename and not options.reads_stdin:
         raise UsageError("--stdin-filename names what comes through standard input; give `-` as the path")
+    if options.baseline and options.no_baseline:
+        raise UsageError("--baseline names a file of known findings, --no-baseline reads none")
+    if options.changed_since and options.reads_stdin:
+        raise UsageError("--changed-since chooses among files; standard input is always read")
+    _demand_sense_of_writing(options)
     if options.isolated and options.config:
         raise UsageError("--isolated reads no configuration file, --config names one")
+
+
+def _demand_sense_of_writing(options: CheckOptions) -> None:
+    writes = [
+        name
+        for name, given in (("--fix", options.fix), ("--diff", options.diff), ("--add-ignores", options.add_ignores))
+        if given is not None and given is not False
+    ]
+    if options.add_ignores is not None:
+        if not options.add_ignores.strip() or not options.add_ignores.isprintable():
+            raise UsageError("--add-ignores: write the reason on one line, it stands in every comment")
+        if options.reads_stdin:
+            raise UsageError("--add-ignores writes into files; name them instead of `-`")
+        if len(writes) > 1:
+            raise UsageError(f"--add-ignores keeps the code as it is, {writes[0]} changes it; one at a time")
+    if options.watch and (writes or options.reads_stdin):
+        raise UsageError(f"--watch only reads files; leave {(*writes, '`-`')[0]} out")
 
 
 def settings_of(options: CheckOptions) -> Settings:
@@ -92,6 +123,7 @@ def settings_of(options: CheckOptions) -> Settings:
         respect_gitignore=settings.respect_gitignore
         if options.respect_gitignore is None
         else options.respect_gitignore,
+        preview=settings.preview if options.preview is None else options.preview,
         output_format=options.output_format or settings.output_format,
         target_versions={**settings.target_versions, **_targets(options.targets)},
     )
@@ -113,7 +145,8 @@ def selection_of(options: CheckOptions, settings: Settings, rules: Sequence[Rule
         list(split(options.ignore)),
         _per_file(options.per_file_ignores),
     )
-    return choose(known_names(rules), configured(settings), command)
+    young = frozenset[str]() if settings.preview else frozenset(rule.name for rule in rules if rule.is_preview)
+    return choose(known_names(rules), configured(settings), command, young)
 
 
 def excludes_of(settings: Settings) -> Excludes:

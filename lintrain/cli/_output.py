@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -43,6 +44,15 @@ def refuse_what_cannot_be_written(file: Path | None) -> None:
     """Say that the folder of a file is not there now, and not after the run; raises Refusal."""
     if file is not None and not file.absolute().parent.is_dir():
         raise Refusal(f"{file}: its folder does not exist")
+
+
+def write_contents(contents: Mapping[str, bytes]) -> None:
+    """Write files as they are to be; raises Refusal where one cannot be written."""
+    for path, content in contents.items():
+        try:
+            Path(path).write_bytes(content)
+        except OSError as error:
+            raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from error
 
 
 def write_bytes(content: bytes) -> None:

@@ -28,6 +28,10 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @_listed("--extend-select", "These too, on top of what is selected.")
 @_listed("--ignore", "Not these.")
 @click.option("--per-file-ignores", multiple=True, metavar="PATTERN:NAMES", help="Not these, in files of the pattern.")
+@click.option("--preview/--no-preview", default=None, help="Rules in preview, too: young ones, which may still change.")
+@click.option("--baseline", type=click.Path(path_type=Path), help="Hide the known findings of this file.")
+@click.option("--no-baseline", is_flag=True, help="Show the findings, too, that the project's baseline knows.")
+@click.option("--changed-since", metavar="REV", help="Only files changed since this revision, and what imports them.")
 @click.option("--output-format", type=click.Choice(FORMATS), help="full on a terminal, concise elsewhere.")
 @click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
 @click.option("--fix", is_flag=True, help="Write the safe fixes into the files, and report what is left.")
@@ -35,6 +39,7 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
     "--unsafe-fixes", is_flag=True, help="With --fix or --diff: the fixes, too, that may change a correct run."
 )
 @click.option("--diff", is_flag=True, help="Show what --fix would write, and write nothing.")
+@click.option("--add-ignores", metavar="REASON", help="Write a comment that silences each finding, for this reason.")
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out of folders, and nothing else.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out too.")
@@ -50,6 +55,7 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--show-files", is_flag=True, help="List the files that would be read.")
 @click.option("--show-settings", is_flag=True, help="Show the settings that would be used.")
 @click.option("--no-cache", is_flag=True, help="Show no verdicts of earlier probes.")
+@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("-q", "--quiet", is_flag=True, help="Findings only, no summary.")
 @click.option("-v", "--verbose", is_flag=True, help="Also say what was not read, and how long it took.")
 def command(**given: Any) -> int:  # Any: click hands over what the options above declare, CheckOptions types it

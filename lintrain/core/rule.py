@@ -22,10 +22,12 @@ class Rule(ABC):
 
     `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, `fix` mends.
     `matters_in_tests` is false where only a model that is kept suffers: unit tests train none.
+    `is_preview` is true of a young rule, which is only heard where somebody asks for such rules (`--preview`).
     """
 
     level: ClassVar[Level]
     matters_in_tests: ClassVar[bool] = True
+    is_preview: ClassVar[bool] = False
     name: ClassVar[str] = ""
     stage: ClassVar[str] = ""
 

@@ -88,7 +88,7 @@ class CrashEntry:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The counts of a run."""
+    """The counts of a run; `known` findings are hidden by the project's baseline."""
 
     files: int
     findings: int
@@ -96,6 +96,7 @@ class Summary:
     rules: Mapping[str, int]
     suppressed: int
     fixed: int
+    known: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ def check_report(outcome: Outcome, find_source: FindSource, fixed: int = 0) -> C
             dict(sorted(Counter(one.finding.rule for one in reported).items())),
             sum(file.suppressed for file in outcome.files),
             fixed,
+            sum(len(file.known) for file in outcome.files),
         ),
     )
 

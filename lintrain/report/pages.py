@@ -18,7 +18,8 @@ from lintrain.rulebook import RuleFile
 class Page:
     """One rule or built-in finding: what finds it (the text, a probe), how safe its fix is, and its manual page.
 
-    `fix` is `safe`, `unsafe`, or `either` where the script decides; empty where there is none.
+    `fix` is `safe`, `unsafe`, or `either` where the script decides; empty where there is none. What is in `preview` is
+    heard only on request.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Page:
     probe: bool
     fix: str
     manual: Manual
+    preview: bool = False
 
 
 OPTIONS_OF = {
@@ -45,7 +47,14 @@ def pages(rules: Iterable[RuleFile]) -> list[Page]:
 
 def _of_rule(rule: RuleFile) -> Page:
     return Page(
-        rule.name, rule.stage, rule.rule.level, rule.reads_text, rule.reads_evidence, rule.fix_safety, rule.manual
+        rule.name,
+        rule.stage,
+        rule.rule.level,
+        rule.reads_text,
+        rule.reads_evidence,
+        rule.fix_safety,
+        rule.manual,
+        rule.is_preview,
     )
 
 
@@ -61,7 +70,7 @@ def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
     """
     listed = list(all_pages)
     names = max((len(page.name) for page in listed), default=0)
-    longest = max((columns(page.manual.title) for page in listed), default=0)
+    longest = max((columns(page.manual.title) + 13 * page.preview for page in listed), default=0)
     stage = None
     for page in listed:
         if page.stage != stage:
@@ -73,11 +82,12 @@ def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
         level = look.level(page.level, f"{page.level.value:<7}")
         line = f"  {page.name:<{names}}  {level}  {look.paint(marks, dim=True)}"
         room = look.width - names - len(marks) - 15
+        title = f"{page.manual.title} (in preview)" if page.preview else page.manual.title
         if longest <= room:
-            yield f"{line}  {page.manual.title}"
+            yield f"{line}  {title}"
         else:
             yield line.rstrip()
-            yield f"    {clip(page.manual.title, look.width - 4)}"
+            yield f"    {clip(title, look.width - 4)}"
 
 
 def _marks(page: Page) -> str:
@@ -94,6 +104,7 @@ def as_plain(page: Page) -> dict[str, object]:
         "text": page.text,
         "probe": page.probe,
         "fix": page.fix,
+        "preview": page.preview,
         "title": page.manual.title,
     }
 
@@ -118,6 +129,8 @@ def _facts(page: Page, look: Look) -> Iterator[str]:
     verb = "found by" if page.text or not page.probe else "found only by"
     mended = f"; can be fixed with {OPTIONS_OF[page.fix]}" if page.fix else ""
     yield look.code(f"{verb} {' and judged by '.join(finders)}{mended}")
+    if page.preview:
+        yield look.code("in preview: heard only with `--preview`, and may still change")
 
 
 def _prose(text: str, look: Look) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -37,6 +38,17 @@ def statistics(reported: Sequence[Reported], look: Look) -> Iterator[str]:
     digits = max((len(str(number)) for number in counts.values()), default=1)
     for (rule, level), number in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield f"{number:>{digits}}  {look.level(level, f'{level.value:<7}')}  {rule}"
+
+
+def statistics_json(reported: Sequence[Reported]) -> str:
+    """The same counts for programs; `fixable` is how many of them `--fix` mends, with `--unsafe-fixes` or without."""
+    counts = Counter((one.finding.rule, one.finding.level) for one in reported)
+    fixable = Counter((one.finding.rule, one.finding.level) for one in reported if one.fix)
+    entries = [
+        {"rule": key[0], "level": key[1].value, "count": number, "fixable": fixable[key]}
+        for key, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return json.dumps(entries, indent=2)
 
 
 def count(number: int, thing: str) -> str:

@@ -31,6 +31,9 @@ class Settings:
     respect_gitignore: bool = True
     force_exclude: bool = False
     output_format: str | None = None
+    preview: bool = False
+    baseline: str | None = None
+    levels: Mapping[str, str] = field(default_factory=dict[str, str])
     target_versions: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

@@ -30,6 +30,9 @@ class Table(BaseModel):
     respect_gitignore: bool | None = None
     force_exclude: bool | None = None
     output_format: Literal["full", "concise", "json"] | None = None
+    preview: bool | None = None
+    baseline: str | None = None
+    levels: dict[str, Literal["error", "warning", "note"]] | None = None
     target_versions: dict[str, Annotated[str, AfterValidator(checked_version)]] | None = Field(default=None)
 
 

@@ -1,0 +1,147 @@
+"""The findings that a project knows of and puts off: kept in a file, and hidden until they come anew.
+
+A finding is known again by its file, its rule and the code of its first line, with how often the three occur. Numbers
+of lines and comments are no part of it, so code may move; of two equal lines, one more than before is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from lintrain.builtin import BUILTINS
+from lintrain.check.outcome import FileOutcome, Outcome, Reported
+from lintrain.settings.settings import Settings, UsageError
+
+BASELINE_FILE = "lintrain-baseline.json"
+FORMAT = 1
+
+COMMENT = re.compile(r"(?<=\s)#.*")
+"""Of a string that looks like one the rest of the line is left out too, which makes a finding no less known."""
+
+NEVER_KNOWN = frozenset(name for name, found in BUILTINS.items() if found.is_unconditional)
+"""A file that cannot be read hides every other mistake in it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Known:
+    """What a finding is known by: its file (seen from the baseline's folder), its rule, and the code of its line."""
+
+    path: str
+    rule: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The findings that are put off, with how many of each; `file` is where they are kept."""
+
+    file: Path
+    counts: Mapping[Known, int] = field(default_factory=dict[Known, int])
+
+    def hide(self, files: Iterable[FileOutcome]) -> list[FileOutcome]:
+        """The files with the known findings set apart from the new ones."""
+        left = Counter(self.counts)
+        return [self._hide(file, left) for file in files]
+
+    def _hide(self, file: FileOutcome, left: Counter[Known]) -> FileOutcome:
+        fresh: list[Reported] = []
+        known: list[Reported] = []
+        for one in file.reported:
+            key = self._key(file, one)
+            known_again = one.finding.rule not in NEVER_KNOWN and left[key] > 0
+            left[key] -= known_again
+            (known if known_again else fresh).append(one)
+        return replace(file, reported=tuple(fresh), known=tuple(known)) if known else file
+
+    def of(self, outcome: Outcome) -> Baseline:
+        """The same file with the findings of a run, hidden ones too, and nothing else."""
+        found = Counter(
+            self._key(file, one)
+            for file in outcome.files
+            for one in (*file.known, *file.reported)
+            if one.finding.rule not in NEVER_KNOWN
+        )
+        return Baseline(self.file, found)
+
+    def pruned(self, outcome: Outcome, rules: Iterable[str]) -> Baseline:
+        """What a run of the whole project, in which these rules were heard, has found again."""
+        found, heard = self.of(outcome).counts, frozenset(rules)
+        silent = {self._path(file.path) for file in outcome.files if _is_silent(file)}
+        kept = {
+            key: number if key.path in silent or key.rule not in heard else min(number, found.get(key, 0))
+            for key, number in self.counts.items()
+        }
+        return Baseline(self.file, {key: number for key, number in kept.items() if number})
+
+    @property
+    def total(self) -> int:
+        """How many findings are put off."""
+        return sum(self.counts.values())
+
+    def as_text(self) -> str:
+        """The file's content: sorted, and a line for each finding, so that two branches seldom meet in one line."""
+        by_path: dict[str, list[str]] = {}
+        for key, number in sorted(self.counts.items()):
+            entry = {"rule": key.rule, "code": key.code, **({"count": number} if number > 1 else {})}
+            by_path.setdefault(key.path, []).append(f"      {json.dumps(entry, ensure_ascii=False)}")
+        files = [
+            f"    {json.dumps(path, ensure_ascii=False)}: [\n{_lines(entries)}\n    ]"
+            for path, entries in by_path.items()
+        ]
+        findings = f"{{\n{_lines(files)}\n  }}" if files else "{}"
+        return f'{{\n  "format": {FORMAT},\n  "findings": {findings}\n}}\n'
+
+    def _key(self, file: FileOutcome, one: Reported) -> Known:
+        line = file.source.shown_line(one.finding.place.line) if file.source else ""
+        return Known(self._path(file.path), one.finding.rule, " ".join(COMMENT.sub("", line).split()))
+
+    def _path(self, path: str) -> str:
+        return os.path.relpath(path, self.file.parent).replace(os.sep, "/")
+
+
+def _lines(entries: Iterable[str]) -> str:
+    return ",\n".join(entries)
+
+
+def _is_silent(file: FileOutcome) -> bool:
+    """Whether the rules could not all be heard on a file: what is not found there may still be there."""
+    is_broken = any(one.finding.rule in NEVER_KNOWN for one in file.reported)
+    return is_broken or file.is_exhausted or bool(file.crashes)
+
+
+def find_baseline(settings: Settings, folder: Path) -> Path | None:
+    """The project's baseline: the configured file, else the nearest `lintrain-baseline.json` from a folder upwards."""
+    if settings.baseline is not None:
+        return settings.root / settings.baseline
+    return next((found for each in (folder, *folder.parents) if (found := each / BASELINE_FILE).is_file()), None)
+
+
+def read_baseline(file: Path) -> Baseline:
+    """The findings that a file keeps; raises UsageError where it is no baseline."""
+    try:
+        kept: Any = json.loads(file.read_bytes())  # Any: whatever JSON holds
+    except FileNotFoundError as error:
+        raise UsageError(f"{file}: no such baseline; `lintrain baseline` writes it") from error
+    except OSError as error:
+        raise UsageError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise UsageError(f"{file}: not JSON: {error}; after a merge, `lintrain baseline` writes it anew") from error
+    if not isinstance(kept, dict) or cast(dict[str, Any], kept).get("format") != FORMAT:
+        raise UsageError(f"{file}: not a baseline of this version of lintrain; `lintrain baseline` writes it anew")
+    try:
+        return Baseline(file, Counter(dict(_entries(cast(dict[str, Any], kept)["findings"]))))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{file}: an entry is not understood; `lintrain baseline` writes it anew") from error
+
+
+def _entries(findings: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[tuple[Known, int]]:
+    for path, entries in findings.items():
+        for entry in entries:
+            yield Known(path, str(entry["rule"]), str(entry["code"])), int(entry.get("count", 1))

@@ -1,0 +1,123 @@
+"""Comments `# lintrain: ignore[rule] -- reason` for findings, each written where it is heard and changes no code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from lintrain.builtin import BUILTINS, UNUSED_SUPPRESSION
+from lintrain.check.outcome import Outcome
+from lintrain.check.run import Request
+from lintrain.core.finding import Finding
+from lintrain.core.place import Place
+from lintrain.source.open_lines import open_lines
+from lintrain.source.parsing import parse
+from lintrain.source.reading import load_bytes
+from lintrain.source.source import Source
+from lintrain.source.suppression import MARK, Suppression
+from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
+
+BEYOND_COMMENTS = {UNUSED_SUPPRESSION.name, *(name for name, found in BUILTINS.items() if found.is_unconditional)}
+"""Findings that a comment would not silence, or should not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The new contents of the files with comments in them, how many findings those silence, and what had no room."""
+
+    contents: Mapping[str, bytes]
+    silenced: int
+    notes: tuple[str, ...]
+
+
+def ignore_findings(request: Request, outcome: Outcome, reason: str) -> Ignored:
+    """Write a comment, in memory, for every finding of a run that lies in a file which was asked for."""
+    contents: dict[str, bytes] = {}
+    notes: list[str] = []
+    silenced = 0
+    asked_for = set(request.files)
+    for file in outcome.files:
+        findings = [one.finding for one in file.reported if one.finding.rule not in BEYOND_COMMENTS]
+        if file.source is None or not findings or file.path not in asked_for:
+            continue
+        comments = Comments(file.source, reason)
+        homeless = [finding for finding in findings if not comments.silence(finding)]
+        notes.extend(f"{finding.place}: no line can hold a comment for `{finding.rule}`" for finding in homeless)
+        original = request.given[file.path] if file.path in request.given else load_bytes(file.path)
+        try:
+            written = comments.written(original)
+        except CellsBrokenError as error:
+            notes.append(f"{file.path}: no comment could be written: {error}")
+            continue
+        if written != original:
+            contents[file.path] = written
+            silenced += len(findings) - len(homeless)
+    return Ignored(contents, silenced, tuple(notes))
+
+
+@dataclass(eq=False)
+class Comments:
+    """The comments that go into one file: at the end of lines, above lines, into comments that are there already."""
+
+    source: Source
+    reason: str
+    at_end: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    above: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    added: dict[Suppression, list[str]] = field(default_factory=dict[Suppression, list[str]])
+    open: Collection[int] = field(init=False)
+    """Lines that go on in the next one, so that no comment can end them and none can follow."""
+
+    def __post_init__(self) -> None:
+        self.open = open_lines(self.source.text)
+
+    def silence(self, finding: Finding) -> bool:
+        """Find the comment's place; false where there is none."""
+        rules = self._rules_for(finding.place)
+        if rules is None:
+            return False
+        if finding.rule not in rules:
+            rules.append(finding.rule)
+        return True
+
+    def _rules_for(self, place: Place) -> list[str] | None:
+        """The rules of the comment that is or will be heard at a place."""
+        for comment in self.source.suppressions:
+            if comment.rules and not comment.flaw and comment.line in (place.line, place.end_line):
+                return self.added.setdefault(comment, [])
+        for line in (place.line, place.end_line):
+            if self._can_end_in_comment(line):
+                return self.at_end.setdefault(line, [])
+        return self.above.setdefault(place.line, []) if place.line - 1 not in self.open else None
+
+    def _can_end_in_comment(self, line: int) -> bool:
+        """Whether a comment can end the line; one of ours that was not understood stands in the way of another."""
+        is_masked = self.source.notebook is not None and line in self.source.notebook.masked
+        return line not in self.open and not is_masked and MARK not in self.source.lines[line - 1]
+
+    def written(self, original: bytes) -> bytes:
+        """The file with the comments in it; raises CellsBrokenError where they would change more than comments."""
+        before = editable_text(self.source)
+        lines = before.split("\n")
+        for comment, rules in self.added.items():
+            index = comment.place.line - 1
+            lines[index] = _with_rules(lines[index], comment, rules)
+        for line, rules in self.at_end.items():
+            lines[line - 1] = f"{lines[line - 1].rstrip()}  {self._comment(rules)}"
+        for line in sorted(self.above, reverse=True):
+            indent = re.match(r"\s*", lines[line - 1])
+            lines.insert(line - 1, f"{indent[0] if indent else ''}{self._comment(self.above[line])}")
+        after = "\n".join(lines)
+        if ast.dump(parse(before)) != ast.dump(parse(after)):
+            raise CellsBrokenError("it would change the code")
+        return file_bytes(self.source, after, original)
+
+    def _comment(self, rules: list[str]) -> str:
+        return f"# {MARK} ignore[{', '.join(rules)}] -- {self.reason}"
+
+
+def _with_rules(line: str, comment: Suppression, rules: list[str]) -> str:
+    """A line with more rules in the brackets of its comment."""
+    start = comment.place.column - 1
+    return line[:start] + line[start:].replace("]", f", {', '.join(rules)}]", 1)

@@ -1,0 +1,82 @@
+"""The project's baseline: what `lintrain baseline` writes, and what a check says of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from lintrain.check.baseline import BASELINE_FILE, Baseline, find_baseline, read_baseline
+from lintrain.check.outcome import Outcome
+from lintrain.check.run import Request, Run
+from lintrain.cli._options import CheckOptions, files_of, selection_of, settings_of
+from lintrain.cli._output import Refusal, say, write_report
+from lintrain.cli._request import request_of
+from lintrain.report.summary import count
+from lintrain.rulebook import RuleFileError, load_rules
+from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.discovery import MissingPathError
+
+
+def write_baseline(
+    *, prune: bool, baseline: Path | None, preview: bool | None, config: Path | None, quiet: bool
+) -> int:
+    """Carry out the command and give its exit code; raises Refusal."""
+    options = CheckOptions(preview=preview, config=config, no_baseline=True)
+    try:
+        settings = settings_of(options)
+        file = baseline or find_baseline(settings, Path.cwd()) or settings.root / BASELINE_FILE
+        before = read_baseline(file) if prune else _before(file)
+        outcome, heard = _checked(replace(options, paths=(str(_project(settings, file)),)), settings)
+    except (UsageError, MissingPathError, RuleFileError) as error:
+        raise Refusal(str(error)) from error
+    for crash in outcome.crashes:
+        say(f"lintrain: `{crash.rule}` failed on {crash.path}: {crash.error}; this is a fault of lintrain")
+    after = before.pruned(outcome, heard) if prune else before.of(outcome)
+    write_report(after.as_text(), file)
+    if not quiet:
+        say(f"lintrain: {_told(before, after)} in {os.path.relpath(file)}")
+    return 0
+
+
+def _before(file: Path) -> Baseline:
+    """What is put off so far; a file that is broken, by a merge for instance, is written anew."""
+    try:
+        return read_baseline(file)
+    except UsageError:
+        return Baseline(file)
+
+
+def _project(settings: Settings, file: Path) -> Path:
+    return settings.root if settings.file or not file.is_file() else file.resolve().parent
+
+
+def _checked(options: CheckOptions, settings: Settings) -> tuple[Outcome, frozenset[str]]:
+    """What is found in the whole project, and the rules that were heard."""
+    rules = load_rules()
+    selection = selection_of(options, settings, rules)
+    request = request_of(options, settings, rules, selection, files_of(options, settings))
+    return Run(request).check(), selection.names
+
+
+def _told(before: Baseline, after: Baseline) -> str:
+    added = sum(max(0, number - before.counts.get(key, 0)) for key, number in after.counts.items())
+    gone = before.total + added - after.total
+    return f"{count(after.total, 'finding')} put off ({added} new, {gone} gone)"
+
+
+def remarks(request: Request, options: CheckOptions, outcome: Outcome) -> Iterator[str]:
+    """What a check says of the baseline: how many findings it hides, and how many of its own are mended."""
+    if request.baseline is None:
+        return
+    file = os.path.relpath(request.baseline.file)
+    hidden = sum(len(each.known) for each in outcome.files)
+    if hidden:
+        yield f"{file} hides {count(hidden, 'finding')} (`--no-baseline` shows what it hides)"
+    folder = request.baseline.file.resolve().parent
+    if options.changed_since or not any(folder.is_relative_to(Path(path).resolve()) for path in options.searched):
+        return  # a script that was not read may still show what is not found in its modules
+    mended = request.baseline.total - request.baseline.pruned(outcome, request.selection.names).total
+    if mended:
+        yield f"{file} knows {count(mended, 'finding')} too many, mended by now (`lintrain baseline --prune`)"

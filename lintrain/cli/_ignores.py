@@ -1,0 +1,22 @@
+"""What `lintrain check` does with `--add-ignores`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lintrain.check.ignoring import ignore_findings
+from lintrain.check.outcome import Outcome
+from lintrain.check.run import Request, Run
+from lintrain.cli._output import say, write_contents
+from lintrain.report.summary import count
+
+
+def write_ignores(request: Request, outcome: Outcome, reason: str) -> Outcome:
+    """Write a comment for every finding, and give what is left."""
+    ignored = ignore_findings(request, outcome, reason)
+    for note in ignored.notes:
+        say(f"lintrain: {note}")
+    write_contents(ignored.contents)
+    silenced = count(ignored.silenced, "finding")
+    say(f"lintrain: wrote comments for {silenced} in {count(len(ignored.contents), 'file')}")
+    return Run(replace(request, given=ignored.contents)).check() if ignored.contents else outcome

@@ -1,0 +1,52 @@
+"""What a run over some files is asked to do, as options and settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lintrain.check.baseline import Baseline, find_baseline, read_baseline
+from lintrain.check.run import Request
+from lintrain.check.selection import Selection
+from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
+from lintrain.rulebook import RuleFile
+from lintrain.settings.loading import common_folder
+from lintrain.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.versions import TargetVersions
+
+
+def request_of(
+    options: CheckOptions, settings: Settings, rules: Sequence[RuleFile], selection: Selection, files: Sequence[str]
+) -> Request:
+    """The request; raises UsageError where the project's baseline cannot be read."""
+    return Request(
+        files,
+        rules,
+        selection,
+        lambda folder: find_targets(folder, settings),
+        {files[0]: read_stdin()} if options.reads_stdin and files else {},
+        excludes_of(settings).leave_out_within,
+        speaks_of_modules=not options.reads_stdin,
+        knows_verdicts=not options.no_cache,
+        baseline=baseline_of(options, settings),
+    )
+
+
+def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:
+    """The findings that the project puts off; raises UsageError."""
+    if options.no_baseline:
+        return None
+    if options.baseline:
+        return read_baseline(options.baseline)
+    file = None if options.isolated else find_baseline(settings, common_folder(options.named))
+    return read_baseline(file) if file else None
+
+
+def find_targets(folder: Path, settings: Settings) -> TargetVersions:
+    """The versions of the libraries that the scripts are written for."""
+    from lintrain.knowledge.versions import find_versions
+
+    return find_versions(folder, settings.target_versions)

@@ -1,0 +1,66 @@
+"""What `lintrain check` does with `--watch`: the same again whenever a file of the project changes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lintrain.cli._options import CheckOptions, demand_sense, excludes_of, settings_of
+from lintrain.cli._output import Refusal, say, write_report
+from lintrain.settings.settings import Settings, UsageError
+
+CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+WATCHED = (".py", ".ipynb", ".toml", ".yaml", ".yml", ".json")
+"""What a check reads: code, its configuration, and the settings beside a script."""
+
+
+def watch(options: CheckOptions, check: Callable[[], int]) -> int:
+    """Check now and after every change, until Ctrl-C, which is how a watch ends: the exit code is 0."""
+    try:
+        from watchfiles import watch as watch_files
+    except ImportError as error:
+        raise Refusal("--watch needs the package watchfiles: pip install 'lintrain[watch]'") from error
+    try:
+        demand_sense(options)
+        settings = settings_of(options)
+    except UsageError as error:
+        raise Refusal(str(error)) from error
+    _check_once(check)
+    changes = watch_files(
+        *_folders(options, settings), watch_filter=filter_of(options, settings), step=50, debounce=400
+    )
+    try:
+        for _ in changes:
+            _check_once(check)
+    except KeyboardInterrupt:
+        pass
+    if sys.stdout.isatty():
+        say("")  # the terminal shows `^C` on the line of the prompt
+    return 0
+
+
+def _check_once(check: Callable[[], int]) -> None:
+    """One check; what cannot be carried out now may be after the next change."""
+    if sys.stdout.isatty():
+        write_report(CLEAR)
+    try:
+        check()
+    except Refusal as refusal:
+        refusal.show()
+    say(f"lintrain: checked at {time.strftime('%H:%M:%S')}; waiting for changes, Ctrl-C ends")
+
+
+def _folders(options: CheckOptions, settings: Settings) -> list[Path]:
+    """The folders to watch: those of the named paths, and the project's where it has a configuration."""
+    named = [Path(path).resolve() for path in options.searched]
+    folders = [path if path.is_dir() else path.parent for path in named]
+    return list(dict.fromkeys([*folders, *([settings.root] if settings.file else [])]))
+
+
+def filter_of(options: CheckOptions, settings: Settings) -> Callable[[object, str], bool]:
+    """Whether a changed file can change a report; what the project leaves out, and the report itself, cannot."""
+    excludes = excludes_of(settings)
+    report = options.output_file.resolve() if options.output_file else None
+    return lambda _, path: path.endswith(WATCHED) and Path(path) != report and not excludes.leave_out_within(path)
