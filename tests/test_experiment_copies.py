@@ -60,15 +60,22 @@ class Slow(IterableDataset[int]):
 
 @dataclass
 class Noisy(Dataset[Any]):
-    """Rows with noise from a generator: its own, or the one of numpy that every worker seeds."""
+    """Rows with noise from a generator that is kept, now and then."""
 
     generator: Any
+    chance: float = 1.0
+    asks: bool = True
 
     def __len__(self) -> int:
-        return 4
+        return 32
 
     def __getitem__(self, row: int) -> tuple[torch.Tensor, dict[str, Any]]:
-        return torch.full((3,), float(row)), {"noise": self.generator.normal(size=2), "text": "kept"}
+        return torch.full((3,), float(row)), {"noise": self.asks and self.drawn() < self.chance, "text": "kept"}
+
+    def drawn(self) -> float:
+        if isinstance(self.generator, torch.Generator):
+            return float(torch.rand((), generator=self.generator))
+        return float(self.generator.random())
 
 
 def read(dataset: Any, **options: Any) -> CopiedRows | str:
@@ -99,10 +106,25 @@ def test_a_stream_of_random_rows_is_not_steady() -> None:
     assert (found.alike, found.shared, found.is_steady) == (0, 0, False)
 
 
-def test_a_generator_that_is_kept_draws_alike_and_the_global_one_does_not() -> None:
-    kept, seeded = read(Noisy(np.random.default_rng(0))), read(Noisy(np.random))
-    assert kept == CopiedRows(is_stream=False, read=16, different=16, alike=16, shared=16)
+@pytest.mark.parametrize(
+    "generator", [np.random.default_rng(0), np.random.RandomState(0), random.Random(0), torch.Generator()]
+)
+def test_a_generator_that_is_kept_goes_through_the_same_states(generator: Any) -> None:
+    same = CopiedRows(is_stream=False, read=16, different=16, alike=16, shared=16)
+    assert read(Noisy(generator)) == same
+    assert read(Noisy(generator, chance=0.0)) == same  # what is drawn does not show in the rows
+
+    def seed(worker: int) -> None:
+        found: Any = get_worker_info()
+        found.dataset.generator = np.random.default_rng(worker)
+
+    seeded = read(Noisy(generator), worker_init_fn=seed)
     assert seeded == CopiedRows(is_stream=False, read=16, different=16, alike=0, shared=0)
+
+
+def test_a_generator_that_no_row_asks_stays_as_it_is() -> None:
+    idle = read(Noisy(np.random.default_rng(0), asks=False))
+    assert idle == CopiedRows(is_stream=False, read=16, different=1, alike=16, shared=16)
 
 
 def test_reading_leaves_the_random_state_and_the_stream_alone() -> None:
@@ -125,4 +147,4 @@ def test_only_data_of_the_scripts_own_and_generators_in_it_are_tried() -> None:
     assert is_own(Counting())
     assert not is_own(torch.utils.data.TensorDataset(torch.zeros(2)))
     kept = [np.random.default_rng(0), np.random.RandomState(0), random.Random(0), torch.Generator()]
-    assert [generators_of(Noisy(each)) for each in [*kept, np.random]] == [1, 1, 1, 1, 0]
+    assert [len(generators_of(Noisy(each))) for each in [*kept, np.random]] == [1, 1, 1, 1, 0]

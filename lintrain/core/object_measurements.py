@@ -11,10 +11,10 @@ from lintrain.core.place import Place
 class CopiedRows:
     """What two worker processes read from their copies of a data set, at the same time and in the same order.
 
-    Of a stream these are its first rows; else one row, read again and again. `different` counts the different ones
-    that the first worker read, `alike` those that the second read as the same at the same place, `shared` those that
-    it read at any place. `alone` counts, of a stream, the first worker's rows that a single worker gives at the same
-    place. `is_steady`: a single worker gives the same rows twice.
+    Of a stream these are its first rows; else the states of the random generators that it keeps, after each of some
+    rows. `different` counts the different ones of the first worker, `alike` those that the second has at the same
+    place, `shared` those that it has at any place. `alone` counts, of a stream, the first worker's rows that a single
+    worker gives at the same place. `is_steady`: a single worker gives the same rows twice.
     """
 
     is_stream: bool

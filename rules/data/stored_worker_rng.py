@@ -147,14 +147,15 @@ class StoredWorkerRng(Rule):
             return unsettled(why or f"of {len(made)} loaders of this line no workers were tried")
         numbers = {"read": read.read, "different": read.different, "alike": read.alike}
         if read.different == 1:
-            return refuted(f"a row is the same each of {read.read} times that it is read", **numbers)
+            return refuted(f"reading {read.read} rows drew nothing from a kept generator", **numbers)
         if read.alike == read.read:
-            return confirmed(
-                f"2 workers that read a row {read.read} times drew the same {read.different} different ones", **numbers
-            )
+            told = f"2 workers that read the same {read.read} rows drew the same numbers all the while"
+            return confirmed(told, **numbers)
         if read.shared == 0:
-            return refuted(f"2 workers that read a row {read.read} times drew nothing alike", **numbers)
-        return unsettled(f"2 workers drew {read.alike} of {read.read} rows alike", **numbers)
+            return refuted(
+                f"2 workers that read the same {read.read} rows drew other numbers from the first on", **numbers
+            )
+        return unsettled(f"2 workers drew the same numbers for {read.alike} of {read.read} rows", **numbers)
 
 
 def _drawn_from(rows: Instance) -> str | None:

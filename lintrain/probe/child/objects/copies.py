@@ -20,13 +20,14 @@ from lintrain.core.evidence import CopiedRows
 from lintrain.probe.child.experiments.subset import has_rows
 from lintrain.probe.child.frames import is_users
 from lintrain.probe.child.kinds import is_mapping, is_row
+from lintrain.probe.child.label_rows import spread
 from lintrain.probe.child.library import library, loaded
 from lintrain.probe.child.session import END
 
 ROWS = 64
 """Of a stream, that each process reads."""
 READS = 16
-"""Of one row: what is drawn with a chance of a half is then the same in one of 32,768."""
+"""Rows from all over a data set, after each of which its generators are looked at."""
 SECONDS = 3.0
 GENERATORS = (
     ("numpy.random", "Generator"),
@@ -43,15 +44,27 @@ def is_own(dataset: Any) -> bool:
     return isinstance(path, str) and is_users(path)
 
 
-def generators_of(dataset: Any) -> int:
-    """How many attributes of a data set draw random numbers from a state of their own."""
+def generators_of(dataset: Any) -> list[Any]:
+    """The attributes of a data set that draw random numbers from a state of their own."""
     kinds = tuple(getattr(module, name) for path, name in GENERATORS if (module := loaded(path)) is not None)
-    return sum(isinstance(value, kinds) for value in getattr(dataset, "__dict__", {}).values())
+    return [value for value in getattr(dataset, "__dict__", {}).values() if isinstance(value, kinds)]
+
+
+def _state(generator: Any) -> str:
+    """All that decides which numbers a generator draws next."""
+    if hasattr(generator, "bit_generator"):
+        return str(generator.bit_generator.state)
+    return str(generator.getstate()) if hasattr(generator, "getstate") else _listed(generator.get_state())
+
+
+def _listed(state: Any) -> str:
+    parts: Any = state if is_row(state) else (state,)
+    return str([part.tolist() if hasattr(part, "tolist") else part for part in parts])
 
 
 def may_be_alike(dataset: Any) -> bool:
     """Whether workers may read the same: of a stream, or of rows that draw from a generator that is kept."""
-    return not has_rows(dataset) or generators_of(dataset) > 0
+    return not has_rows(dataset) or bool(generators_of(dataset))
 
 
 def read_copies(loader: Any) -> CopiedRows | str:
@@ -128,17 +141,21 @@ def _work(loader: Any, worker: int, of: int, seed: int) -> list[str]:
     if loader.worker_init_fn is not None:
         loader.worker_init_fn(worker)
     ends, digests = time.monotonic() + SECONDS, list[str]()
-    for row in _rows(dataset):
+    for row in _seen(dataset):
         digests.append(f"{zlib.crc32(_bytes(row)):08x}")
         if time.monotonic() > ends:
             break
     return digests
 
 
-def _rows(dataset: Any) -> Iterator[Any]:
-    if has_rows(dataset):
-        return (dataset[0] for _ in range(READS))
-    return islice(iter(dataset), ROWS)
+def _seen(dataset: Any) -> Iterator[Any]:
+    """The rows of a stream, or the states of the generators in a data set after each row."""
+    if not has_rows(dataset):
+        yield from islice(iter(dataset), ROWS)
+        return
+    for row in spread(len(dataset), READS):
+        dataset[row]
+        yield [_state(generator) for generator in generators_of(dataset)]
 
 
 def _bytes(value: Any) -> bytes:

@@ -71,7 +71,7 @@ def _described(loader: Any, place: Place, workers: int) -> MadeLoader:
         drops_last=bool(loader.drop_last),
         sampler=type(loader.sampler).__name__,
         workers=workers,
-        generators=generators_of(loader.dataset) if is_own(loader.dataset) else None,
+        generators=len(generators_of(loader.dataset)) if is_own(loader.dataset) else None,
     )
 
 
