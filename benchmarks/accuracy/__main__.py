@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks.accuracy.checking import findings_of
 from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.executing import execute
+from benchmarks.accuracy.fixing import fix_all
 from benchmarks.accuracy.mutants import FOLDER, Mutant, load_injections, load_scripts, mutants_of
 from benchmarks.accuracy.probing import probe_all
 
@@ -72,10 +73,15 @@ def main() -> int:
     parser.add_argument("--rule", action="append", help="only mutants of this rule")
     parser.add_argument("--execute", action="store_true", help="run every script, and a tenth of the mutants")
     parser.add_argument("--probe", action="store_true", help="probe every script, and a tenth of the mutants")
+    parser.add_argument(
+        "--fix", action="store_true", help="write the fixes of every mutant instead, and look at the outcome"
+    )
     parser.add_argument("--all", action="store_true", help="with --execute or --probe: run every mutant")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     paths = [path.resolve() for path in options.scripts] or [Path(code.path) for code in load_scripts()]
+    if options.fix:
+        return 0 if fix_all(paths, options.rule, jobs=options.jobs) else 1
     with ProcessPoolExecutor(options.jobs) as pool:
         reports = list(pool.map(report_on, paths))
     good = print_static(reports, options.rule)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from benchmarks.accuracy.code import Code
 from lintrain.builtin import BUILTINS
-from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request, Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.core.finding import Finding
@@ -56,8 +55,7 @@ def written(code: Code, text: str) -> Generator[tuple[Path, Path]]:
 def findings_of(code: Code, text: str) -> list[Finding]:
     """What every rule says of a script with this text, its project checked with it."""
     with written(code, text) as (folder, _):
-        files = sorted(str(path) for path in folder.rglob("*") if path.suffix in (".py", ".ipynb"))
-        outcome = _check(files)
+        outcome = Run(request_of(folder)).check()
         if outcome.crashes or any(file.is_exhausted for file in outcome.files):
             raise RuntimeError(f"{code.path}: {outcome.crashes or 'out of its budget'}")
         return [
@@ -67,7 +65,11 @@ def findings_of(code: Code, text: str) -> list[Finding]:
         ]
 
 
-def _check(files: list[str]) -> Outcome:
+def request_of(folder: Path, chosen: Sequence[str] | None = None) -> Request:
+    """The check of everything in a folder, by every rule or what is chosen."""
+    files = sorted(str(path) for path in folder.rglob("*") if path.suffix in (".py", ".ipynb"))
     names = known_names(rules())
-    selection = choose(names, Choice("benchmark", "/", [rule.name for rule in rules()]), Choice("benchmark", "/"))
-    return Run(Request(files, rules(), selection, lambda _: installed_versions())).check()
+    selection = choose(
+        names, Choice("benchmark", "/", chosen or [rule.name for rule in rules()]), Choice("benchmark", "/")
+    )
+    return Request(files, rules(), selection, lambda _: installed_versions())

@@ -1,0 +1,136 @@
+"""What a fix changed outside the places that it speaks of: nothing, if it is right."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from lintrain.core.fix import (
+    AddArgument,
+    AddImport,
+    Edit,
+    Fix,
+    InsertAfter,
+    InsertAtTop,
+    InsertBefore,
+    RemoveArgument,
+    RemoveImport,
+    RenameArgument,
+    Replace,
+    WrapInWith,
+)
+from lintrain.core.place import Place
+from lintrain.source.notebook import written_sources
+from lintrain.source.reading import read_bytes
+from lintrain.source.source import Source
+from lintrain.source.writing import editable_text
+
+SHARES_ITS_LINE = re.compile(r";|:\s*[^\s#]")
+"""A statement beside another, or on the line of its `for`: there an insertion has to part the line."""
+
+
+def strays(source: Source, fix: Fix, after: str) -> Iterator[str]:
+    """The lines that one fix changed without speaking of them, and the comments that it lost."""
+    before = editable_text(source)
+    lines = before.split("\n")
+    allowed = set(_lines_of(source, fix))
+    for kind, start, end, _, _ in SequenceMatcher(None, lines, after.split("\n"), autojunk=False).get_opcodes():
+        if kind in ("replace", "delete"):
+            for number in range(start + 1, end + 1):
+                if number not in allowed and lines[number - 1].strip():
+                    yield f"line {number} changed: {lines[number - 1].strip()}"
+    lost = _comments(before) - _comments(after) - _comments_at(source, fix)
+    yield from (f"a comment is lost: {comment}" for comment in lost)
+
+
+def strays_of_file(before: Source, changed: bytes) -> Iterator[str]:
+    """What is different in a notebook beside the code of its changed cells."""
+    if before.notebook is None:
+        return
+    after = read_bytes(before.path, changed)
+    assert after.notebook
+    if _around_cells(before.notebook.json, after.notebook.json) != _around_cells(
+        after.notebook.json, before.notebook.json
+    ):
+        yield "more of the notebook changed than the code of its cells"
+
+
+def _around_cells(text: str, other: str) -> str:
+    """A notebook without the sources of the cells that are different in another state of it."""
+    codes = {each.number: [string for _, string in each.strings] for each in written_sources(other)}
+    kept: list[str] = []
+    position = 0
+    for each in written_sources(text):
+        if codes.get(each.number) != [string for _, string in each.strings]:
+            kept.append(text[position : each.start])
+            position = each.end
+    return "\0".join([*kept, text[position:]])
+
+
+def _lines_of(source: Source, fix: Fix) -> Iterator[int]:
+    for edit in fix.edits:
+        yield from _lines_of_edit(source, edit)
+
+
+def _lines_of_edit(source: Source, edit: Edit) -> Iterator[int]:
+    match edit:
+        case Replace(place=place):
+            yield from range(place.line, place.end_line + 1)
+        case AddArgument(call=place) | RenameArgument(call=place) | RemoveArgument(call=place):
+            yield from _lines_of_argument(source, place, edit.name)
+        case InsertBefore(place=place) | InsertAfter(place=place) | InsertAtTop(place=place):
+            yield from (line for line in {place.line, place.end_line} if SHARES_ITS_LINE.search(source.lines[line - 1]))
+        case WrapInWith(place=place):
+            yield from _lines_of_statement(source, place)
+        case AddImport(module=module) | RemoveImport(module=module):
+            for node in ast.walk(source.tree):
+                if isinstance(node, ast.ImportFrom) and node.module == module:
+                    yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _lines_of_argument(source: Source, place: Place, name: str) -> Iterator[int]:
+    """The lines of an argument and of its neighbours, whose comma may come or go; of a new one, where a call ends."""
+    call = next(
+        (each for each in ast.walk(source.tree) if isinstance(each, ast.Call) and source.place(each) == place), None
+    )
+    if call is None:
+        return
+    given = sorted([*call.args, *(each.value for each in call.keywords)], key=lambda each: source.place(each))
+    index = next((given.index(each.value) for each in call.keywords if each.arg == name), len(given))
+    for each in given[max(0, index - 1) : index + 2]:
+        at = source.place(each)
+        yield from range(at.line, at.end_line + 1)
+    if index >= len(given) - 1:
+        yield place.end_line
+
+
+def _lines_of_statement(source: Source, place: Place) -> Iterator[int]:
+    around = [
+        source.place(each)
+        for each in ast.walk(source.tree)
+        if isinstance(each, ast.stmt)
+        and source.place(each).line <= place.line
+        and place.end_line <= source.place(each).end_line
+    ]
+    if around:
+        statement = min(around, key=lambda each: (each.end_line - each.line, -each.column))
+        yield from range(statement.line, statement.end_line + 1)
+
+
+def _comments_at(source: Source, fix: Fix) -> Counter[str]:
+    """The comments inside of code that the fix replaces, which go with it."""
+    replaced = (source.code(edit.place) for edit in fix.edits if isinstance(edit, Replace))
+    return sum((Counter(re.findall(r"#.*", code)) for code in replaced), Counter[str]())
+
+
+def _comments(text: str) -> Counter[str]:
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return Counter()
+    return Counter(token.string.strip() for token in tokens if token.type == tokenize.COMMENT)
