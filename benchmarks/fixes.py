@@ -115,7 +115,7 @@ def fix_folder(clones: Path, chosen: Sequence[str], name: str) -> Fixed:
         len(found.reported),
         offered.total(),
         len(mended.contents),
-        mended.fixed,
+        mended.fixed.total(),
         sum(path.endswith(".ipynb") for path in mended.contents),
         time.perf_counter() - started,
         tuple(note.removeprefix(prefix) for note in mended.notes),

@@ -187,7 +187,7 @@ def test_safe_fixes_are_written_and_what_is_left_is_found_again() -> None:
     result = mended(f"{HEAD}{BODY}mistake()  # kept\ngamble()\n")
     assert result.contents == {"t.py": f"{HEAD}{BODY}right()  # kept\ngamble()\n".encode()}
     assert rules_of(result.outcome) == [(6, "planted")]
-    assert result.fixed == 1
+    assert result.fixed == {(result.outcome.files[0].path, "planted"): 1}
 
 
 def test_unsafe_fixes_are_written_when_asked_for() -> None:

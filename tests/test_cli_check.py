@@ -237,6 +237,46 @@ def test_fix_writes_the_files_and_reports_the_rest(project: Path, capsys: pytest
     assert (project / "t.py").read_text().endswith("\nright()\nright()\n")
 
 
+FIXABLE = f"{HEAD}def right(): ...\nmistake = gamble = right\nmistake()\nmistake()\n"
+
+
+def test_fix_only_says_nothing_of_what_is_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "t.py").write_text(f"{FIXABLE}gamble()\n")
+    assert run(["check", "--fix-only"]) == 0
+    assert (project / "t.py").read_text().endswith("\nright()\nright()\ngamble()\n")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "lintrain: 2 findings fixed in 1 file\n")
+
+
+def test_exit_non_zero_on_fix_tells_that_a_file_changed(project: Path) -> None:
+    (project / "t.py").write_text(FIXABLE)
+    assert run(["check", "--fix", "--exit-non-zero-on-fix"]) == 1
+    assert run(["check", "--fix", "--exit-non-zero-on-fix"]) == 0
+    (project / "t.py").write_text(FIXABLE)
+    assert run(["check", "--fix-only", "--exit-non-zero-on-fix"]) == 1
+    (project / "t.py").write_text(FIXABLE)
+    assert run(["check", "--fix", "--exit-non-zero-on-fix", "--exit-zero"]) == 0
+
+
+@pytest.mark.parametrize("option", ["--fix", "--fix-only", "--diff"])
+def test_show_fixes_lists_what_was_fixed_by_file_and_rule(
+    project: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    (project / "t.py").write_text(FIXABLE)
+    (project / "u.py").write_text(BAD)
+    run(["check", option, "--show-fixes"])
+    assert capsys.readouterr().err.splitlines()[-4:] == ["t.py:", "  2  planted", "u.py:", "  1  planted"]
+
+
+@pytest.mark.parametrize("option", ["--unsafe-fixes", "--show-fixes", "--exit-non-zero-on-fix"])
+def test_an_option_about_fixes_alone_does_nothing_and_is_refused(
+    project: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    (project / "t.py").write_text(BAD)
+    assert run(["check", option]) == 2
+    assert capsys.readouterr().err.startswith(f"lintrain: {option} ")
+
+
 def test_a_fix_that_cannot_be_written_is_said_on_stderr(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

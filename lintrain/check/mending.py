@@ -21,13 +21,13 @@ MOST_ROUNDS = 10
 class Mended:
     """What is left after all fixes, the new contents of the changed files, and how many findings are gone.
 
-    `notes` name the fixes that could not be written.
+    `fixed` counts them by file and rule. `notes` name the fixes that could not be written.
     """
 
     outcome: Outcome
     before: Mapping[str, Source]
     contents: Mapping[str, bytes]
-    fixed: int
+    fixed: Counter[tuple[str, str]]
     notes: tuple[str, ...]
 
 
@@ -43,7 +43,7 @@ def mend(request: Request, outcome: Outcome, *, unsafe: bool) -> Mended:
         contents.update(changed)
         latest = Run(replace(request, given={**request.given, **contents})).check()
     gone = _claims(outcome.reported) - _claims(latest.reported)
-    return Mended(latest, outcome.sources, contents, gone.total(), tuple(notes))
+    return Mended(latest, outcome.sources, contents, gone, tuple(notes))
 
 
 def _one_round(outcome: Outcome, given: Mapping[str, bytes], unsafe: bool, notes: dict[str, None]) -> dict[str, bytes]:
@@ -91,5 +91,5 @@ def _written(source: Source, text: str, fixes: Sequence[Fix], original: bytes) -
         raise UnwritableError(str(error)) from error
 
 
-def _claims(reported: Iterable[Reported]) -> Counter[tuple[str, str, str]]:
-    return Counter((one.finding.place.path, one.finding.rule, one.finding.message) for one in reported)
+def _claims(reported: Iterable[Reported]) -> Counter[tuple[str, str]]:
+    return Counter((one.finding.place.path, one.finding.rule) for one in reported)

@@ -74,7 +74,7 @@ def _check(options: CheckOptions) -> int:
         from lintrain.cli._ignores import write_ignores
 
         outcome = write_ignores(request, outcome, options.add_ignores)
-    if options.fix or options.diff:
+    if options.mends:
         return _mend(options, settings, request, outcome, started)
     write_report(report_text(options, settings, outcome), options.output_file)
     return _close(options, request, outcome, started)
@@ -95,12 +95,17 @@ def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: 
     if options.diff:
         return show_diff(options, request, outcome)
     mended = write_fixes(options, request, outcome)
-    text = report_text(options, settings, mended.outcome, mended.fixed)
+    is_told_by_code = options.exit_non_zero_on_fix and bool(mended.contents) and not options.exit_zero
+    if options.fix_only:
+        _remark(options, mended.outcome, time.perf_counter() - started)
+        return FAILED if mended.outcome.crashes else FOUND if is_told_by_code else CLEAN
+    text = report_text(options, settings, mended.outcome, mended.fixed.total())
     if options.reads_stdin and not options.output_file:
         say(text.removesuffix("\n"))
     else:
         write_report(text, options.output_file)
-    return _close(options, request, mended.outcome, started)
+    code = _close(options, request, mended.outcome, started)
+    return code or (FOUND if is_told_by_code else CLEAN)
 
 
 def _close(options: CheckOptions, request: Request, outcome: Outcome, started: float) -> int:

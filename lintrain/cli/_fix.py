@@ -11,7 +11,7 @@ from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_report
 from lintrain.report.diff import diff
 from lintrain.report.look import Look, look_of
-from lintrain.report.summary import count
+from lintrain.report.summary import count, shown_fixes
 from lintrain.source.reading import read_bytes
 
 
@@ -24,7 +24,8 @@ def show_diff(options: CheckOptions, request: Request, outcome: Outcome) -> int:
         lines.extend(diff(mended.before[path], read_bytes(path, content), look))
     write_report("".join(f"{line}\n" for line in lines), options.output_file)
     if not options.quiet:
-        say(f"lintrain: `--fix` would mend {count(mended.fixed, 'finding')}")
+        say(f"lintrain: `--fix` would mend {count(mended.fixed.total(), 'finding')}")
+    _list_fixes(options, mended)
     return 1 if mended.contents and not options.exit_zero else 0
 
 
@@ -33,9 +34,19 @@ def write_fixes(options: CheckOptions, request: Request, outcome: Outcome) -> Me
     mended = _mend(options, request, outcome)
     if options.reads_stdin:
         write_bytes({**request.given, **mended.contents}[request.files[0]] if request.files else b"")
-        return mended
-    write_contents(mended.contents)
+    else:
+        write_contents(mended.contents)
+    if options.fix_only and not options.quiet:
+        say(f"lintrain: {count(mended.fixed.total(), 'finding')} fixed in {count(len(mended.contents), 'file')}")
+    _list_fixes(options, mended)
     return mended
+
+
+def _list_fixes(options: CheckOptions, mended: Mended) -> None:
+    """Say which rules' findings were fixed, file by file."""
+    if options.show_fixes:
+        for line in shown_fixes(mended.fixed):
+            say(line)
 
 
 def _mend(options: CheckOptions, request: Request, outcome: Outcome) -> Mended:

@@ -38,7 +38,10 @@ class CheckOptions:
     output_file: Path | None = None
     statistics: bool = False
     fix: bool = False
+    fix_only: bool = False
     unsafe_fixes: bool = False
+    show_fixes: bool = False
+    exit_non_zero_on_fix: bool = False
     add_ignores: str | None = None
     diff: bool = False
     exclude: tuple[str, ...] = ()
@@ -63,6 +66,11 @@ class CheckOptions:
         return STDIN in self.paths
 
     @property
+    def mends(self) -> bool:
+        """Whether fixes are written or shown."""
+        return self.fix or self.fix_only or self.diff
+
+    @property
     def searched(self) -> tuple[str, ...]:
         """The files and folders to look in: the working folder where none is named."""
         return self.paths or (".",)
@@ -75,8 +83,6 @@ class CheckOptions:
 
 def demand_sense(options: CheckOptions) -> None:
     """Refuse options that contradict each other or would do nothing; raises UsageError."""
-    if options.unsafe_fixes and not (options.fix or options.diff):
-        raise UsageError("--unsafe-fixes says which fixes --fix or --diff may write; name one of them too")
     if options.statistics and options.output_format not in (None, *COUNTED):
         raise UsageError(f"--statistics counts; --output-format is one of {', '.join(COUNTED)} then")
     if options.stdin_filename and not options.reads_stdin:
@@ -91,9 +97,20 @@ def demand_sense(options: CheckOptions) -> None:
 
 
 def _demand_sense_of_writing(options: CheckOptions) -> None:
+    if options.unsafe_fixes and not options.mends:
+        raise UsageError("--unsafe-fixes says which fixes --fix or --diff may write; name one of them too")
+    if options.show_fixes and not options.mends:
+        raise UsageError("--show-fixes lists what --fix or --diff mends; name one of them too")
+    if options.exit_non_zero_on_fix and not (options.fix or options.fix_only):
+        raise UsageError("--exit-non-zero-on-fix is about files that --fix changes; name it too")
     writes = [
         name
-        for name, given in (("--fix", options.fix), ("--diff", options.diff), ("--add-ignores", options.add_ignores))
+        for name, given in (
+            ("--fix", options.fix),
+            ("--fix-only", options.fix_only),
+            ("--diff", options.diff),
+            ("--add-ignores", options.add_ignores),
+        )
         if given is not None and given is not False
     ]
     if options.add_ignores is not None:

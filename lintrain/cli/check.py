@@ -38,7 +38,10 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option(
     "--unsafe-fixes", is_flag=True, help="With --fix or --diff: the fixes, too, that may change a correct run."
 )
+@click.option("--fix-only", is_flag=True, help="As --fix, and neither report what is left nor leave with 1 for it.")
 @click.option("--diff", is_flag=True, help="Show what --fix would write, and write nothing.")
+@click.option("--show-fixes", is_flag=True, help="With these: list what was fixed, by file and rule.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="Leave with 1 when a file was fixed, too.")
 @click.option("--add-ignores", metavar="REASON", help="Write a comment that silences each finding, for this reason.")
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out of folders, and nothing else.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from lintrain.check.outcome import Reported
 from lintrain.core.level import Level
@@ -49,6 +50,14 @@ def statistics_json(reported: Sequence[Reported]) -> str:
         for key, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
     return json.dumps(entries, indent=2)
+
+
+def shown_fixes(fixed: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    """The findings that were fixed: under each file how many of which rule."""
+    digits = max((len(str(number)) for number in fixed.values()), default=1)
+    for path, rules in groupby(sorted(fixed), key=lambda each: each[0]):
+        yield f"{path}:"
+        yield from (f"  {fixed[path, rule]:>{digits}}  {rule}" for _, rule in rules)
 
 
 def count(number: int, thing: str) -> str:
