@@ -43,6 +43,32 @@ for epoch in range(start, 50):
     states = {name: part.state_dict() for name, part in parts.items()}
     torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch, **states}, "last.pt")
 """
+ACCELERATE = """
+import os
+import torch
+from accelerate import Accelerator
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+rows = TensorDataset(torch.randn(640, 8), torch.randint(3, (640,)))
+train_loader = DataLoader(rows, batch_size=16, shuffle=True)
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+net, optimizer, train_loader = accelerator.prepare(net, optimizer, train_loader)
+if os.path.isdir("last"):
+    accelerator.load_state("last")
+for epoch in range(50):
+    for x, y in train_loader:
+        with accelerator.accumulate(net):
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+    accelerator.save_state("last")
+"""
+
 FOUND = """
 from transformers.trainer_utils import get_last_checkpoint
 trainer.train(resume_from_checkpoint=get_last_checkpoint("out"))
@@ -106,6 +132,16 @@ def test_a_trainer_that_saves_its_weights_alone_is_told_what_a_resume_loses(tmp_
     assert resumed["learning_rates"][1] > resumed["learning_rates"][0]
     assert {"optimizer.pt", "scheduler.pt"}.isdisjoint(resumed["files"])
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_loop_that_accelerate_asks_ahead_for_saves_in_time_and_goes_on_as_it_was(tmp_path: Path) -> None:
+    resumed = probe(tmp_path, ACCELERATE, "--also", "checkpoint").run["checkpoint"]
+    assert (resumed["resumes_by"], resumed["saved_after"]) == ("script", 2)
+    assert {"model.safetensors", "optimizer.bin", "random_states_0.pkl"} <= set(resumed["files"])
+    assert (
+        resumed["changed_weights"] == resumed["lost_state"] == resumed["changed_state"] == resumed["generators"] == []
+    )
+    assert resumed["losses"][0] == pytest.approx(resumed["losses"][1], rel=1e-6)
 
 
 def test_lightning_goes_on_at_the_next_epoch_and_draws_its_rows_anew(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
+from lintrain.probe.child.frames import callers_frame
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.loop.batches import is_asked_by_a_loop
 from lintrain.probe.child.trail.follower import Follower
@@ -36,6 +38,7 @@ class Rounds:
         self.rounds = 0
         self._training: Any = None
         self._gave: Any = None
+        self._batches_per_step = 0
 
     def gives(self, loader: Any) -> None:
         """A loader gave a batch: the last one before the first step is that of the training."""
@@ -48,7 +51,7 @@ class Rounds:
             self._training = self._gave or loader
         return loader is self._training
 
-    def has_enough(self, loader: Any, given: int) -> bool:
+    def has_enough(self, loader: Any, given: int, *, is_asked_ahead: bool) -> bool:
         """Whether a loader that gave so many batches in this round ends it now."""
         if self.follower.is_guided or not self.follower.taken:
             return False
@@ -56,7 +59,14 @@ class Rounds:
             return given >= EVALUATION_BATCHES
         if self.follower.purpose == "ranks" and self.rounds:
             return given >= 1
-        return not self.rounds and self.follower.taken >= self.steps
+        return not self.rounds and self._has_taken_all_steps(given, is_asked_ahead=is_asked_ahead)
+
+    def _has_taken_all_steps(self, given: int, *, is_asked_ahead: bool) -> bool:
+        """Whether the steps are taken; those of a loader that is asked one batch ahead are about to be."""
+        if not is_asked_ahead:
+            return self.follower.taken >= self.steps
+        self._batches_per_step = self._batches_per_step or given - 1
+        return given >= self.steps * self._batches_per_step
 
     def begins(self, loader: Any, batches: Iterator[Any]) -> Iterator[Any]:
         """The batches of a round over a loader, made short where it is one of an evaluation on several processes."""
@@ -80,6 +90,11 @@ class Rounds:
         """A loader has really no more batches."""
         if self.gathers is not None:
             self.gathers.ended()
+
+
+def is_accelerate(frame: FrameType | None) -> bool:
+    """Whether accelerate asks, which keeps one batch ahead of the loop (accelerate 1.15)."""
+    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("accelerate.")
 
 
 def leave_the_middle_out(batches: Any) -> bool:
@@ -109,7 +124,9 @@ class ShortBatches:
         return self
 
     def __next__(self) -> Any:
-        is_enough = not self._ends_soon and self._rounds.has_enough(self._loader, self._given)
+        is_enough = not self._ends_soon and self._rounds.has_enough(
+            self._loader, self._given, is_asked_ahead=is_accelerate(callers_frame(1))
+        )
         if is_enough and is_asked_by_a_loop():
             self._rounds.ends(self._loader)
             raise StopIteration
