@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from lintrain.cli._names import complete_selectors
+
 FORMATS = ("full", "concise", "json")
 
 EXIT_CODES = """\b
@@ -19,11 +21,11 @@ Exit codes:
 
 
 def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return click.option(name, multiple=True, metavar="NAMES", help=text)
+    return click.option(name, multiple=True, metavar="NAMES", help=text, shell_complete=complete_selectors)
 
 
 @click.command(epilog=EXIT_CODES, short_help="Read scripts and report their mistakes.")
-@click.argument("paths", nargs=-1)
+@click.argument("paths", nargs=-1, type=click.Path())
 @_listed("--select", "Only these: rule names, stages or ALL, separated by commas.")
 @_listed("--extend-select", "These too, on top of what is selected.")
 @_listed("--ignore", "Not these.")

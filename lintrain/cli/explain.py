@@ -6,9 +6,11 @@ import sys
 
 import click
 
+from lintrain.cli._names import complete_rules
+
 
 @click.command(short_help="Explain one rule.")
-@click.argument("rule")
+@click.argument("rule", shell_complete=complete_rules)
 @click.option("--output-format", type=click.Choice(("text", "json")), default="text", help="How to print the page.")
 def command(rule: str, output_format: str) -> None:
     """Explain RULE: the mistake, why it hurts, what it looks like, and when it is fine."""

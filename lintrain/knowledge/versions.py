@@ -22,6 +22,9 @@ __all__ = ["Target", "TargetVersions", "Version", "exactly", "find_versions"]
 
 _MOST_FOLDERS_ABOVE = 6
 
+NOBODY_TELLS = "the newest version that lintrain knows"
+"""The source of a target of which no file speaks."""
+
 
 @dataclass(frozen=True, slots=True)
 class TargetVersions:
@@ -89,7 +92,7 @@ def decided(package: str, statements: Iterable[Statement]) -> Target | None:
         if len(left) == 1:
             break
     if not agreeing and left == covered:
-        return Target(covered[-1:], written(covered[-1]), "the newest version that lintrain knows")
+        return Target(covered[-1:], written(covered[-1]), NOBODY_TELLS)
     text = ", ".join(dict.fromkeys(statement.specifier.removeprefix("==") for statement in agreeing))
     source = ", ".join(dict.fromkeys(statement.source for statement in agreeing))
     return Target(left, text, source, any(_is_beyond(covered, statement) for statement in agreeing))

@@ -42,6 +42,11 @@ def common_folder(paths: Iterable[str]) -> Path:
     return common if common.is_dir() else common.parent
 
 
+def has_table(file: Path) -> bool:
+    """Whether a file is there and configures lintrain; raises UsageError where it cannot be read."""
+    return file.is_file() and _table_of(file) is not None
+
+
 def _table_of(file: Path) -> Mapping[str, object] | None:
     """The table of lintrain in a configuration file, or None where a pyproject.toml has none."""
     text = _read(file)

@@ -1,0 +1,151 @@
+"""`lintrain init`: what it sees, what it writes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # it ships no types
+
+from lintrain.cli import run
+from lintrain.settings.hook_entry import hook_entry, with_hook
+from tests.notebooks import notebook
+
+HOOK = {
+    "repo": "local",
+    "hooks": [
+        {
+            "id": "lintrain",
+            "name": "lintrain",
+            "entry": "lintrain check --force-exclude",
+            "language": "system",
+            "types_or": ["python", "jupyter"],
+            "require_serial": True,
+        }
+    ],
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q"], check=True)
+    (tmp_path / "train.py").write_text("import transformers\n")
+    (tmp_path / "n.ipynb").write_text(notebook("import torch"))
+    (tmp_path / "other.py").write_text("import os\n")
+    return tmp_path
+
+
+def test_a_new_project_gets_its_configuration_and_its_hook(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "requirements.txt").write_text("torch==2.6.0\ntransformers==4.57.6\n")
+    assert run(["init"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        ".: 1 script and 1 notebook use a library of training",
+        "  written for torch 2.6.0 (requirements.txt:1)",
+        "  written for transformers 4.57.6 (requirements.txt:2)",
+        "lintrain.toml: a new file",
+        ".pre-commit-config.yaml: a new file with the hook `lintrain` (`pre-commit install` switches it on)",
+        "next: `lintrain check` shows today's findings, `lintrain baseline` puts them off",
+    ]
+    assert yaml.safe_load((project / ".pre-commit-config.yaml").read_text()) == {"repos": [HOOK]}
+    assert run(["check", "--show-settings"]) == 0
+    assert capsys.readouterr().out.startswith(f"# from {project / 'lintrain.toml'}")
+
+
+def test_a_second_run_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "pyproject.toml").write_text('[project]\nname = "x"')
+    run(["init"])
+    files = {path: path.read_bytes() for path in project.iterdir() if path.is_file()}
+    assert run(["init"]) == 0
+    assert {path: path.read_bytes() for path in project.iterdir() if path.is_file()} == files
+    said = capsys.readouterr().out
+    assert "pyproject.toml: has a configuration of lintrain, left as it is" in said
+    assert ".pre-commit-config.yaml: has the hook `lintrain`, left as it is" in said
+
+
+def test_a_dry_run_shows_and_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    before = sorted(project.iterdir())
+    assert run(["init", "--dry-run", "--no-hook"]) == 0
+    assert sorted(project.iterdir()) == before
+    assert (project / "pyproject.toml").read_text() == '[project]\nname = "x"\n'
+    assert "\n    [tool.lintrain]\n" in capsys.readouterr().out
+
+
+def test_other_people_s_folders_are_left_out_and_silent_versions_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lintrain.knowledge.versions.interpreter_folders", lambda: ())
+    (project / "src/third_party/deep/vendor").mkdir(parents=True)
+    (project / "src/third_party/deep/vendor/m.py").write_text("import torch\n")
+    (project / "vendor").mkdir()
+    (project / "vendor/plain.py").write_text("import os\n")
+    (project / ".gitmodules").write_text('[submodule "apex"]\n\tpath = libs/apex\n\turl = x\n')
+    run(["init"])
+    assert (project / "lintrain.toml").read_text() == (
+        "# `lintrain check --show-settings` prints every key with what is in force\n"
+        'extend-exclude = ["libs/apex", "src/third_party"]\n'
+        "\n"
+        "# No lock file, requirements or environment says which versions the scripts run with:\n"
+        "# [target-versions]\n"
+        '# torch = "…"\n'
+        '# transformers = "…"\n'
+    )
+    assert run(["check", "--show-settings"]) == 0
+
+
+def test_a_project_inside_a_repository_has_its_hook_at_the_top(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "a.b").mkdir()
+    (project / "a.b/pyproject.toml").write_text("")
+    monkeypatch.chdir(project / "a.b")
+    run(["init"])
+    (entry,) = yaml.safe_load((project / ".pre-commit-config.yaml").read_text())["repos"]
+    assert entry["hooks"][0]["files"] == r"^a\.b/"
+    assert "[tool.lintrain]" in (project / "a.b/pyproject.toml").read_text()
+
+
+def test_outside_a_repository_there_is_no_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["lintrain.toml"]
+    assert "no git repository, so no hook" in capsys.readouterr().out
+
+
+def test_a_configuration_that_cannot_be_read_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "pyproject.toml").write_text("[tool.lintrain\n")
+    assert run(["init"]) == 2
+    assert capsys.readouterr().err.startswith("lintrain: pyproject.toml: not TOML")
+    assert not (project / ".pre-commit-config.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "repos:\n- repo: x\n  rev: v1\n  hooks:\n  - id: a\n",
+        "repos:\n  - repo: x\n    hooks:\n      - id: a  # lintrain\n\n\nfail_fast: true\n",
+        "# ours\ndefault_stages: [manual]\nrepos:  # all of them\n    -   repo: x\n        hooks:\n        -   id: a",
+        "repos:\n# a comment at the margin\n  - repo: x\n    hooks: [{id: a}]\n# the end\n",
+        "ci: {}\nrepos:\n",
+    ],
+)
+def test_the_hook_comes_last_and_nothing_else_changes(text: str) -> None:
+    after = with_hook(text, hook_entry(""))
+    assert after
+    before = yaml.safe_load(text)
+    assert yaml.safe_load(after) == {**before, "repos": [*(before["repos"] or ()), HOOK]}
+    left = iter(after.splitlines())
+    assert all(line in left for line in text.splitlines())
+
+
+@pytest.mark.parametrize("text", ["repos: []\n", "hooks: 1\n", "repos: [{repo: x}]\n"])
+def test_a_file_that_is_written_otherwise_is_left_as_it_is(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (project / ".pre-commit-config.yaml").write_text(text)
+    assert run(["init"]) == 0
+    assert (project / ".pre-commit-config.yaml").read_text() == text
+    assert "not understood, so left as it is; add this to its `repos`:\n    - repo: local\n" in capsys.readouterr().out
