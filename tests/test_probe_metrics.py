@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -15,6 +18,8 @@ from lintrain.core.level import Level
 from lintrain.core.metric_verdicts import on_classes, on_scores, scored_ignored
 from lintrain.core.place import Place
 from lintrain.core.verdict import Ruling, Verdict
+from lintrain.probe.child.frames import is_probes_own
+from lintrain.probe.child.loop.metrics import MetricUses
 from lintrain.probe.judge import judge
 from lintrain.rulebook import load_rules
 from tests.probing import Probed, probe
@@ -147,6 +152,18 @@ def test_metrics_in_the_validation_of_lightning_are_followed(tmp_path: Path) -> 
     assert planted("logits-in-metric", script, "accuracy = accuracy_score", evidence).ruling is Ruling.REFUTED
     assert planted("binary-average", script, "f1_score(torch", evidence).ruling is Ruling.REFUTED
     assert planted("binary-average", script, "self.guessed.append", evidence).ruling is Ruling.UNSETTLED
+
+
+def agreement(y_true: object, y_pred: object) -> float:
+    return float(y_true == y_pred)
+
+
+def test_a_metric_that_is_called_wrongly_is_the_scripts_own_error() -> None:
+    watch: Any = SimpleNamespace(is_on=True, optimizers=[1], run=None, paused=nullcontext)
+    watched = MetricUses(watch).watched("scikit-learn", agreement, "agreement")
+    with pytest.raises(TypeError) as raised:
+        watched([1, 2])
+    assert not is_probes_own(raised.value)
 
 
 SCORED = MetricUse("scikit-learn", "accuracy_score", (16, 3), "float32", (16,), "int64", 16, 3, 0, place=HERE)

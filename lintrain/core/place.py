@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NOWHERE = "(interactive)"
+"""Stands for the file of code that was typed and that nobody knows the lines of; what is found there has no line."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
@@ -30,4 +33,4 @@ class Place:
         return self.path == other.path and self.line <= other.end_line and other.line <= self.end_line
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}"
+        return self.path if self.path == NOWHERE else f"{self.path}:{self.line}:{self.column}"

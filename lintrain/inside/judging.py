@@ -14,6 +14,7 @@ from lintrain.core.evidence import Evidence
 from lintrain.core.place import Place
 from lintrain.inside.report import Report
 from lintrain.probe.child.inside.session import InsideSession
+from lintrain.probe.child.typed_cells import called
 from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.probe.stream import Assembly
 from lintrain.source.source import Source
@@ -65,5 +66,5 @@ def _places(run: Evidence) -> Iterable[Place]:
 
 def _source(path: str) -> Source | None:
     """A file, or the cell of a notebook, as Python knows its lines."""
-    lines = linecache.getlines(path) or linecache.getlines(str(Path(path).absolute()))
+    lines = linecache.getlines(called(path) or path) or linecache.getlines(str(Path(path).absolute()))
     return Source(path, "".join(lines)) if lines else None

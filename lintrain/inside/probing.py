@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lintrain.core.place import Place
+from lintrain.core.place import NOWHERE, Place
 from lintrain.inside.judging import Question, judged
 from lintrain.inside.report import Report
 from lintrain.probe.child.frames import frame_place, is_users, shown, users_frame
@@ -19,9 +19,6 @@ from lintrain.probe.child.inside.session import InsideSession, RunEnded
 from lintrain.probe.child.inside.trainer import is_trainer, measure_trainer
 from lintrain.probe.child.library import loaded
 from lintrain.probe.extras import OVERFIT_STEPS, read_extras
-
-INTERACTIVE = "(interactive)"
-"""Stands for the file where the calling code is in none."""
 
 Measure = Callable[[InsideSession, Place | None], None]
 
@@ -102,8 +99,10 @@ def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tupl
         raise RuntimeError("lintrain.probe measures one process, and this is one of several that train together")
     call = frame_place(users_frame())
     with tempfile.TemporaryDirectory(prefix="lintrain-probe-") as temporary:
-        script = question.script or (call.path if call else INTERACTIVE)
+        script = question.script or (call.path if call else NOWHERE)
         session = InsideSession(temporary, script, overfit=overfit, also=also)
+        if call is None:
+            session.note("the code that calls is in no file, so that findings stand at no line of it")
         try:
             measure(session, call)
         except RunEnded:

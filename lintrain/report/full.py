@@ -50,7 +50,8 @@ def place_of(place: Place, find_source: FindSource) -> str:
 
 def line_of(place: Place, find_source: FindSource) -> str:
     """The line of a place: `path:line`, in a notebook `path:cell 2:line`."""
-    return place_of(place, find_source).rpartition(":")[0]
+    where = place_of(place, find_source)
+    return where.rpartition(":")[0] or where
 
 
 def cure_of(one: Reported) -> str:

@@ -64,7 +64,7 @@ def _stage(evidence: Evidence, stage: Stage, look: Look, find_source: FindSource
     else:
         yield from _wrapped(head, said or numbers(evidence, stage.name, find_source), INDENT, look)
         lines = [] if said else lines_below(evidence, stage.name, look)
-        rest = aligned(lines, INDENT, look) if lines else ()
+        rest = list(aligned(lines, INDENT, look)) if lines else []
     for line in rest:
         yield f"{' ' * INDENT}{line}".rstrip()
 

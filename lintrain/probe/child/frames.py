@@ -14,6 +14,7 @@ from types import CodeType, FrameType, TracebackType
 
 from lintrain.core.evidence import Failure
 from lintrain.core.place import Place
+from lintrain.probe.child.typed_cells import called, cell_name, is_typed
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_FOLDER = os.getcwd()
@@ -48,6 +49,8 @@ def library_folders() -> tuple[str, ...]:
 @cache
 def is_users(path: str) -> bool:
     """Whether a file is the user's own code."""
+    if is_typed(path):
+        return True
     if path.startswith("<") or any(name in path for name in DOWNLOADED):
         return False
     return not os.path.realpath(path).startswith(library_folders())
@@ -62,7 +65,9 @@ def own_files() -> list[str]:
 
 
 def shown(path: str) -> str:
-    """A path as a person in the starting folder would write it."""
+    """A path as a person in the starting folder would write it; of a cell its name."""
+    if (name := cell_name(path)) is not None:
+        return name
     absolute = os.path.abspath(os.path.join(START_FOLDER, path))
     return os.path.relpath(absolute, START_FOLDER) if absolute.startswith(START_FOLDER + os.sep) else absolute
 
@@ -137,7 +142,9 @@ def failure_of(error: BaseException, fallback: Place | None) -> Failure:
         type=type(error).__name__,
         message=_message(error),
         place=place,
-        code=linecache.getline(os.path.join(START_FOLDER, place.path), place.line).strip() if place else "",
+        code=linecache.getline(called(place.path) or os.path.join(START_FOLDER, place.path), place.line).strip()
+        if place
+        else "",
         frames=tuple(_described(step) for step in [*reversed(users), *others]),
         reached=next((_step_place(step) for step in users if step.tb_frame.f_code.co_name == "<module>"), None),
     )
@@ -149,9 +156,10 @@ def _step_place(step: TracebackType) -> Place:
 
 CHILD = os.path.join(PACKAGE, "probe", "child")
 BETWEEN = tuple(
-    os.path.join(CHILD, *names) for names in (("files", "calls.py"), ("loop", "batches.py"), ("loop", "taps.py"))
+    os.path.join(CHILD, *names)
+    for names in (("files", "calls.py"), ("loop", "batches.py"), ("loop", "metrics.py"), ("loop", "taps.py"))
 )
-"""They pass the script's own calls on to the system and to torch, and its errors back."""
+"""They pass the script's own calls on to the system, to torch and to metrics, and its errors back."""
 
 PASSES_ON = frozenset({"compute_loss", "compute_metrics", "loss_of"})
 """Functions of the probe that only hand their arguments to the user's of the same name."""
@@ -185,6 +193,8 @@ def _described(step: TracebackType) -> str:
 
 def _short(path: str) -> str:
     """A user's path as `shown`; a library's from its package on."""
+    if is_typed(path):
+        return shown(path)
     real = os.path.realpath(path)
     folders = sorted((folder for folder in library_folders() if real.startswith(folder)), key=len)
     return os.path.relpath(real, folders[-1]) if folders else shown(path)
