@@ -12,7 +12,8 @@ from lintrain.core.fix import Fix
 from lintrain.core.level import Level
 from lintrain.core.place import Place
 from lintrain.core.verdict import confirmed
-from lintrain.report.document import as_json, check_report
+from lintrain.report.document import as_json
+from lintrain.report.entries import check_report
 from lintrain.report.schema import check_report_schema
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
@@ -55,10 +56,14 @@ def test_everything_about_a_finding_is_in_the_report() -> None:
         "column": 3,
         "end_line": 2,
         "end_column": 4,
+        "file_column": 8,
+        "file_end_line": 48,
+        "file_end_column": 9,
     }
     assert [(reason["position"]["cell"], reason["note"]) for reason in finding["because"]] == [(2, "made here")]
     assert finding["facts"] == {"num_labels": 2, "known": True, "name": None, "rate": 0.5}
-    assert finding["fix"] == {"title": "write it", "safe": True}
+    assert finding["fix"] == {"title": "write it", "safe": True, "edits": []}
+    assert [(one["reason"], one["comment"]["line"]) for one in written["suppressed"]] == [("known", 2), ("known", 2)]
     assert finding["verdict"]["measured"] == {"columns": ["a", {"b": 1}], "ratio": 0.75}
     assert written["crashes"] == [{"path": "n.ipynb", "rule": "unwell", "error": "ValueError: no"}]
     assert written["summary"] == {

@@ -202,7 +202,7 @@ def test_code_of_a_notebook_stands_under_its_cell() -> None:
     text = page(found, [Reported(finding)], Conclusion(1, "why"), {"nb.ipynb": source}.get)
     assert "nb.ipynb:cell 2:1:14" in text
     assert '<mark class="finding-mark">rate=1</mark>' in text
-    assert "? unsettled" in text
+    assert "✗ error" in text
 
 
 def test_a_run_of_which_little_was_measured_has_a_page() -> None:

@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.selection import Choice, choose, configured
+from lintrain.settings.formats import FORMATS
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import Settings, UsageError
 
 ROOT = Path(__file__).parent.parent
 KNOWN = {"raw-dataset": "data", "discarded-map": "data", "high-learning-rate": "optimizer"}
+
+
+AMONG_FORMATS = f"{', '.join(repr(name) for name in FORMATS[:-1])} or {FORMATS[-1]!r}"
 
 
 @pytest.fixture
@@ -116,7 +120,7 @@ def test_an_unknown_key_that_is_near_to_none_gets_the_list(project: Path) -> Non
         ("select = [1]", "`select.0`: must be a string, not `1`"),
         ('force-exclude = "yes"', '`force-exclude`: must be a boolean, not `"yes"`'),
         ("respect-gitignore = 1", "`respect-gitignore`: must be a boolean, not `1`"),
-        ('output-format = "xml"', "`output-format`: must be 'full', 'concise' or 'json', not `\"xml\"`"),
+        ('output-format = "xml"', f'`output-format`: must be {AMONG_FORMATS}, not `"xml"`'),
         ('[levels]\ndata = "off"', "`levels.data`: must be 'error', 'warning' or 'note', not `\"off\"`"),
         ('[target-versions]\ntransformers = "new"', "`target-versions.transformers`: `new` is not a version"),
         ("[target-versions]\ntransformers = 4", "`target-versions.transformers`: must be a string, not `4`"),

@@ -18,12 +18,14 @@ from lintrain.cli._options import (
     selection_of,
     settings_of,
 )
-from lintrain.cli._output import Refusal, say, write_report
+from lintrain.cli._output import Refusal, say, write_document, write_report
 from lintrain.cli._request import request_of
 from lintrain.report.columns import wrap
 from lintrain.report.look import Look, look_of
+from lintrain.report.people import people_blocks
 from lintrain.report.summary import count, statistics, statistics_json, summary
 from lintrain.rulebook import RuleFile, RuleFileError, load_rules
+from lintrain.settings.formats import FOR_PEOPLE
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
 
@@ -76,8 +78,13 @@ def _check(options: CheckOptions) -> int:
         outcome = write_ignores(request, outcome, options.add_ignores)
     if options.mends:
         return _mend(options, settings, request, outcome, started)
-    write_report(report_text(options, settings, outcome), options.output_file)
+    _write(options, settings, report_text(options, settings, outcome, rules))
     return _close(options, request, outcome, started)
+
+
+def _write(options: CheckOptions, settings: Settings, text: str) -> None:
+    write = write_report if form_of(options, settings) in FOR_PEOPLE else write_document
+    write(text, options.output_file)
 
 
 def _speak_of_preview(options: CheckOptions, selection: Selection, rules: Sequence[RuleFile]) -> None:
@@ -99,11 +106,11 @@ def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: 
     if options.fix_only:
         _remark(options, mended.outcome, time.perf_counter() - started)
         return FAILED if mended.outcome.crashes else FOUND if is_told_by_code else CLEAN
-    text = report_text(options, settings, mended.outcome, mended.fixed.total())
+    text = report_text(options, settings, mended.outcome, request.rules, mended.fixed.total())
     if options.reads_stdin and not options.output_file:
         say(text.removesuffix("\n"))
     else:
-        write_report(text, options.output_file)
+        _write(options, settings, text)
     code = _close(options, request, mended.outcome, started)
     return code or (FOUND if is_told_by_code else CLEAN)
 
@@ -121,33 +128,47 @@ def _close(options: CheckOptions, request: Request, outcome: Outcome, started: f
     return FOUND if outcome.reported and not options.exit_zero else CLEAN
 
 
-def report_text(options: CheckOptions, settings: Settings, outcome: Outcome, fixed: int = 0) -> str:
+def report_text(
+    options: CheckOptions, settings: Settings, outcome: Outcome, rules: Sequence[RuleFile], fixed: int = 0
+) -> str:
     """The report in the form that was asked for, with its closing line."""
+    name = form_of(options, settings)
+    if options.statistics and name == "json":
+        return statistics_json(outcome.reported) + "\n"
+    if name not in FOR_PEOPLE and not options.statistics:
+        return _program_text(name, options, outcome, rules, fixed)
     look = Look() if options.output_file else look_of(sys.stdout)
-    is_for_person = sys.stdout.isatty() and not options.output_file
-    match settings.output_format or ("full" if is_for_person else "concise"):
-        case "json" if options.statistics:
-            return statistics_json(outcome.reported) + "\n"
-        case "json":
-            from lintrain.report.document import as_json, check_report
-
-            return as_json(check_report(outcome, outcome.sources.get, fixed)) + "\n"
-        case _ if options.statistics:
-            blocks, between = statistics(outcome.reported, look), "\n"
-        case "full":
-            from lintrain.report.full import full
-
-            blocks, between = full(outcome.reported, outcome.sources.get, look), "\n\n"
-        case _:
-            from lintrain.report.concise import concise
-
-            blocks, between = concise(outcome.reported, outcome.sources.get, look), "\n"
+    if options.statistics:
+        blocks, between = statistics(outcome.reported, look), "\n"
+    else:
+        blocks, between = people_blocks(name, outcome.reported, outcome.sources.get, look)
     body = between.join(blocks)
     if options.quiet or not outcome.files:
         return f"{body}\n" if body else ""
     closing = summary(outcome.reported, len(outcome.files), fixed)
+    is_for_person = sys.stdout.isatty() and not options.output_file
     lines = wrap(closing, 0, 2, look.width) if is_for_person else [closing]
     return f"{body}{between if body else ''}{f'{chr(10)}  '.join(lines)}\n"
+
+
+def form_of(options: CheckOptions, settings: Settings) -> str:
+    """The form of the report: the one that was asked for, else the full one for a person at a terminal."""
+    return settings.output_format or ("full" if sys.stdout.isatty() and not options.output_file else "concise")
+
+
+def _program_text(name: str, options: CheckOptions, outcome: Outcome, rules: Sequence[RuleFile], fixed: int) -> str:
+    from lintrain.check.edits import text_edits
+    from lintrain.report.document import without_suppressed
+    from lintrain.report.entries import check_report, no_edits
+    from lintrain.report.forms.choice import WITH_EDITS, program_text
+
+    find_source = outcome.sources.get
+    if name == "html":
+        from lintrain.report.page.checked import checked_page
+
+        return checked_page(outcome.reported, find_source, summary(outcome.reported, len(outcome.files), fixed))
+    report = check_report(outcome, find_source, fixed, text_edits if name in WITH_EDITS else no_edits)
+    return program_text(name, without_suppressed(report) if options.hide_suppressed else report, find_source, rules)
 
 
 def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:

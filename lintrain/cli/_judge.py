@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from lintrain.cli._judged import Text, judge_record, read_text, stored_text
+from lintrain.cli._judged import Judgement, Text, form_of, judge_record, read_text, stored_text, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
 from lintrain.probe.record import EvidenceFileError, Record, read_record
 
@@ -18,6 +17,8 @@ class JudgeOptions:
 
     evidence: Path
     as_json: bool = False
+    output_format: str | None = None
+    output_file: Path | None = None
     html: Path | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -26,16 +27,23 @@ class JudgeOptions:
 
 def judge(options: JudgeOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
-    refuse_what_cannot_be_written(options.html)
-    try:
-        record = read_record(options.evidence)
-    except EvidenceFileError as error:
-        raise Refusal(str(error)) from error
-    judgement = judge_record(record, _text(options, record))
-    write_report(judgement.as_json() if options.as_json else judgement.as_text(sys.stdout))
+    name = form_of(as_json=options.as_json, output_format=options.output_format)
+    for file in (options.html, options.output_file):
+        refuse_what_cannot_be_written(file)
+    judgement = judge_file(options.evidence, options)
+    write_judgement(judgement, name, options.output_file)
     if options.html:
         write_report(judgement.as_html(), options.html)
     return judgement.conclusion.exit_code
+
+
+def judge_file(evidence: Path, options: JudgeOptions | None = None) -> Judgement:
+    """What today's rules say of the evidence in a file; raises Refusal."""
+    try:
+        record = read_record(evidence)
+    except EvidenceFileError as error:
+        raise Refusal(str(error)) from error
+    return judge_record(record, _text(options or JudgeOptions(evidence), record))
 
 
 def _text(options: JudgeOptions, record: Record) -> Text:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from lintrain import __version__
 from lintrain.check.one_file import first_paragraph
@@ -17,7 +19,7 @@ from lintrain.check.outcome import Reported
 from lintrain.check.run import Request, Run
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
-from lintrain.cli._output import Refusal
+from lintrain.cli._output import Refusal, write_document, write_report
 from lintrain.cli._request import find_targets
 from lintrain.core.finding import Finding
 from lintrain.core.verdict import Ruling
@@ -25,11 +27,15 @@ from lintrain.probe.conclusion import Conclusion, conclude
 from lintrain.probe.judge import Judged, judge
 from lintrain.probe.record import Record, plain
 from lintrain.report.full import line_of
-from lintrain.report.look import look_of
+from lintrain.report.look import Look, look_of
 from lintrain.rulebook import RuleFile, RuleFileError, load_rules
+from lintrain.settings.formats import FOR_PEOPLE
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
 from lintrain.source.source import Source
+
+if TYPE_CHECKING:
+    from lintrain.report.document import CheckReport
 
 ORDER = {Ruling.CONFIRMED: 0, Ruling.UNSETTLED: 1, Ruling.REFUTED: 2}
 
@@ -116,6 +122,40 @@ class Judgement:
         """Every finding with its verdict."""
         return ((one.finding, one.verdict) for one in self.judged if one.verdict)
 
+    def as_form(self, name: str, stream: TextIO) -> str:
+        """The report in one of the forms that a check has, too."""
+        match name:
+            case "full":
+                return self.as_text(stream)
+            case "json":
+                return self.as_json()
+            case "html":
+                return self.as_html()
+            case name if name in FOR_PEOPLE:
+                return self._as_list(name, look_of(stream))
+            case _:
+                from lintrain.report.forms.choice import program_text
+
+                return program_text(name, self.report(), self.sources.get, load_rules())
+
+    def _as_list(self, name: str, look: Look) -> str:
+        from lintrain.report.columns import printable
+        from lintrain.report.people import people_blocks
+
+        blocks, between = people_blocks(name, self.judged, self.sources.get, look)
+        return between.join([*blocks, printable(self.conclusion.reason)]) + "\n"
+
+    def report(self) -> CheckReport:
+        """The findings and their verdicts as the report for programs."""
+        from lintrain.report.document import ProbeEntry
+        from lintrain.report.entries import finding_entries, report_of
+
+        probe = ProbeEntry(self.record.script, self.conclusion.exit_code, self.conclusion.reason)
+        entries = finding_entries(self.judged, self.sources.get)
+        report = report_of(entries, self.sources.get, 1, probes=[probe])
+        texts = {self.record.script: self.record.script_sha256, **(report.sources or {})}
+        return dataclasses.replace(report, sources=texts)
+
     def as_text(self, stream: TextIO) -> str:
         """The report for a person."""
         from lintrain.report.columns import printable
@@ -140,15 +180,14 @@ class Judgement:
 
     def as_json(self) -> str:
         """The report for programs."""
-        from lintrain.report.document import finding_entry
-
-        entries = [dataclasses.asdict(finding_entry(one, self.sources.get)) for one in self.judged]
+        report = self.report()
         document: dict[str, Any] = {  # Any: whatever JSON holds
             "format": 1,
             "lintrain": __version__,
             "exit_code": self.conclusion.exit_code,
             "reason": self.conclusion.reason,
-            "findings": entries,
+            "findings": [dataclasses.asdict(entry) for entry in report.findings],
+            "sources": report.sources,
             "probe": {**dataclasses.asdict(self.record), "findings": []},
         }
         return json.dumps(plain(document), indent=2, ensure_ascii=False) + "\n"
@@ -190,3 +229,17 @@ def _sources(record: Record, text: Text) -> dict[str, Source]:
             ):
                 sources.setdefault(place.path, script)
     return sources
+
+
+def form_of(*, as_json: bool, output_format: str | None) -> str:
+    """The form of the report: the full one unless another is asked for; raises Refusal for two of them."""
+    if as_json and output_format not in (None, "json"):
+        raise Refusal(f"--json and --output-format {output_format} are two forms of the report; name one of them")
+    return "json" if as_json else output_format or "full"
+
+
+def write_judgement(judgement: Judgement, name: str, file: Path | None) -> None:
+    """Write the report in a form to a file or to standard output; raises Refusal where it cannot be written."""
+    text = judgement.as_form(name, sys.stdout if file is None else io.StringIO())
+    write = write_report if name in FOR_PEOPLE else write_document
+    write(text, file)

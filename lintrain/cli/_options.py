@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lintrain.check.selection import Choice, Selection, choose, configured, known_names
 from lintrain.rulebook import RuleFile
+from lintrain.settings.formats import TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import Settings, UsageError, checked_version
 from lintrain.source.discovery import Discovery, Excludes
@@ -36,6 +37,7 @@ class CheckOptions:
     changed_since: str | None = None
     output_format: str | None = None
     output_file: Path | None = None
+    hide_suppressed: bool = False
     statistics: bool = False
     fix: bool = False
     fix_only: bool = False
@@ -85,6 +87,8 @@ def demand_sense(options: CheckOptions) -> None:
     """Refuse options that contradict each other or would do nothing; raises UsageError."""
     if options.statistics and options.output_format not in (None, *COUNTED):
         raise UsageError(f"--statistics counts; --output-format is one of {', '.join(COUNTED)} then")
+    if options.hide_suppressed and options.output_format not in (None, *TELL_SUPPRESSED):
+        raise UsageError(f"--hide-suppressed: the {options.output_format} report tells of none; json and sarif do")
     if options.stdin_filename and not options.reads_stdin:
         raise UsageError("--stdin-filename names what comes through standard input; give `-` as the path")
     if options.baseline and options.no_baseline:

@@ -35,9 +35,17 @@ def write_report(text: str, file: Path | None = None) -> None:
         return
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_bytes(text.encode("utf-8", "replace"))
     except OSError as error:
         raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
+
+
+def write_document(text: str, file: Path | None = None) -> None:
+    """Write a report for programs, in UTF-8 wherever it goes; raises Refusal where the file cannot be written."""
+    if file is None:
+        write_bytes(text.encode("utf-8", "replace"))
+    else:
+        write_report(text, file)
 
 
 def refuse_what_cannot_be_written(file: Path | None) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from lintrain.cli._judged import Judgement, Text, judge_record, start_reading
-from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
+from lintrain.cli._judged import Judgement, Text, form_of, judge_record, start_reading, write_judgement
+from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say
 from lintrain.cli._written import kept_failure, refuse_folder, write_page, write_repro, write_tests
 from lintrain.core.sizes import read_size
 from lintrain.probe.conclusion import NOT_JUDGED
@@ -45,6 +45,8 @@ class ProbeOptions:
     timeout: float = 300.0
     memory: float | None = None
     as_json: bool = False
+    output_format: str | None = None
+    output_file: Path | None = None
     evidence: Path | None = None
     html: Path | None = None
     write_tests: Path | None = None
@@ -59,7 +61,8 @@ class ProbeOptions:
 
 def probe(options: ProbeOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
-    for file in (options.evidence, options.html, options.write_tests):
+    name = form_of(as_json=options.as_json, output_format=options.output_format)
+    for file in (options.evidence, options.html, options.write_tests, options.output_file):
         refuse_what_cannot_be_written(file)
     refuse_folder(options.export_repro)
     started = _started(options)
@@ -74,19 +77,18 @@ def probe(options: ProbeOptions) -> int:
     read = start_reading(str(entry.script), options.select, options.ignore, options.config)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
         record, text = _run(options, entry, python, kept), read()
-        return _report(
-            options, dataclasses.replace(record, findings=tuple(one.finding for one in text.reported)), text, kept
-        )
+        record = dataclasses.replace(record, findings=tuple(one.finding for one in text.reported))
+        return _report(options, name, record, text, kept)
 
 
-def _report(options: ProbeOptions, record: Record, text: Text, kept: Path | None) -> int:
+def _report(options: ProbeOptions, name: str, record: Record, text: Text, kept: Path | None) -> int:
     """Judge what was measured, write all that was asked for, and give the exit code."""
     if options.evidence:
         write_record(record, options.evidence)
     judgement = judge_record(record, text)
     if not options.no_cache:
         keep_verdicts(record, judgement.pairs)
-    write_report(judgement.as_json() if options.as_json else judgement.as_text(sys.stdout))
+    write_judgement(judgement, name, options.output_file)
     if options.html:
         write_page(judgement, options.html)
     if options.write_tests:

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from lintrain.cli._names import complete_selectors
-
-FORMATS = ("full", "concise", "json")
+from lintrain.settings.formats import FORMATS
 
 EXIT_CODES = """\b
 Exit codes:
@@ -36,6 +35,7 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--changed-since", metavar="REV", help="Only files changed since this revision, and what imports them.")
 @click.option("--output-format", type=click.Choice(FORMATS), help="full on a terminal, concise elsewhere.")
 @click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
+@click.option("--hide-suppressed", is_flag=True, help="Leave out of json and sarif what a comment silences.")
 @click.option("--fix", is_flag=True, help="Write the safe fixes into the files, and report what is left.")
 @click.option(
     "--unsafe-fixes", is_flag=True, help="With --fix or --diff: the fixes, too, that may change a correct run."

@@ -8,10 +8,14 @@ from typing import Any
 
 import click
 
+from lintrain.settings.formats import FORMATS
+
 
 @click.command()
 @click.argument("evidence", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
+@click.option("--output-format", type=click.Choice(FORMATS), help="The report in another form (default: full).")
+@click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there as one page.")
 @click.option("--select", multiple=True, metavar="NAMES", help="Only these rules or stages.")
 @click.option("--ignore", multiple=True, metavar="NAMES", help="Not these rules or stages.")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lintrain.probe.extras import EXTRAS
+from lintrain.settings.formats import FORMATS
 
 MEASUREMENTS = "\b\nMeasurements for --also:\n" + "\n".join(f"  {name:<12} {what}" for name, what in EXTRAS.items())
 EXIT_CODES = """\b
@@ -34,6 +35,8 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("--timeout", type=ABOVE_ZERO, default=300.0, metavar="SECONDS", help="End it after that (300).")
 @click.option("--memory", type=ABOVE_ZERO, metavar="GIB", help="End it when it holds more.")
 @click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
+@click.option("--output-format", type=click.Choice(FORMATS), help="The report in another form (default: full).")
+@click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there.")
 @click.option("--evidence", type=click.Path(path_type=Path, dir_okay=False), help="Write what was measured there.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there as one page.")
 @click.option("--export-repro", type=click.Path(path_type=Path), metavar="DIR", help="Write the failing stage there.")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
+from lintrain.core.plain import plain as plain
 
 SCHEMA = 1
 """Counts up whenever a field of the evidence changes its meaning or goes away."""
@@ -62,18 +61,6 @@ def record_json(record: Record) -> bytes:
     """A record as indented JSON; NaN and infinities as the strings "NaN", "Infinity" and "-Infinity"."""
     text = json.dumps(plain(dataclasses.asdict(record)), indent=2, ensure_ascii=False)
     return text.encode(errors="replace")  # half a character, which a row may hold, has no UTF-8
-
-
-def plain(value: object) -> object:
-    """A value that strict JSON can hold."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[object, object]", value)
-        return {str(name): plain(inner) for name, inner in entries.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in cast("list[object]", value)]
-    return value
 
 
 def read_record(path: Path) -> Record:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from lintrain import __version__
-from lintrain.check.outcome import Crash, Outcome, Reported
-from lintrain.core.fix import Fix
 from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling, Verdict
-from lintrain.report.frame import FindSource
+from lintrain.core.plain import plain
+from lintrain.core.verdict import Ruling
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """A stretch of a file: lines and columns (characters) from 1, the end column exclusive.
 
-    In a notebook, lines count within the cell (`cell` counts every cell from 1), and `file_line` is the line of the
-    .ipynb file itself; `end_line` counts from the same line as `line`.
+    In a notebook, lines count within the cell (`cell` counts every cell from 1), and those of `file_…` are lines and
+    columns of the .ipynb file itself; `end_line` counts from the same line as `line`.
     """
 
     path: str
@@ -32,6 +27,9 @@ class Position:
     end_line: int
     end_column: int
     file_line: int
+    file_column: int
+    file_end_line: int
+    file_end_column: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +42,23 @@ class ReasonEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class EditEntry:
+    """Other text for a stretch of the file itself; lines and columns are those of `file_…` of a position."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class FixEntry:
-    """What mends a finding; a safe fix changes no run that was correct."""
+    """What mends a finding; a safe fix changes no run that was correct. Its edits belong together."""
 
     title: str
     safe: bool
+    edits: tuple[EditEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,7 @@ class VerdictEntry:
 
 @dataclass(frozen=True, slots=True)
 class FindingEntry:
-    """One finding."""
+    """One finding; its `fingerprint` stays while file, rule and code of its line do, wherever the line moves."""
 
     rule: str
     level: Level
@@ -75,6 +85,19 @@ class FindingEntry:
     facts: Mapping[str, str | int | float | bool | None]
     fix: FixEntry | None
     verdict: VerdictEntry | None
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressedEntry:
+    """A finding that a comment silences, where that stands, and the reason that it gives.
+
+    Without a comment it is one that the project's baseline hides.
+    """
+
+    finding: FindingEntry
+    comment: Position | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +107,15 @@ class CrashEntry:
     path: str
     rule: str
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeEntry:
+    """A probe whose verdicts are in the report: its script, its exit code, and what it came to."""
+
+    script: str
+    exit_code: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,77 +133,41 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """Everything that `lintrain check` found; `format` grows when a reader of older reports would trip."""
+    """Everything that `lintrain check` found; `format` grows when a reader of older reports would trip.
+
+    `sources` are the SHA-256 of the texts that findings lie in, by their paths; `probes` are those that judged them.
+    """
 
     format: Literal[1]
     lintrain: str
     findings: tuple[FindingEntry, ...]
     crashes: tuple[CrashEntry, ...]
     summary: Summary
+    suppressed: tuple[SuppressedEntry, ...] = ()
+    sources: Mapping[str, str] | None = None
+    probes: tuple[ProbeEntry, ...] = ()
+
+    @property
+    def problems(self) -> list[FindingEntry]:
+        """The findings to act on: where a probe judged them, not those that it refuted."""
+        return [one for one in self.findings if not (self.probes and is_refuted(one))]
 
 
-def check_report(outcome: Outcome, find_source: FindSource, fixed: int = 0) -> CheckReport:
-    """The report of a run; `fixed` findings are gone because their fixes were written."""
-    reported = outcome.reported
-    return CheckReport(
-        1,
-        __version__,
-        tuple(finding_entry(one, find_source) for one in reported),
-        tuple(_crash_entry(crash) for crash in outcome.crashes),
-        Summary(
-            len(outcome.files),
-            len(reported),
-            {level.value: sum(one.finding.level == level for one in reported) for level in Level},
-            dict(sorted(Counter(one.finding.rule for one in reported).items())),
-            sum(file.suppressed for file in outcome.files),
-            fixed,
-            sum(len(file.known) for file in outcome.files),
-        ),
-    )
+def without_suppressed(report: CheckReport) -> CheckReport:
+    """A report that only counts what authors silenced: GitHub's code scanning opens alerts for it all the same."""
+    return replace(report, suppressed=())
+
+
+def is_refuted(entry: FindingEntry) -> bool:
+    """Whether a probe saw that the claim is not so."""
+    return entry.verdict is not None and entry.verdict.ruling is Ruling.REFUTED
 
 
 def as_json(report: CheckReport) -> str:
     """A report as JSON text."""
-    return json.dumps(asdict(report), indent=2, ensure_ascii=False)
+    return json.dumps(plain(asdict(report)), indent=2, ensure_ascii=False)
 
 
-def finding_entry(one: Reported, find_source: FindSource) -> FindingEntry:
-    """One finding as programs read it."""
-    finding = one.finding
-    return FindingEntry(
-        finding.rule,
-        finding.level,
-        finding.message,
-        position_of(finding.place, find_source),
-        finding.why,
-        finding.help,
-        tuple(
-            ReasonEntry(position_of(reason.place, find_source), reason.note, reason.role) for reason in finding.because
-        ),
-        finding.subject,
-        dict(finding.facts),
-        _fix_entry(one.fix),
-        _verdict_entry(one.verdict),
-    )
-
-
-def position_of(place: Place, find_source: FindSource) -> Position:
-    """A place as programs read it."""
-    source = find_source(place.path)
-    if source is None:
-        return Position(place.path, None, place.line, place.column, place.end_line, place.end_column, place.line)
-    at = source.locate(place)
-    end_line = at.line + place.end_line - place.line
-    return Position(place.path, at.cell, at.line, at.column, end_line, place.end_column, at.file_line)
-
-
-def _fix_entry(fix: Fix | None) -> FixEntry | None:
-    return FixEntry(fix.title, fix.safe) if fix else None
-
-
-def _verdict_entry(verdict: Verdict | None) -> VerdictEntry | None:
-    return VerdictEntry(verdict.ruling, verdict.reason, verdict.measured) if verdict else None
-
-
-def _crash_entry(crash: Crash) -> CrashEntry:
-    return CrashEntry(crash.path, crash.rule, crash.error)
+def as_json_lines(report: CheckReport) -> str:
+    """A line of JSON for each finding."""
+    return "".join(f"{json.dumps(plain(asdict(one)), ensure_ascii=False)}\n" for one in report.findings)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from lintrain.settings.formats import Format
 from lintrain.settings.settings import UsageError, checked_version
 
 
@@ -29,7 +30,7 @@ class Table(BaseModel):
     extend_exclude: list[str] | None = None
     respect_gitignore: bool | None = None
     force_exclude: bool | None = None
-    output_format: Literal["full", "concise", "json"] | None = None
+    output_format: Format | None = None
     preview: bool | None = None
     baseline: str | None = None
     levels: dict[str, Literal["error", "warning", "note"]] | None = None

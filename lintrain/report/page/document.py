@@ -15,18 +15,16 @@ from lintrain.report.page.findings import failure, findings
 from lintrain.report.page.markup import Markup, joined, tag, with_code
 from lintrain.report.page.parts import section, table
 from lintrain.report.page.picture import SIGNS, picture
+from lintrain.report.page.whole import whole_page
 from lintrain.report.stages import numbers
 
-STYLE = Path(__file__).with_name("page.css")
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""A browser asks nobody for anything, whatever the page holds."""
 VERDICTS = {0: ("✓", "passed"), 1: ("✗", "failed")}
 
 
 def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, find_source: FindSource) -> str:
     """The page as a file holds it."""
-    body = tag(
-        "body",
+    return whole_page(
+        f"{Path(record.script).name}: lintrain probe",
         tag("a", "skip to the findings", href="#findings", class_="skip"),
         _header(record, conclusion),
         tag(
@@ -35,19 +33,6 @@ def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, fin
             tag("section", tag("h2", "Findings"), findings(judged, find_source), id="findings"),
         ),
         tag("footer", tag("p", f"lintrain {record.lintrain}, {record.ending.seconds:.1f} s, {record.python}")),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', _head(record), body, lang='en')}\n"
-
-
-def _head(record: Record) -> Markup:
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{Path(record.script).name}: lintrain probe"),
-        tag("style", Markup(STYLE.read_text(encoding="utf-8"))),
     )
 
 

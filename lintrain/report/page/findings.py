@@ -13,7 +13,7 @@ from lintrain.report.frame import FindSource, Row, rows_of
 from lintrain.report.full import cure_of, line_of, place_of
 from lintrain.report.page.markup import Markup, joined, tag, with_code
 
-SIGNS = {"confirmed": "✗", "refuted": "✓", "unsettled": "?"}
+SIGNS = {"confirmed": "✗", "refuted": "✓", "unsettled": "?", "error": "✗", "warning": "!", "note": "·"}
 
 
 def findings(judged: Sequence[Reported], find_source: FindSource) -> Markup:
@@ -25,10 +25,10 @@ def findings(judged: Sequence[Reported], find_source: FindSource) -> Markup:
 
 def _finding(one: Reported, find_source: FindSource) -> Markup:
     finding, verdict = one.finding, one.verdict
-    ruling = verdict.ruling.value if verdict else "unsettled"
+    badge = verdict.ruling.value if verdict else finding.level.value
     return tag(
         "article",
-        tag("h3", tag("span", f"{SIGNS[ruling]} {ruling}", class_=f"badge {ruling}"), " ", with_code(finding.message)),
+        tag("h3", tag("span", f"{SIGNS[badge]} {badge}", class_=f"badge {badge}"), " ", with_code(finding.message)),
         tag(
             "p",
             tag("code", place_of(finding.place, find_source)),
@@ -38,7 +38,7 @@ def _finding(one: Reported, find_source: FindSource) -> Markup:
         ),
         _frame(finding, find_source),
         tag("dl", _remarks(one, verdict)),
-        class_=f"finding {ruling}",
+        class_=f"finding {badge}",
     )
 
 

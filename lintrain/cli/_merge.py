@@ -1,0 +1,116 @@
+"""What `lintrain report merge` does with its options."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from lintrain.cli._output import Refusal, say, write_document, write_report
+from lintrain.report.document import CheckReport, without_suppressed
+from lintrain.report.joining import join
+from lintrain.report.look import Look, look_of
+from lintrain.report.people import people_blocks
+from lintrain.report.reopening import open_sources, reopened
+from lintrain.report.summary import summary
+from lintrain.rulebook import load_rules
+from lintrain.settings.formats import FOR_PEOPLE, TELL_SUPPRESSED
+
+CLEAN, FOUND, FAILED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """The command line of `lintrain report merge`, as click reads it."""
+
+    files: tuple[Path, ...]
+    output_format: str | None = None
+    output_file: Path | None = None
+    hide_suppressed: bool = False
+    exit_zero: bool = False
+    quiet: bool = False
+
+
+def merge(options: MergeOptions) -> int:
+    """Carry out the command and give its exit code; raises Refusal."""
+    if options.hide_suppressed and options.output_format not in (None, *TELL_SUPPRESSED):
+        raise Refusal(f"--hide-suppressed: the {options.output_format} report tells of none; json and sarif do")
+    joined = join([read_report(file) for file in options.files])
+    report = without_suppressed(joined.report) if options.hide_suppressed else joined.report
+    name = options.output_format or ("full" if sys.stdout.isatty() and not options.output_file else "concise")
+    if name in FOR_PEOPLE:
+        write_report(_people_text(name, report, options), options.output_file)
+    else:
+        write_document(_program_text(name, report), options.output_file)
+    for note in joined.notes:
+        say(f"lintrain: {note}")
+    if report.crashes:
+        return FAILED
+    failed = report.problems or any(probe.exit_code == FOUND for probe in report.probes)
+    return FOUND if failed and not options.exit_zero else CLEAN
+
+
+def _people_text(name: str, report: CheckReport, options: MergeOptions) -> str:
+    look = Look() if options.output_file else look_of(sys.stdout)
+    sources = open_sources(report)
+    reported = reopened(report.findings, sources)
+    blocks, between = people_blocks(name, reported, sources.get, look)
+    closing = [summary(reported, report.summary.files), *(f"{one.script}: {one.reason}" for one in report.probes)]
+    said = [*blocks, *([] if options.quiet else ["\n".join(closing)])]
+    return f"{between.join(said)}\n" if said else ""
+
+
+def _program_text(name: str, report: CheckReport) -> str:
+    sources = open_sources(report)
+    if name == "html":
+        from lintrain.report.page.checked import checked_page
+
+        reported = reopened(report.findings, sources)
+        return checked_page(reported, sources.get, summary(reported, report.summary.files), report.probes)
+    from lintrain.report.forms.choice import program_text
+
+    return program_text(name, report, sources.get, load_rules())
+
+
+def read_report(file: Path) -> CheckReport:
+    """The report in a file: of a check, of a probe, or what the evidence of one says today; raises Refusal."""
+    try:
+        found: Any = json.loads(file.read_bytes())  # Any: whatever JSON holds
+    except OSError as error:
+        raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise Refusal(f"{file}: is no report: not JSON ({error})") from error
+    keys = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    if "schema" in keys:
+        from lintrain.cli._judge import judge_file
+
+        return judge_file(file).report()
+    if "probe" in keys:
+        return _validated(file, _as_check(keys))
+    if "summary" in keys:
+        return _validated(file, keys)
+    raise Refusal(f"{file}: is no report; `lintrain check --output-format json` and `lintrain probe` write some")
+
+
+def _as_check(probe: dict[str, Any]) -> dict[str, Any]:
+    """The report of a probe under the names of a check's."""
+    findings, record = probe.get("findings", []), probe["probe"]
+    script = cast("dict[str, object]", record).get("script") if isinstance(record, dict) else None
+    entry = {"script": script, "exit_code": probe.get("exit_code"), "reason": probe.get("reason")}
+    counts: dict[str, object] = {"files": 1, "findings": len(findings), "levels": {}, "rules": {}}
+    counts |= {"suppressed": 0, "fixed": 0, "known": 0}
+    shared = {name: probe.get(name) for name in ("format", "lintrain", "findings", "sources")}
+    return {**shared, "crashes": [], "summary": counts, "probes": [entry]}
+
+
+def _validated(file: Path, document: dict[str, Any]) -> CheckReport:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(CheckReport).validate_python(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Refusal(f"{file}: `{where}`: {first['msg'].lower()}; was it written by another lintrain?") from error

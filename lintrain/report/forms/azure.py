@@ -1,0 +1,40 @@
+"""Logging commands that Azure Pipelines lists as the issues of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain.core.level import Level
+from lintrain.report.document import CheckReport, FindingEntry
+from lintrain.report.forms.wording import message_of
+from lintrain.report.paths import absolute
+
+TYPES = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "warning"}
+"""Azure knows no third one."""
+
+ESCAPED = re.compile(r"%(?=3B|0D|0A|5D|AZP25)", re.IGNORECASE)
+"""Only such a percent sign would be taken for an escape, and old agents show `%AZP25` as it is."""
+
+
+def azure(report: CheckReport) -> Iterator[str]:
+    """A command for each finding."""
+    return (_command(entry) for entry in report.problems)
+
+
+def _command(entry: FindingEntry) -> str:
+    at = entry.position
+    properties = {
+        "type": TYPES[entry.level],
+        "sourcepath": absolute(at.path),
+        "linenumber": str(at.file_line),
+        "columnnumber": str(at.file_column),
+        "code": entry.rule,
+    }
+    written = "".join(f"{name}={_escaped(value)};" for name, value in properties.items())
+    return f"##vso[task.logissue {written}]{_escaped(message_of(entry), in_property=False)}"
+
+
+def _escaped(text: str, *, in_property: bool = True) -> str:
+    text = ESCAPED.sub("%AZP25", text).replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(";", "%3B").replace("]", "%5D") if in_property else text

@@ -1,0 +1,62 @@
+"""A report in the form that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lintrain.report.document import CheckReport, as_json, as_json_lines
+from lintrain.report.frame import FindSource
+from lintrain.rulebook import RuleFile
+
+WITH_EDITS = frozenset({"json", "json-lines", "rdjson", "sarif"})
+"""Forms that tell what a fix would write."""
+
+
+def program_text(name: str, report: CheckReport, find_source: FindSource, rules: Sequence[RuleFile]) -> str:
+    """The text of a report for programs; a form is loaded when it is asked for."""
+    match name:
+        case "json":
+            return as_json(report) + "\n"
+        case "json-lines":
+            return as_json_lines(report)
+        case "sarif":
+            from lintrain.report.forms.sarif import sarif
+            from lintrain.report.pages import pages
+
+            return sarif(report, pages(rules)) + "\n"
+        case "rdjson":
+            from lintrain.report.forms.rdjson import rdjson
+
+            return rdjson(report, find_source) + "\n"
+        case "junit":
+            from lintrain.report.forms.junit import junit
+
+            return junit(report) + "\n"
+        case "gitlab":
+            from lintrain.report.forms.gitlab import gitlab
+
+            return gitlab(report) + "\n"
+        case _:
+            return _lines(name, report)
+
+
+def _lines(name: str, report: CheckReport) -> str:
+    match name:
+        case "github":
+            from lintrain.report.forms.github import github
+
+            return _text(github(report))
+        case "azure":
+            from lintrain.report.forms.azure import azure
+
+            return _text(azure(report))
+        case "pylint":
+            from lintrain.report.forms.pylint import pylint
+
+            return _text(pylint(report))
+        case _:
+            raise ValueError(f"no form is called `{name}`")
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

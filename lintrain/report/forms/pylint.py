@@ -1,0 +1,19 @@
+"""Lines as `pylint --output-format=parseable` writes them, which many tools read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.core.level import Level
+from lintrain.report.document import CheckReport
+from lintrain.report.forms.wording import message_of
+
+CATEGORIES = {Level.ERROR: "E", Level.WARNING: "W", Level.NOTE: "I"}
+"""Readers take the level from the letter in front of the rule."""
+
+
+def pylint(report: CheckReport) -> Iterator[str]:
+    """A line for each finding."""
+    for entry in report.problems:
+        where = f"{entry.position.path}:{entry.position.file_line}"
+        yield f"{where}: [{CATEGORIES[entry.level]}({entry.rule}), ] {message_of(entry)}"

@@ -1,0 +1,51 @@
+"""The names of files as other programs want them: from the root of the repository, with slashes, or as URIs."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path, PurePath
+from urllib.parse import quote
+
+STDIN = "-"
+
+
+def repository_root() -> Path:
+    """The folder from which other programs count: that of the repository, else the working folder."""
+    return _root(Path.cwd())
+
+
+@lru_cache(maxsize=1)
+def _root(folder: Path) -> Path:
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+
+
+def from_root(path: str) -> str:
+    """A path from the repository's root, with slashes; one outside of it from the root of the disk."""
+    return path if path == STDIN else relative(Path(absolute(path)), repository_root())
+
+
+def relative(path: PurePath, root: PurePath) -> str:
+    """An absolute path from a folder that it lies in, else as it is; with slashes on every system."""
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
+def absolute(path: str) -> str:
+    """A path from the root of the disk, `..` taken out and links left as they are."""
+    return path if path == STDIN else os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves `..` in
+
+
+def uri_in(path: PurePath, root: PurePath) -> str | None:
+    """The relative URI of an absolute path below a folder; None where it lies elsewhere."""
+    return quote(relative(path, root), safe="/") if path.is_relative_to(root) else None
+
+
+def file_uri(path: PurePath) -> str:
+    """The URI of an absolute path, of any system."""
+    written = quote(path.as_posix(), safe="/:")
+    return f"file:{written}" if written.startswith("//") else f"file:///{written.removeprefix('/')}"
+
+
+def folder_uri(folder: PurePath) -> str:
+    """The URI of an absolute folder, with the slash that lets relative ones follow."""
+    return file_uri(folder).removesuffix("/") + "/"

@@ -1,0 +1,28 @@
+"""The findings in a form for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lintrain.check.outcome import Reported
+from lintrain.report.frame import FindSource
+from lintrain.report.look import Look
+
+
+def people_blocks(
+    name: str, reported: Iterable[Reported], find_source: FindSource, look: Look
+) -> tuple[Iterator[str], str]:
+    """The blocks of a form, and what stands between them."""
+    match name:
+        case "full":
+            from lintrain.report.full import full
+
+            return full(reported, find_source, look), "\n\n"
+        case "grouped":
+            from lintrain.report.grouped import grouped
+
+            return grouped(reported, find_source, look), "\n\n"
+        case _:
+            from lintrain.report.concise import concise
+
+            return concise(reported, find_source, look), "\n"

@@ -1,0 +1,71 @@
+"""What a check found, made for tests of reports: a script with characters of every width, and a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported, Silenced
+from lintrain.core.finding import Finding, Reason
+from lintrain.core.fix import AddImport, Fix, Replace
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import confirmed, refuted
+from lintrain.source.reading import read_bytes
+from lintrain.source.suppression import Suppression
+from tests.notebooks import notebook
+
+SCRIPT = "a b/träin;50%3B.py"
+NOTEBOOK = "n.ipynb"
+CODE = """\
+import os
+
+raw = load()
+x = "😀é"; train(raw, 1)
+train(raw, 1)
+train(raw, 1)  # lintrain: ignore[raw-dataset] -- rows are ids, [sic]
+if raw:
+    done(
+        raw)
+"""
+CELLS = ("#md x", "raw = load()", "!ls\ntrain(raw, '😀')")
+HOSTILE = "`a]b;c,d:e%0A%` [x](1)\n<b>&\x1b[31m \ud800"
+
+SAYS = {"why": "It ends\nthe run.", "help": "pass `encoded`"}
+MADE = Reason(Place(SCRIPT, 3, 1, 3, 4), "made here")
+MENDED = Fix.of("pass `encoded`", AddImport("math"), Replace(Place(SCRIPT, 4, 17, 4, 20), "math.encoded"), safe=True)
+
+
+def finding(rule: str, level: Level, place: Place, message: str = "`raw` is raw") -> Finding:
+    return Finding(rule, level, place, message, **SAYS, because=(replace(MADE),), subject="raw", facts={"rows": 3})
+
+
+def outcome() -> Outcome:
+    """Findings of every level, two of them alike; a fix, a verdict of each kind, a silenced one, and a failed rule."""
+    at = Place(SCRIPT, 4, 17, 4, 20)
+    found = (
+        Reported(finding("raw-dataset", Level.ERROR, at), MENDED, confirmed("3 of 4 rows", ratio=float("nan"))),
+        Reported(finding("raw-dataset", Level.ERROR, Place(SCRIPT, 5, 7, 5, 10))),
+        Reported(finding("logits-in-metric", Level.WARNING, Place(SCRIPT, 5, 7, 5, 10), HOSTILE)),
+        Reported(finding("unused-suppression", Level.NOTE, Place(SCRIPT, 8, 5, 9, 13)), None, refuted("0 of 4 rows")),
+    )
+    silenced = Silenced(
+        Reported(finding("raw-dataset", Level.ERROR, Place(SCRIPT, 6, 7, 6, 10))),
+        Suppression(Place(SCRIPT, 6, 16, 6, 46), ("raw-dataset",), 6, reason="rows are ids, [sic]"),
+    )
+    script = read_bytes(SCRIPT, CODE.encode())
+    book = read_bytes(NOTEBOOK, notebook(*CELLS).encode())
+    in_cell = Finding("raw-dataset", Level.ERROR, Place(NOTEBOOK, 5, 7, 5, 10), "`raw` is raw")
+    crash = Crash(SCRIPT, "unwell", "ValueError: no\nluck")
+    return Outcome(
+        (
+            FileOutcome(SCRIPT, script, found, (crash,), (silenced,)),
+            FileOutcome(
+                NOTEBOOK, book, (Reported(in_cell, Fix.of("mend", Replace(in_cell.place, '"y"'), safe=False)),)
+            ),
+        )
+    )
+
+
+def line_in_notebook() -> int:
+    """The line of the .ipynb file that has the finding's code."""
+    return next(number for number, line in enumerate(notebook(*CELLS).split("\n"), start=1) if "train(raw" in line)
