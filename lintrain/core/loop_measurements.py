@@ -151,7 +151,7 @@ class LoopEvidence:
     `trained`: forward passes that a backward pass used; `trained_in_eval_mode`: those with all dropout and batch norm
     in eval mode. `evaluated`: passes behind the training that no backward pass used; `evaluated_in_train_mode`: those
     with some dropout or batch norm in train mode; `recorded_for_nothing`: those that autograd recorded.
-    `searched_for_nan`: backward passes with the detection of anomalies on.
+    `searched_for_nan`: backward passes with the detection of anomalies on. `scaled`: losses that a scaler multiplied.
     `came_round`: the loop began its second round over the loader; `ended`: that, or the script came to its end.
     `batches_past_the_launcher`, `steps_past_the_launcher`: those that accelerate or Fabric had no part in. `inputs` are
     the arguments of the model's forward; `learning_rates` are those of the first group, step by step.
@@ -174,6 +174,7 @@ class LoopEvidence:
     evaluated_in_train_mode: int = 0
     recorded_for_nothing: int = 0
     searched_for_nan: int = 0
+    scaled: int = 0
     came_round: bool = False
     ended: bool = False
     batches_past_the_launcher: int = 0

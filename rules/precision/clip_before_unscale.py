@@ -125,6 +125,10 @@ class ClipBeforeUnscale(Rule):
         text = f"{loop.clipped_while_scaled} of {loop.clips} clippings found gradients multiplied by the scale"
         if not loop.clips:
             return unsettled(text, clips=loop.clips)
+        if not loop.scaled:
+            return unsettled(
+                f"on {evidence.device} the scaler is switched off, and multiplies nothing", clips=loop.clips
+            )
         return (confirmed if loop.clipped_while_scaled else refuted)(text, clips=loop.clips)
 
     def fix(self, finding: Finding) -> Fix | None:

@@ -76,7 +76,10 @@ from lintrain import (
     unsettled,
 )
 
-REFUSED = "step() has already been called since the last update()"
+REFUSED = (
+    "step() has already been called since the last update()",
+    "unscale_() is being called after step()",
+)
 
 
 class MissingScalerUpdate(Rule):
@@ -101,11 +104,14 @@ class MissingScalerUpdate(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if evidence.failed_with(REFUSED):
-            return confirmed(f"`{REFUSED}`")
+        failed = evidence.failed_with(*REFUSED)
+        if failed is not None and failed.failure is not None:
+            return confirmed(f"`{failed.failure.message}`")
         loop = evidence.loop
         if loop is None:
             return unsettled(evidence.without_loop)
+        if not loop.scaled:
+            return unsettled(f"on {evidence.device} the scaler is switched off, and lets all {loop.steps} steps pass")
         text = f"the scaler let {loop.steps} steps pass"
         return refuted(text, steps=loop.steps) if loop.steps > 1 else unsettled(text)
 

@@ -55,9 +55,11 @@ class Effects:
         self.counts["batches"] += 1
         self.counts["batches_past_the_launcher"] += not is_called_by_launcher()
 
-    def scales(self, by: float) -> None:
-        """A scaler multiplies a loss."""
-        self.scale, self.is_scaled = by, by != 1.0
+    def scales(self, by: float | None) -> None:
+        """A scaler multiplies a loss; by None, where it is switched off and only passes the loss on."""
+        self.counts["scaled"] += by is not None
+        self.scale = 1.0 if by is None else by
+        self.is_scaled = self.scale != 1.0
 
     def unscales(self) -> None:
         """A scaler divides gradients."""

@@ -138,7 +138,7 @@ def _tap_scaler(watch: Watch, module: Any) -> None:
 
     @functools.wraps(scale)
     def watched_scale(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.effects.scales(by=float(self.get_scale()) if self.is_enabled() else 1.0)
+        watch.effects.scales(by=float(self.get_scale()) if self.is_enabled() else None)
         return scale(self, *args, **kwargs)
 
     @functools.wraps(unscale)

@@ -1,0 +1,37 @@
+"""What a followed loop makes of the claims about its gradient scaler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lintrain.core.evidence import Evidence, Failure, LoopEvidence, Stage
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import Ruling, Verdict
+from lintrain.rulebook import load_rules
+
+HERE = Place("train.py", 3, 1, 3, 5)
+FOLLOWED = LoopEvidence(steps=4, clips=4, scaled=4)
+LOOP = Evidence("train.py", "torch", "a loop", HERE, None, "cpu", {}, loop=FOLLOWED)
+
+
+def verdict(rule: str, evidence: Evidence) -> Verdict:
+    found = next(each.rule for each in load_rules() if each.name == rule)
+    return found.verify(Finding(rule, Level.ERROR, HERE, "it is claimed"), evidence)
+
+
+@pytest.mark.parametrize("rule", ["missing-scaler-update", "clip-before-unscale"])
+def test_a_scaler_that_is_switched_off_refutes_nothing(rule: str) -> None:
+    assert verdict(rule, LOOP).ruling is Ruling.REFUTED
+    off = verdict(rule, replace(LOOP, loop=replace(FOLLOWED, scaled=0)))
+    assert (off.ruling, "on cpu the scaler is switched off" in off.reason) == (Ruling.UNSETTLED, True)
+
+
+@pytest.mark.parametrize("refusal", ["step() has already been called since", "unscale_() is being called after step()"])
+def test_a_scaler_that_was_not_updated_refuses_to_step_or_to_unscale(refusal: str) -> None:
+    error = Failure("RuntimeError", f"{refusal} the last update().", HERE)
+    failed = replace(LOOP, stages=(Stage("step", "failed", 0.0, "", error),))
+    assert verdict("missing-scaler-update", failed).ruling is Ruling.CONFIRMED
