@@ -30,7 +30,8 @@ GRAMMAR = f"nothing can run or be read here, says the grammar of Python {sys.ver
 class Reading:
     """What the rules say of one source, before the author's suppressions are heard.
 
-    `modules` are the other files that were read for it, by their paths; findings may lie in them.
+    `modules` are the other files that were read for it, by their paths; findings may lie in them. `training` are the
+    places where training starts, in whichever file.
     """
 
     reported: tuple[Reported, ...] = ()
@@ -38,6 +39,7 @@ class Reading:
     is_exhausted: bool = False
     is_broken: bool = False
     modules: Mapping[str, Source] = field(default_factory=dict[str, Source])
+    training: tuple[Place, ...] = ()
 
     @property
     def rules_were_heard(self) -> bool:
@@ -50,10 +52,11 @@ def check_source(
     rules: Sequence[RuleFile],
     find_targets: Callable[[], TargetVersions],
     project: Project | None = None,
+    go_on: Callable[[], None] = lambda: None,
 ) -> Reading:
     """What the rules say of one source and of the modules read for it; one that does not parse gives its syntax error.
 
-    Without a project its imports are not followed.
+    Without a project its imports are not followed. `go_on` is called between the steps, and may raise to end the check.
     """
     broken = parse_problem(source)
     if broken:
@@ -72,11 +75,25 @@ def check_source(
     reported: list[Reported] = []
     crashes: list[Crash] = []
     for rule in rules:
+        go_on()
         try:
             reported.extend(_ask(rule, pipeline))
         except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
             crashes.append(Crash(source.path, rule.name, f"{type(error).__name__}: {error}"))
-    return Reading(tuple(reported), tuple(crashes), modules=_modules(pipeline))
+    return Reading(
+        tuple(reported), tuple(crashes), modules=_modules(pipeline), training=tuple(training_places(pipeline))
+    )
+
+
+def training_places(pipeline: Pipeline) -> Iterator[Place]:
+    """Where training starts: the calls that a framework trains in, and the outermost loops with a backward pass."""
+    from lintrain.pipeline.events import Act
+
+    found = [place for run in pipeline.runs for place in run.train_calls]
+    found += [place for run in pipeline.keras_runs for place, _ in run.fits]
+    found += [fit.place for fit in pipeline.lightning_fits]
+    found += [event.loops[0].place for event in pipeline.acts(Act.BACKWARD) if event.loops]
+    yield from sorted(dict.fromkeys(found))
 
 
 def _modules(pipeline: Pipeline) -> Mapping[str, Source]:

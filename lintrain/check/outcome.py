@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lintrain.core.finding import Finding
 from lintrain.core.fix import Fix
+from lintrain.core.place import Place
 from lintrain.core.verdict import Verdict
 from lintrain.source.source import Source
 from lintrain.source.suppression import Suppression
@@ -43,7 +44,7 @@ class FileOutcome:
     """All that was found in one file; `source` is None where it could not be read.
 
     `is_exhausted` when reading it took more steps than a file is given: then rules were silent.
-    `known` are the findings that the project's baseline hides.
+    `known` are the findings that the project's baseline hides, `training` the places where training starts.
     """
 
     path: str
@@ -53,6 +54,7 @@ class FileOutcome:
     silenced: tuple[Silenced, ...] = ()
     is_exhausted: bool = False
     known: tuple[Reported, ...] = ()
+    training: tuple[Place, ...] = ()
 
     @property
     def suppressed(self) -> int:

@@ -34,6 +34,7 @@ class Request:
     `find_targets` tells the versions that scripts of a folder are written for: a repository may hold several projects.
     `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
     With `knows_verdicts`, findings carry what the last probe said of them. What the `baseline` knows is hidden.
+    `go_on` is called between the steps of a check; what it raises ends the run.
     Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
     `speaks_of_modules` only those are reported that lie in the files themselves.
     """
@@ -47,6 +48,7 @@ class Request:
     speaks_of_modules: bool = True
     knows_verdicts: bool = False
     baseline: Baseline | None = None
+    go_on: Callable[[], None] = field(default=lambda: None)
 
 
 @dataclass(eq=False)
@@ -120,7 +122,7 @@ class Run:
             return None, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True)
         names = self.request.selection.of(path)
         rules = [rule for rule in self.request.rules if rule.name in names and rule.reads_text]
-        reading = check_source(source, rules, partial(self._targets_of, source), self.project)
+        reading = check_source(source, rules, partial(self._targets_of, source), self.project, self.request.go_on)
         self.project.forget()
         source.forget_tree()  # the trees of a whole repository would fill the memory
         return source, reading
@@ -138,7 +140,15 @@ class Run:
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
             kept.extend(self._with_level(Reported(finding)) for finding in heard.unused)
         judged = self._with_verdicts(path, kept)
-        return FileOutcome(path, source, _ordered(judged), reading.crashes, heard.silenced, reading.is_exhausted)
+        return FileOutcome(
+            path,
+            source,
+            _ordered(judged),
+            reading.crashes,
+            heard.silenced,
+            reading.is_exhausted,
+            training=reading.training,
+        )
 
     def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:
         """What is left of the findings in a module that nobody asked to check: no fix, and no word on its comments."""

@@ -155,7 +155,14 @@ class Project:
         return found
 
     def _is_file(self, path: str) -> bool:
-        return path in self.given or self._is(os.path.isfile, path)
+        if path in self.given:
+            self._exists[path] = True
+        return self._is(os.path.isfile, path)
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """The absolute paths of every file and folder that was asked about, there or not: what an answer depends on."""
+        return frozenset(self._exists)
 
     def _is(self, question: Callable[[str], bool], path: str) -> bool:
         if path not in self._exists:
@@ -182,7 +189,8 @@ class Project:
     def _load(self, file: str) -> Source | None:
         shown = self.shown.get(file) or as_shown(file)
         if file in self.given:
-            return _parsed(shown, self.given[file])
+            raw = self.given[file]
+            return TREES.get(file, shown, (hash(raw), len(raw)), raw)
         try:
             state = os.stat(file)  # noqa: PTH116 - as above
         except OSError:
@@ -216,7 +224,7 @@ def _parsed(shown: str, raw: bytes) -> Source | None:
 
 
 Stamp = tuple[int, int]
-"""When a file was changed (nanoseconds), and its size (bytes)."""
+"""When a file was changed (nanoseconds), or of a given text its hash; and its size (bytes)."""
 
 
 @dataclass(eq=False)
@@ -228,8 +236,8 @@ class Trees:
     )
     size: int = 0
 
-    def get(self, file: str, shown: str, stamp: Stamp) -> Source | None:
-        """The code of a file as it is now."""
+    def get(self, file: str, shown: str, stamp: Stamp, given: bytes | None = None) -> Source | None:
+        """The code of a file as it is now: what was given for it, else what lies on the disk."""
         key = (file, shown)
         known = self.held.get(key)
         if known and known[0] == stamp:
@@ -238,7 +246,7 @@ class Trees:
         if known:
             self._drop(key)
         try:
-            source = _parsed(shown, load_bytes(file))
+            source = _parsed(shown, load_bytes(file) if given is None else given)
         except UnreadableError:
             source = None
         self.held[key] = (stamp, source)

@@ -1,0 +1,160 @@
+"""Code actions: the quick fix of a finding, all safe fixes, a comment that silences it, and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from lsprotocol import types as lsp
+
+from lintrain.check.ignoring import BEYOND_COMMENTS
+from lintrain.check.outcome import Reported
+from lintrain.server.checking import Checked, request_of
+from lintrain.server.edits import Changes, all_fixed, fixed, ignored
+from lintrain.server.session import Session
+from lintrain.server.texts import Document
+from lintrain.server.worker import Urgency
+
+EXPLAIN = "lintrain.explain"
+FIX_ALL = "source.fixAll"
+FIX_ALL_OURS = "source.fixAll.lintrain"
+KINDS = (lsp.CodeActionKind.QuickFix, FIX_ALL_OURS)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that can be done; `number` is the finding's among those of the answer, None for all of them."""
+
+    what: str
+    title: str
+    kind: str
+    number: int | None = None
+    preferred: bool = False
+
+
+async def code_actions(session: Session, given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+    """What can be done at a place."""
+    uri = given.text_document.uri
+    document = session.documents.find(uri)
+    checked = await session.checked(document) if document else None
+    if document is None or checked is None or not session.settings_for(document.path).enable:
+        return []
+    wanted = _Wanted(tuple(map(_text, given.context.only or ())))
+    near = list(_near(session, checked, uri, given.range))
+    actions: list[lsp.CodeAction] = []
+    for number, one in near:
+        shown = [each for each in given.context.diagnostics if each.code == one.finding.rule]
+        offers = [offer for offer in _offers(number, one) if wanted.takes(offer.kind)]
+        actions += [await _action(session, document, offer, shown) for offer in offers]
+        if wanted.takes(lsp.CodeActionKind.QuickFix.value):
+            actions.append(_explain(one.finding.rule, shown))
+    kind = wanted.fix_all(is_on=session.settings_for(document.path).fix_all)
+    if kind and any(one.fix and one.fix.safe for one in checked.file.reported):
+        offer = Offer("fix-all", "lintrain: fix all that is safe to fix", kind)
+        actions.append(await _action(session, document, offer, []))
+    return [action for action in actions if action.edit or action.data or action.command]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The kinds that a client asks for; none means all."""
+
+    only: tuple[str, ...]
+
+    def takes(self, kind: str) -> bool:
+        return not self.only or any(kind == each or kind.startswith(f"{each}.") for each in self.only)
+
+    def fix_all(self, *, is_on: bool) -> str:
+        """The kind to offer all fixes under: the one that was asked for, since some clients compare exactly."""
+        if FIX_ALL_OURS in self.only:
+            return FIX_ALL_OURS
+        if not is_on or not self.takes(FIX_ALL_OURS):
+            return ""
+        return FIX_ALL if FIX_ALL in self.only else FIX_ALL_OURS
+
+
+def _text(kind: object) -> str:
+    return str(getattr(kind, "value", kind))
+
+
+def _near(session: Session, checked: Checked, uri: str, where: lsp.Range) -> Iterator[tuple[int, Reported]]:
+    """The findings that touch a stretch, with their numbers."""
+    viewer = session.viewer
+    for number, one in enumerate(checked.file.reported):
+        at = viewer.locate(checked, one.finding.place)
+        if at and at.uri == uri and _touch(at.range, where):
+            yield number, one
+
+
+def _touch(one: lsp.Range, other: lsp.Range) -> bool:
+    return _point(one.start) <= _point(other.end) and _point(other.start) <= _point(one.end)
+
+
+def _point(at: lsp.Position) -> tuple[int, int]:
+    return at.line, at.character
+
+
+def _offers(number: int, one: Reported) -> Iterator[Offer]:
+    quick = lsp.CodeActionKind.QuickFix.value
+    if one.fix:
+        warning = "" if one.fix.safe else " (may change a correct run)"
+        yield Offer("fix", f"lintrain: {one.fix.title}{warning}", quick, number, one.fix.safe)
+    if one.finding.rule not in BEYOND_COMMENTS:
+        yield Offer("ignore", f"lintrain: ignore `{one.finding.rule}` here", quick, number)
+
+
+def _explain(rule: str, shown: Sequence[lsp.Diagnostic]) -> lsp.CodeAction:
+    title = f"lintrain: explain `{rule}`"
+    command = lsp.Command(title=title, command=EXPLAIN, arguments=[rule])
+    return lsp.CodeAction(
+        title=title, kind=lsp.CodeActionKind.QuickFix, diagnostics=list(shown) or None, command=command
+    )
+
+
+async def _action(
+    session: Session, document: Document, offer: Offer, shown: Sequence[lsp.Diagnostic]
+) -> lsp.CodeAction:
+    """The action with its edit, or with what is needed to make it when it is chosen."""
+    action = lsp.CodeAction(
+        title=offer.title,
+        kind=offer.kind,
+        diagnostics=list(shown) or None,
+        is_preferred=offer.preferred or None,
+    )
+    if session.client.resolves_edits:
+        turn = session.turns.get(document.uri)
+        action.data = {"uri": document.uri, "turn": turn, "what": offer.what, "number": offer.number}
+    else:
+        action.edit = await _edit(session, document, offer.what, offer.number)
+    return action
+
+
+async def resolved(session: Session, action: lsp.CodeAction) -> lsp.CodeAction:
+    """The action with its edit; without one where the document has changed since it was offered."""
+    data = cast("Mapping[str, Any]", action.data) if isinstance(action.data, dict) else {}
+    document = session.documents.find(str(data.get("uri")))
+    number: Any = data.get("number")
+    if document is not None and data.get("turn") == session.turns.get(document.uri):
+        action.edit = await _edit(session, document, str(data.get("what")), number if isinstance(number, int) else None)
+    return action
+
+
+async def _edit(session: Session, document: Document, what: str, number: int | None) -> lsp.WorkspaceEdit | None:
+    checked = await session.checked(document)
+    if checked is None:
+        return None
+    reported = checked.file.reported
+    match what, number:
+        case "fix", int() if number < len(reported):
+            work = partial(fixed, checked, reported[number])
+        case "ignore", int() if number < len(reported):
+            work = partial(ignored, checked, reported[number])
+        case "fix-all", None:
+            work = partial(all_fixed, checked, request_of(session.snapshot(document), session.projects))
+        case _:
+            return None
+    raw = await session.worker.do(Urgency.NOW, work)
+    changes = Changes(document, session.client.units, session.client.takes_versions)
+    return changes.edit(raw) if raw is not None else None

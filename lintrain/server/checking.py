@@ -1,0 +1,121 @@
+"""The check of one open document, in the worker's thread, on everything as it was when it was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
+from lintrain.check.run import Request, Run
+from lintrain.server.project import InForce, Projects
+from lintrain.source.source import Source
+
+
+class OutdatedError(Exception):
+    """The document was changed: nobody waits for the answer any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a check depends on: the document's file, and the bytes of everything that is open."""
+
+    path: str
+    given: Mapping[str, bytes]
+    in_force: InForce
+    is_outdated: Callable[[], bool] = field(default=lambda: False)
+
+    @property
+    def raw(self) -> bytes:
+        """The document's own bytes."""
+        return self.given[self.path]
+
+    def go_on(self) -> None:
+        """Raise OutdatedError where the document has changed."""
+        if self.is_outdated():
+            raise OutdatedError
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found in the document and in other files (by their absolute paths).
+
+    `looked_at` are the files that the answer depends on, `problem` is why the configuration could not be read.
+    """
+
+    path: str
+    raw: bytes
+    outcome: Outcome
+    elsewhere: Mapping[str, FileOutcome] = field(default_factory=dict[str, FileOutcome])
+    looked_at: frozenset[str] = frozenset()
+    problem: str = ""
+
+    @property
+    def file(self) -> FileOutcome:
+        """What was found in the document."""
+        mine = (file for file in self.outcome.files if file.path == self.path)
+        return next(mine, FileOutcome(self.path, None))
+
+    def source_of(self, path: str) -> Source | None:
+        """The text that places of a file speak of."""
+        return self.outcome.sources.get(path)
+
+
+def request_of(snapshot: Snapshot, projects: Projects) -> Request:
+    """What is asked of a run over the document."""
+    in_force = snapshot.in_force
+    return Request(
+        [snapshot.path],
+        in_force.rules,
+        in_force.selection,
+        lambda folder: projects.targets(Path(folder), in_force),
+        snapshot.given,
+        in_force.excludes.leave_out_within,
+        knows_verdicts=True,
+        baseline=in_force.baseline,
+        go_on=snapshot.go_on,
+    )
+
+
+def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] = ()) -> Checked:
+    """Check a document; `measured` are findings that only a run of just this text showed. Raises OutdatedError."""
+    snapshot.go_on()
+    if snapshot.in_force.excludes.leave_out_within(snapshot.path):
+        return Checked(snapshot.path, snapshot.raw, Outcome(()), problem=snapshot.in_force.problem)
+    run = Run(request_of(snapshot, projects))
+    try:
+        outcome = run.check()
+    except OutdatedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of ours is told, and the server goes on
+        crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
+        outcome = Outcome((FileOutcome(snapshot.path, None, crashes=(crash,)),))
+    for file in outcome.files:
+        if file.source is not None:
+            file.source.forget_tree()  # the answer is kept as long as the document is open
+    outcome = _with_measured(outcome, snapshot.path, measured)
+    elsewhere = {os.path.abspath(file.path): file for file in outcome.files if file.path != snapshot.path}  # noqa: PTH100
+    return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, run.project.looked_at, snapshot.in_force.problem)
+
+
+def _with_measured(outcome: Outcome, path: str, measured: Sequence[Reported]) -> Outcome:
+    """The outcome with what only a run showed."""
+    if not measured:
+        return outcome
+    files = [
+        replace(file, reported=(*file.reported, *_unsaid(measured, file))) if file.path == path else file
+        for file in outcome.files
+    ]
+    return replace(outcome, files=tuple(files))
+
+
+def _unsaid(measured: Sequence[Reported], file: FileOutcome) -> list[Reported]:
+    said = {(one.finding.rule, one.finding.place, one.finding.message) for one in file.reported}
+    return [one for one in measured if (one.finding.rule, one.finding.place, one.finding.message) not in said]
+
+
+def digest_of(raw: bytes) -> str:
+    """What tells one text from another."""
+    return hashlib.sha256(raw).hexdigest()

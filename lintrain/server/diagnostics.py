@@ -1,0 +1,92 @@
+"""Findings as the diagnostics of an editor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lsprotocol import types as lsp
+
+from lintrain.builtin import UNUSED_SUPPRESSION
+from lintrain.check.outcome import Reported
+from lintrain.core.finding import Reason
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import Ruling
+from lintrain.server.checking import Checked
+from lintrain.server.documents import OpenDocuments
+from lintrain.server.paths import uri_of
+from lintrain.server.text import Units, stretch
+from lintrain.server.texts import Stretch
+
+SOURCE = "lintrain"
+
+SEVERITIES: Mapping[Level, lsp.DiagnosticSeverity] = {
+    Level.ERROR: lsp.DiagnosticSeverity.Error,
+    Level.WARNING: lsp.DiagnosticSeverity.Warning,
+    Level.NOTE: lsp.DiagnosticSeverity.Information,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """How a client sees findings: the documents that it has open, its columns, and whether it shows other places."""
+
+    documents: OpenDocuments
+    units: Units
+    shows_related: bool
+
+    def locate(self, checked: Checked, place: Place) -> Stretch | None:
+        """Where a place is for the client; None where its text is not known."""
+        source = checked.source_of(place.path)
+        if document := self.documents.at(place.path):
+            return document.locate(source, place, self.units)
+        if source is None:
+            return None
+        in_file = source.place_in_file(place)
+        lines = source.file_text.split("\n")
+        ends = (in_file.line, in_file.column), (in_file.end_line, in_file.end_column)
+        return Stretch(uri_of(place.path), stretch(lines, *ends, self.units))
+
+    def diagnostics(self, checked: Checked, reported: Iterator[Reported]) -> Iterator[tuple[str, lsp.Diagnostic]]:
+        """Each finding as a diagnostic, with the address of the text that it belongs to."""
+        for one in reported:
+            at = self.locate(checked, one.finding.place)
+            if at is not None:
+                yield at.uri, self._diagnostic(checked, one, at.range)
+
+    def _diagnostic(self, checked: Checked, one: Reported, where: lsp.Range) -> lsp.Diagnostic:
+        finding = one.finding
+        related = [each for why in finding.because if (each := self._related(checked, why))]
+        is_unused = finding.rule == UNUSED_SUPPRESSION.name
+        return lsp.Diagnostic(
+            range=where,
+            message="\n".join(message_lines(one)),
+            severity=severity_of(one),
+            code=finding.rule,
+            source=SOURCE,
+            tags=[lsp.DiagnosticTag.Unnecessary] if is_unused else None,
+            related_information=related if related and self.shows_related else None,
+        )
+
+    def _related(self, checked: Checked, reason: Reason) -> lsp.DiagnosticRelatedInformation | None:
+        at = self.locate(checked, reason.place)
+        if at is None or not reason.note:
+            return None
+        return lsp.DiagnosticRelatedInformation(location=lsp.Location(uri=at.uri, range=at.range), message=reason.note)
+
+
+def severity_of(one: Reported) -> lsp.DiagnosticSeverity:
+    """How loud a finding is: what a probe refuted is hardly to be seen."""
+    if one.verdict and one.verdict.ruling is Ruling.REFUTED:
+        return lsp.DiagnosticSeverity.Hint
+    return SEVERITIES[one.finding.level]
+
+
+def message_lines(one: Reported) -> Iterator[str]:
+    """What is wrong, what a probe says of it, and what to write instead."""
+    yield one.finding.message
+    if one.verdict:
+        yield f"{one.verdict.ruling.value} by a probe: {one.verdict.reason}"
+    if one.finding.help:
+        yield f"help: {one.finding.help}"

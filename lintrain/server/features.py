@@ -1,0 +1,223 @@
+"""What the server answers to: each message of the protocol, given to the part that knows."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from lsprotocol import types as lsp
+
+from lintrain.probe.kept_verdicts import cache_folder
+from lintrain.server import actions, hover, lenses
+from lintrain.server.client import Client
+from lintrain.server.configuration import Configuration
+from lintrain.server.documents import OpenDocuments, is_ours
+from lintrain.server.notebook import OpenNotebook
+from lintrain.server.pages import page
+from lintrain.server.paths import file_of, uri_of
+from lintrain.server.probes import Probes
+from lintrain.server.protocol import Server
+from lintrain.server.publishing import Publisher
+from lintrain.server.script import Script
+from lintrain.server.session import Session
+
+
+@dataclass(eq=False)
+class Features:
+    """The handlers; those of notifications end at once, those of questions wait for the worker."""
+
+    server: Server
+    session: Session = field(init=False)
+    publisher: Publisher = field(init=False)
+    probes: Probes = field(init=False)
+    configuration: Configuration = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.session = Session(Client(self.server))
+        self.publisher = Publisher(self.session)
+        self.probes = Probes(self.session, self.publisher)
+        self.configuration = Configuration(self.session, self.publisher)
+
+    @property
+    def documents(self) -> OpenDocuments:
+        """What is open."""
+        return self.session.documents
+
+    # The start and the end
+
+    def initialize(self, given: lsp.InitializeParams) -> None:
+        """Take in what the client is, and offer diagnostics to be pulled where it pulls."""
+        self.configuration.start(given)
+        if self.session.client.pulls:
+            options = lsp.DiagnosticOptions(
+                identifier="lintrain", inter_file_dependencies=True, workspace_diagnostics=False
+            )
+            self.server.feature(lsp.TEXT_DOCUMENT_DIAGNOSTIC, options)(_function(self.diagnostic))
+
+    async def initialized(self, _given: lsp.InitializedParams) -> None:
+        """Ask for the settings, and to be told of files that change."""
+        await self.configuration.watch()
+        await self.configuration.ask()
+
+    async def shutdown(self, _given: None) -> None:
+        """End what was started."""
+        await self.probes.stop()
+
+    # Documents
+
+    def did_open(self, given: lsp.DidOpenTextDocumentParams) -> None:
+        """A text was opened."""
+        item = given.text_document
+        if is_ours(item):
+            script = self.documents.scripts[item.uri] = Script.opened(item, self.session.home)
+            self.publisher.opened(script)
+
+    def did_change(self, given: lsp.DidChangeTextDocumentParams) -> None:
+        """A text was changed."""
+        if script := self.documents.scripts.get(given.text_document.uri):
+            script.change(given.content_changes, given.text_document.version, self.session.client.units)
+            self.publisher.edited(script)
+
+    def did_save(self, given: lsp.DidSaveTextDocumentParams) -> None:
+        """A text was saved."""
+        self._written(given.text_document.uri)
+
+    def did_close(self, given: lsp.DidCloseTextDocumentParams) -> None:
+        """A text was closed."""
+        if script := self.documents.scripts.pop(given.text_document.uri, None):
+            self.publisher.closed(script)
+
+    def did_open_notebook(self, given: lsp.DidOpenNotebookDocumentParams) -> None:
+        """A notebook was opened."""
+        notebook = OpenNotebook.opened(given, self.session.home)
+        self.documents.notebooks[notebook.uri] = notebook
+        self.publisher.opened(notebook)
+
+    def did_change_notebook(self, given: lsp.DidChangeNotebookDocumentParams) -> None:
+        """Cells were changed, made, moved or removed."""
+        if notebook := self.documents.notebooks.get(given.notebook_document.uri):
+            notebook.change(given.change, given.notebook_document.version, self.session.client.units)
+            self.publisher.edited(notebook)
+
+    def did_save_notebook(self, given: lsp.DidSaveNotebookDocumentParams) -> None:
+        """A notebook was saved."""
+        self._written(given.notebook_document.uri)
+
+    def did_close_notebook(self, given: lsp.DidCloseNotebookDocumentParams) -> None:
+        """A notebook was closed."""
+        if notebook := self.documents.notebooks.pop(given.notebook_document.uri, None):
+            self.publisher.closed(notebook)
+
+    def did_change_files(self, given: lsp.DidChangeWatchedFilesParams) -> None:
+        """Files were written, made or removed, by whomever."""
+        self.configuration.files_changed([path for each in given.changes if (path := file_of(each.uri))])
+
+    def _written(self, uri: str) -> None:
+        if path := file_of(uri):
+            self.configuration.files_changed([path])
+
+    # Questions
+
+    async def diagnostic(self, given: lsp.DocumentDiagnosticParams) -> lsp.DocumentDiagnosticReport:
+        """The diagnostics of a text."""
+        return await self.publisher.pulled(given.text_document.uri, given.previous_result_id)
+
+    async def code_action(self, given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        """What can be done at a place."""
+        return await actions.code_actions(self.session, given)
+
+    async def code_action_resolve(self, given: lsp.CodeAction) -> lsp.CodeAction:
+        """The edit of an action that was chosen."""
+        return await actions.resolved(self.session, given)
+
+    async def hover(self, given: lsp.HoverParams) -> lsp.Hover | None:
+        """What is known at a place."""
+        return await hover.hover(self.session, given)
+
+    async def code_lens(self, given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        """Where training starts."""
+        return await lenses.code_lenses(self.session, given)
+
+    # Commands
+
+    def probe(self, uri: str) -> None:
+        """Probe a script."""
+        self.probes.start(uri)
+
+    def explain(self, rule: str) -> str | None:
+        """Show the page of a rule, and give it."""
+        text = page(rule)
+        client = self.session.client
+        if text is None:
+            client.say(f"no rule is called `{rule}`", lsp.MessageType.Warning)
+        elif client.can("window.show_document.support"):
+            file = cache_folder() / "pages" / f"{rule}.md"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            self.server.window_show_document(
+                lsp.ShowDocumentParams(uri=uri_of(os.fspath(file)), take_focus=True, external=False)
+            )
+        else:
+            client.say(text.partition("\n\n####")[0].removeprefix("### "))
+        return text
+
+    def cancel_progress(self, given: lsp.WorkDoneProgressCancelParams) -> None:
+        """End the probe whose progress was cancelled."""
+        self.probes.cancel(given.token)
+
+
+def make_server() -> Server:
+    """The server with everything that it answers to."""
+    server = Server()
+    mine = Features(server)
+    kinds = [*actions.KINDS]
+    answers: dict[str, tuple[Any, Any]] = {  # Any: handlers and options of every kind
+        lsp.INITIALIZE: (mine.initialize, None),
+        lsp.INITIALIZED: (mine.initialized, None),
+        lsp.SHUTDOWN: (mine.shutdown, None),
+        lsp.TEXT_DOCUMENT_DID_OPEN: (mine.did_open, None),
+        lsp.TEXT_DOCUMENT_DID_CHANGE: (mine.did_change, None),
+        lsp.TEXT_DOCUMENT_DID_SAVE: (mine.did_save, None),
+        lsp.TEXT_DOCUMENT_DID_CLOSE: (mine.did_close, None),
+        lsp.NOTEBOOK_DOCUMENT_DID_OPEN: (mine.did_open_notebook, None),
+        lsp.NOTEBOOK_DOCUMENT_DID_CHANGE: (mine.did_change_notebook, None),
+        lsp.NOTEBOOK_DOCUMENT_DID_SAVE: (mine.did_save_notebook, None),
+        lsp.NOTEBOOK_DOCUMENT_DID_CLOSE: (mine.did_close_notebook, None),
+        lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES: (mine.did_change_files, None),
+        lsp.WORKSPACE_DID_CHANGE_CONFIGURATION: (mine.configuration.changed, None),
+        lsp.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: (mine.configuration.folders_changed, None),
+        lsp.TEXT_DOCUMENT_CODE_ACTION: (
+            mine.code_action,
+            lsp.CodeActionOptions(code_action_kinds=kinds, resolve_provider=True),
+        ),
+        lsp.CODE_ACTION_RESOLVE: (mine.code_action_resolve, None),
+        lsp.TEXT_DOCUMENT_HOVER: (mine.hover, None),
+        lsp.TEXT_DOCUMENT_CODE_LENS: (mine.code_lens, None),
+        lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL: (mine.cancel_progress, None),
+    }
+    for name, (handler, options) in answers.items():
+        server.feature(name, options)(_function(handler))
+
+    def probe(uri: str) -> None:
+        mine.probe(uri)
+
+    def explain(rule: str) -> str | None:
+        return mine.explain(rule)
+
+    server.command(lenses.PROBE)(probe)
+    server.command(actions.EXPLAIN)(explain)
+    return server
+
+
+def _function(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that calls a method: pygls marks what it is given, which methods do not bear."""
+    if inspect.iscoroutinefunction(method):
+
+        async def answer(given: Any) -> Any:
+            return await method(given)
+
+        return answer
+    return lambda given: method(given)

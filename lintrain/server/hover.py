@@ -1,0 +1,55 @@
+"""Hovers: over a finding what it means, over a comment that silences a rule that rule's page."""
+
+from __future__ import annotations
+
+import re
+
+from lsprotocol import types as lsp
+
+from lintrain.server.pages import finding_text, page
+from lintrain.server.session import Session
+from lintrain.server.text import split_lines
+from lintrain.source.suppression import MARK
+
+RULE_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+async def hover(session: Session, given: lsp.HoverParams) -> lsp.Hover | None:
+    """What is known at a place."""
+    uri, at = given.text_document.uri, given.position
+    document = session.documents.find(uri)
+    checked = await session.checked(document) if document else None
+    if document is None or checked is None:
+        return None
+    viewer = session.viewer
+    texts: list[str] = []
+    where: lsp.Range | None = None
+    for source, reported in session.about(document.path):
+        for one in reported:
+            place = viewer.locate(source, one.finding.place)
+            if place and place.uri == uri and _holds(place.range, at):
+                texts.append(finding_text(one))
+                where = where or place.range
+    if named := _named(session, uri, at):
+        texts.append(named)
+    if not texts:
+        return None
+    kind = lsp.MarkupKind.Markdown if session.client.reads_markdown else lsp.MarkupKind.PlainText
+    return lsp.Hover(contents=lsp.MarkupContent(kind=kind, value="\n\n---\n\n".join(dict.fromkeys(texts))), range=where)
+
+
+def _holds(place: lsp.Range, at: lsp.Position) -> bool:
+    here = (at.line, at.character)
+    return (place.start.line, place.start.character) <= here <= (place.end.line, place.end.character)
+
+
+def _named(session: Session, uri: str, at: lsp.Position) -> str | None:
+    """The page of the rule whose name stands there, in a comment of ours."""
+    document = session.documents.find(uri)
+    text = next((text for text in document.texts if text.uri == uri), None) if document else None
+    lines = split_lines(text.text) if text else []
+    if not 0 <= at.line < len(lines) or MARK not in lines[at.line]:
+        return None
+    column = session.client.units.characters(lines[at.line], at.character)
+    word = next((each[0] for each in RULE_NAME.finditer(lines[at.line]) if each.start() <= column <= each.end()), "")
+    return page(word)

@@ -1,0 +1,67 @@
+"""What a probe's report says: findings with their verdicts, by the file that they are about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from lintrain.check.outcome import Reported
+from lintrain.core.finding import Finding, Reason
+from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import Ruling, Verdict
+from lintrain.server.checking import digest_of
+from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.source.source import Source
+
+Json = Mapping[str, Any]  # Any: whatever JSON holds
+
+
+def measured_findings(report: Json, folder: str) -> dict[str, tuple[str, list[Reported]]]:
+    """The findings of a report by file, each with the digest of the text that it is about.
+
+    Paths are relative to the folder that the probe was started in. What the text shows, too, is among them.
+    """
+    found: dict[str, list[Json]] = {}
+    for one in report["findings"]:
+        path = os.path.normpath(os.path.join(folder, one["position"]["path"]))  # noqa: PTH118 - paths are strings here
+        found.setdefault(path, []).append(one)
+    return {path: each for path, entries in found.items() if (each := _of_file(path, entries))}
+
+
+def _of_file(path: str, entries: list[Json]) -> tuple[str, list[Reported]] | None:
+    try:
+        raw = load_bytes(path)
+        source = read_bytes(path, raw)
+    except UnreadableError:
+        return None
+    return digest_of(raw), [_reported(source, one) for one in entries]
+
+
+def _reported(source: Source, one: Json) -> Reported:
+    finding = Finding(
+        one["rule"],
+        Level(one["level"]),
+        _place(source, one["position"]),
+        one["message"],
+        one["why"],
+        one["help"],
+        tuple(_reason(source, each) for each in one["because"] if each["position"]["path"] == one["position"]["path"]),
+    )
+    verdict = one["verdict"]
+    return Reported(
+        finding, verdict=Verdict(Ruling(verdict["ruling"]), verdict["reason"], verdict["measured"]) if verdict else None
+    )
+
+
+def _reason(source: Source, each: Json) -> Reason:
+    return Reason(_place(source, each["position"]), each["note"], each["role"])
+
+
+def _place(source: Source, position: Json) -> Place:
+    """The place in the text that is read: of a notebook the joined cells."""
+    cells = source.notebook.cells if source.notebook else ()
+    above = next((cell.first_line - 1 for cell in cells if cell.number == position["cell"]), 0)
+    line, end_line = above + position["line"], above + position["end_line"]
+    return Place(source.path, line, position["column"], end_line, position["end_column"])

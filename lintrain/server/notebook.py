@@ -1,0 +1,130 @@
+"""A notebook in the editor: cells that are texts of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lsprotocol import types as lsp
+
+from lintrain.core.place import Place
+from lintrain.server.disk import Disk
+from lintrain.server.paths import file_of, name_of
+from lintrain.server.script import NOTEBOOK_SUFFIX
+from lintrain.server.text import Units, split_lines, stretch
+from lintrain.server.texts import Stretch, Text, change_text
+from lintrain.source.reading import UnreadableError, read_bytes
+from lintrain.source.source import Source
+
+START = lsp.Position(line=0, character=0)
+
+
+@dataclass(eq=False)
+class OpenNotebook:
+    """A notebook: its cells in order, each a text of its own."""
+
+    uri: str
+    path: str
+    version: int
+    cells: list[lsp.NotebookCell]
+    held: dict[str, Text]
+    disk: Disk = field(init=False)
+    _raw: bytes | None = None
+
+    def __post_init__(self) -> None:
+        self.disk = Disk(self.path)
+
+    @classmethod
+    def opened(cls, given: lsp.DidOpenNotebookDocumentParams, home: str) -> OpenNotebook:
+        """The notebook that a client opens."""
+        item = given.notebook_document
+        path = file_of(item.uri) or os.path.join(home, name_of(item.uri))  # noqa: PTH118 - as above
+        path = path if path.endswith(NOTEBOOK_SUFFIX) else path + NOTEBOOK_SUFFIX
+        held = {each.uri: Text(each.uri, each.version, each.text) for each in given.cell_text_documents}
+        return cls(item.uri, path, item.version, list(item.cells), held)
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the file while the cells are those of the file, else a notebook of the open cells."""
+        if self._raw is None:
+            made = self._made()
+            try:
+                same = self.disk.if_same(read_bytes(self.path, made).text)
+            except UnreadableError:
+                same = None
+            self._raw = same or made
+        return self._raw
+
+    def _made(self) -> bytes:
+        cells = [self._cell(cell, self._code(cell)) for cell in self.cells]
+        return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}).encode()
+
+    def _cell(self, cell: lsp.NotebookCell, code: str) -> dict[str, object]:
+        """A cell as files have it; ruff reads no notebook whose cells lack a part."""
+        if cell.kind != lsp.NotebookCellKind.Code:
+            return {"cell_type": "markdown", "metadata": {}, "source": code}
+        return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": code}
+
+    def _code(self, cell: lsp.NotebookCell) -> str:
+        text = self.held.get(cell.document)
+        return "\n".join(split_lines(text.text)) if text else ""
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether its file on the disk says the same."""
+        self.forget_disk()
+        return self.disk.holds(self.raw)
+
+    @property
+    def texts(self) -> Sequence[Text]:
+        """The texts of the cells."""
+        return [self.held[cell.document] for cell in self.cells if cell.document in self.held]
+
+    def locate(self, source: Source | None, place: Place, units: Units) -> Stretch:
+        """The cell, and the place in it."""
+        at = source.locate(place) if source else None
+        cell = self.cells[at.cell - 1] if at and at.cell and at.cell <= len(self.cells) else None
+        text = self.held.get(cell.document) if cell else None
+        if at is None or text is None:
+            first = self.cells[0].document if self.cells else self.uri
+            return Stretch(first, lsp.Range(start=START, end=START))
+        end = (at.line + place.end_line - place.line, place.end_column)
+        return Stretch(text.uri, stretch(split_lines(text.text), (at.line, at.column), end, units))
+
+    def new_texts(self, raw: bytes) -> Iterator[tuple[Text, str]]:
+        """The cells that the edited notebook has otherwise; cells keep their order."""
+        cells = json.loads(raw)["cells"]
+        for cell, after in zip(self.cells, cells, strict=True):
+            code = "".join(after["source"])
+            if cell.document in self.held and code != self._code(cell):
+                yield self.held[cell.document], code
+
+    def line_of(self, source: Source, uri: str, position: lsp.Position) -> int | None:
+        """The line of the joined cells."""
+        number = next((index for index, cell in enumerate(self.cells, 1) if cell.document == uri), 0)
+        cells = source.notebook.cells if source.notebook else ()
+        return next((cell.first_line + position.line for cell in cells if cell.number == number), None)
+
+    def change(self, given: lsp.NotebookDocumentChangeEvent, version: int, units: Units) -> None:
+        """Take in edits of the client: cells that come, go or move, and what they say."""
+        self.version, self._raw = version, None
+        if given.cells is None:
+            return
+        if structure := given.cells.structure:
+            start = max(0, structure.array.start)
+            self.cells[start : start + structure.array.delete_count] = structure.array.cells or []
+            for closed in structure.did_close or ():
+                self.held.pop(closed.uri, None)
+            self.held.update({each.uri: Text(each.uri, each.version, each.text) for each in structure.did_open or ()})
+        kinds = {cell.document: cell for cell in given.cells.data or ()}
+        self.cells = [kinds.get(cell.document, cell) for cell in self.cells]
+        for each in given.cells.text_content or ():
+            if text := self.held.get(each.document.uri):
+                change_text(text, each.changes, each.document.version, units)
+
+    def forget_disk(self) -> None:
+        """Compare with the disk again."""
+        self.disk.forget()
+        self._raw = None

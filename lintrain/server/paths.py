@@ -1,0 +1,36 @@
+"""Addresses of documents and the files that they mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+DRIVE = re.compile(r"^/[A-Za-z]:")
+
+
+def file_of(uri: str) -> str | None:
+    """The absolute path of a `file:` address; None where it is another kind (an untitled document)."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    if parts.scheme != "file":
+        return None
+    path = unquote(parts.path)
+    if DRIVE.match(path):
+        path = path[1:]
+    if parts.netloc and os.name == "nt":
+        path = f"//{parts.netloc}{path}"
+    return os.path.abspath(path) if path and "\0" not in path else None  # noqa: PTH100 - `resolve` would follow links
+
+
+def uri_of(path: str) -> str:
+    """The address of a file."""
+    return Path(os.path.abspath(path)).as_uri()  # noqa: PTH100 - as above
+
+
+def name_of(uri: str) -> str:
+    """A file name for a document that lies nowhere."""
+    return re.sub(r"\W+", "-", unquote(uri.partition(":")[2])).strip("-") or "untitled"

@@ -1,0 +1,183 @@
+"""Probes that the user starts from the editor: `lintrain probe` in a process of its own, with progress and an end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import uuid
+from dataclasses import dataclass, field
+
+from lsprotocol import types as lsp
+
+from lintrain.probe.conclusion import CONFIRMED, NOTHING_CONFIRMED
+from lintrain.server.client import Client
+from lintrain.server.client_settings import ProbeSettings
+from lintrain.server.measured import measured_findings
+from lintrain.server.publishing import Publisher
+from lintrain.server.session import Session
+from lintrain.server.texts import Document
+
+PROGRESS_MARK = "probe: "
+INTERRUPTED = 130
+PATIENCE = 10.0
+"""Seconds that a probe gets to end all that it started."""
+
+
+@dataclass(eq=False)
+class Probes:
+    """The probes that are under way, one for each script at most."""
+
+    session: Session
+    publisher: Publisher
+    _running: dict[str, asyncio.subprocess.Process | None] = field(
+        default_factory=dict[str, "asyncio.subprocess.Process | None"]
+    )
+    _tokens: dict[str, str] = field(default_factory=dict[str, str])
+
+    def start(self, uri: str) -> None:
+        """Probe a script; what stands in the way is told."""
+        client, document = self.session.client, self.session.documents.find(uri)
+        name = os.path.basename(document.path) if document else uri  # noqa: PTH119 - paths are strings here
+        if document is None or not os.path.isfile(document.path):  # noqa: PTH113 - as above
+            client.say(f"{name} is no file on the disk; a probe runs the file", lsp.MessageType.Warning)
+        elif document.path in self._running:
+            client.say(f"{name} is being probed")
+        elif not document.is_saved:
+            client.say(f"{name} has unsaved changes; save it first, for a probe runs the file", lsp.MessageType.Warning)
+        else:
+            self._running[document.path] = None
+            self.session.start(self._probe(document, name))
+
+    async def _probe(self, document: Document, name: str) -> None:
+        progress = Progress(self.session.client, f"lintrain probes {name}")
+        try:
+            await progress.begin()
+            self._tokens[progress.token] = document.path
+            await self._run(document, progress)
+        except OSError as error:
+            self.session.client.say(f"the probe could not be started: {error}", lsp.MessageType.Error)
+        finally:
+            self._running.pop(document.path, None)
+            self._tokens.pop(progress.token, None)
+            progress.end()
+
+    async def _run(self, document: Document, progress: Progress) -> None:
+        settings = self.session.settings_for(document.path)
+        folder = self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
+        process = await asyncio.create_subprocess_exec(
+            *_command(document.path, settings.probe, settings.configuration),
+            cwd=folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._running[document.path] = process
+        last, output = await asyncio.gather(_follow(process, progress), _read(process))
+        await self._conclude(document, await process.wait(), output, last)
+
+    async def _conclude(self, document: Document, code: int, output: bytes, last: str) -> None:
+        """Tell what the probe came to, and show its verdicts."""
+        client = self.session.client
+        name = os.path.basename(document.path)  # noqa: PTH119 - as above
+        try:
+            report = json.loads(output)
+        except ValueError:
+            report = None
+        if code in (INTERRUPTED, -signal.SIGTERM):
+            client.say(f"the probe of {name} was cancelled")
+        elif report is None:
+            client.say(f"{name} could not be probed: {last or f'exit code {code}'}", lsp.MessageType.Error)
+        else:
+            kind = {NOTHING_CONFIRMED: lsp.MessageType.Info, CONFIRMED: lsp.MessageType.Warning}
+            client.say(f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning))
+            folder = self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
+            self.session.measured.update(measured_findings(report, folder))
+            self.publisher.all_changed()
+
+    def cancel(self, token: object) -> None:
+        """End the probe that a client cancels."""
+        process = self._running.get(self._tokens.get(str(token), ""))
+        if process is not None:
+            _end(process)
+
+    async def stop(self) -> None:
+        """End all of them and wait, for the client is leaving."""
+        processes = [process for process in self._running.values() if process is not None]
+        for process in processes:
+            _end(process)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.gather(*(process.wait() for process in processes))
+
+
+def _command(path: str, settings: ProbeSettings, configuration: str | None) -> list[str]:
+    # With -P the folder of the script is not looked into for modules of lintrain's own name.
+    command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json"]
+    command += ["--python", settings.python] if settings.python else []
+    command += ["--timeout", str(settings.timeout)] if settings.timeout else []
+    command += ["--also", ",".join(settings.also)] if settings.also else []
+    command += ["--config", configuration] if configuration else []
+    return [*command, path, *(["--", *settings.arguments] if settings.arguments else [])]
+
+
+async def _follow(process: asyncio.subprocess.Process, progress: Progress) -> str:
+    """Show each step as it comes; gives the last line that was no step."""
+    last = ""
+    assert process.stderr is not None
+    async for raw in process.stderr:
+        line = raw.decode(errors="replace").strip()
+        if line.startswith(PROGRESS_MARK):
+            progress.report(line.removeprefix(PROGRESS_MARK))
+        elif line:
+            last = line.removeprefix("lintrain: ")
+    return last
+
+
+async def _read(process: asyncio.subprocess.Process) -> bytes:
+    assert process.stdout is not None
+    return await process.stdout.read()
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+
+
+@dataclass(eq=False)
+class Progress:
+    """Progress in the client's window, which may cancel it; nothing where the client shows none."""
+
+    client: Client
+    title: str
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))
+    is_shown: bool = False
+
+    async def begin(self) -> None:
+        """Ask for it, and start."""
+        if not self.client.can("window.work_done_progress"):
+            return
+        try:
+            await self.client.server.window_work_done_progress_create_async(
+                lsp.WorkDoneProgressCreateParams(token=self.token)
+            )
+        except Exception:  # noqa: BLE001 - a client that refuses goes without
+            return
+        self.is_shown = True
+        self._send(lsp.WorkDoneProgressBegin(title=self.title, cancellable=True))
+
+    def report(self, message: str) -> None:
+        """Show a step."""
+        self._send(lsp.WorkDoneProgressReport(message=message, cancellable=True))
+
+    def end(self) -> None:
+        """Take it away."""
+        self._send(lsp.WorkDoneProgressEnd())
+
+    def _send(self, value: lsp.WorkDoneProgressBegin | lsp.WorkDoneProgressReport | lsp.WorkDoneProgressEnd) -> None:
+        if self.is_shown:
+            self.client.server.progress(lsp.ProgressParams(token=self.token, value=value))

@@ -1,0 +1,140 @@
+"""The configuration in force for a file: its project's, with the editor's settings on top, as it is at the moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lintrain.check.baseline import BASELINE_FILE, Baseline, find_baseline, read_baseline
+from lintrain.check.selection import Choice, Selection, choose, configured, known_names
+from lintrain.knowledge.versions import TargetVersions, find_versions
+from lintrain.rulebook import RuleFile, load_rules
+from lintrain.server.client_settings import ClientSettings
+from lintrain.settings.loading import OWN_FILES, PROJECT_FILE, load_settings
+from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.discovery import Excludes
+
+CONFIGURATION_FILES = (*OWN_FILES, PROJECT_FILE, BASELINE_FILE)
+
+VERSION_FILES = (
+    "uv.lock",
+    "poetry.lock",
+    "pdm.lock",
+    "Pipfile.lock",
+    "requirements.txt",
+    "setup.cfg",
+    "environment.yml",
+)
+"""Files that may say which versions a project is written for."""
+
+Stamp = tuple[tuple[str, int, int], ...]
+"""The configuration files that are there, with the time of their change and their size."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What is in force for the files of a folder; `problem` is why the configuration is not the one that is written."""
+
+    rules: tuple[RuleFile, ...]
+    selection: Selection
+    excludes: Excludes
+    target_versions: Mapping[str, str]
+    baseline: Baseline | None = None
+    problem: str = ""
+
+
+@dataclass(eq=False)
+class Projects:
+    """What is in force, by folder; the files that say so are looked at each time, which costs microseconds."""
+
+    _known: dict[tuple[str, int], tuple[Stamp, InForce]] = field(
+        default_factory=dict[tuple[str, int], "tuple[Stamp, InForce]"]
+    )
+    _settings: dict[int, ClientSettings] = field(default_factory=dict[int, ClientSettings])
+    _targets: dict[tuple[Path, str], tuple[Stamp, TargetVersions]] = field(
+        default_factory=dict[tuple[Path, str], "tuple[Stamp, TargetVersions]"]
+    )
+
+    def of(self, path: str, client: ClientSettings) -> InForce:
+        """What is in force for one file."""
+        folder = os.path.dirname(path)  # noqa: PTH120 - asked at every keystroke
+        key = (folder, id(client))
+        self._settings[id(client)] = client  # so that no other gets its number
+        named = client.configuration
+        files = [*([named] if named else []), *_candidates(folder, CONFIGURATION_FILES)]
+        known = self._known.get(key)
+        baseline = known[1].baseline if known else None
+        stamp = _stamp([*files, str(baseline.file)] if baseline else files)
+        if known is None or known[0] != stamp:
+            in_force = _read(folder, client, known[1] if known else None)
+            if in_force.baseline:
+                stamp = _stamp([*files, str(in_force.baseline.file)])
+            self._known[key] = known = stamp, in_force
+        return known[1]
+
+    def targets(self, folder: Path, in_force: InForce) -> TargetVersions:
+        """The versions that the scripts of a folder are written for."""
+        key = (folder, repr(sorted(in_force.target_versions.items())))
+        stamp = _stamp(_candidates(str(folder), (*VERSION_FILES, PROJECT_FILE)))
+        known = self._targets.get(key)
+        if known is None or known[0] != stamp:
+            self._targets[key] = known = stamp, find_versions(folder, in_force.target_versions)
+        return known[1]
+
+    def forget(self) -> None:
+        """Read everything again."""
+        self._known.clear()
+        self._targets.clear()
+
+
+def _candidates(folder: str, names: tuple[str, ...]) -> list[str]:
+    found: list[str] = []
+    while True:
+        found += [os.path.join(folder, name) for name in names]  # noqa: PTH118 - as above
+        above = os.path.dirname(folder)  # noqa: PTH120 - as above
+        if above == folder:
+            return found
+        folder = above
+
+
+def _stamp(files: list[str]) -> Stamp:
+    stamp: list[tuple[str, int, int]] = []
+    for file in files:
+        try:
+            state = os.stat(file)  # noqa: PTH116 - as above
+        except OSError:
+            continue
+        stamp.append((file, state.st_mtime_ns, state.st_size))
+    return tuple(stamp)
+
+
+def _read(folder: str, client: ClientSettings, before: InForce | None) -> InForce:
+    """What the files say; where they cannot be read, what they said before, or nothing."""
+    rules = load_rules()
+    problem = ""
+    try:
+        settings = load_settings([folder], Path(client.configuration) if client.configuration else None)
+        file = find_baseline(settings, Path(folder))
+        return replace(_chosen(rules, settings, client), baseline=read_baseline(file) if file else None)
+    except UsageError as error:
+        problem = str(error)
+    if before is not None:
+        return replace(before, problem=problem)
+    try:
+        chosen = _chosen(rules, Settings(root=Path(folder)), client)
+    except UsageError as error:  # the editor's own settings
+        chosen, problem = _chosen(rules, Settings(root=Path(folder)), ClientSettings()), str(error)
+    return replace(chosen, problem=problem)
+
+
+def _chosen(rules: tuple[RuleFile, ...], settings: Settings, client: ClientSettings) -> InForce:
+    editor = Choice(
+        "the editor's settings", str(settings.root), client.select, list(client.extend_select), list(client.ignore)
+    )
+    preview = settings.preview if client.preview is None else client.preview
+    young = frozenset[str]() if preview else frozenset(rule.name for rule in rules if rule.is_preview)
+    selection = choose(known_names(rules), configured(settings), editor, young)
+    excludes = Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
+    return InForce(rules, selection, excludes, settings.target_versions)

@@ -1,0 +1,101 @@
+"""A script in the editor, as it is there and not on the disk."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lsprotocol import types as lsp
+
+from lintrain.core.place import Place
+from lintrain.server.disk import Disk
+from lintrain.server.paths import file_of, name_of
+from lintrain.server.text import Units, split_lines, stretch
+from lintrain.server.texts import Stretch, Text, change_text
+from lintrain.source.reading import read_bytes
+from lintrain.source.source import Source
+
+NOTEBOOK_SUFFIX = ".ipynb"
+
+
+@dataclass(eq=False)
+class Script:
+    """A text document."""
+
+    text: Text
+    path: str
+    disk: Disk = field(init=False)
+    _raw: tuple[str, bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.disk = Disk(self.path)
+
+    @classmethod
+    def opened(cls, item: lsp.TextDocumentItem, home: str) -> Script:
+        """The document that a client opens; one that lies nowhere is taken for a file of the folder `home`."""
+        path = file_of(item.uri) or os.path.join(home, name_of(item.uri))  # noqa: PTH118 - paths are strings here
+        is_json = path.endswith(NOTEBOOK_SUFFIX) and item.text.lstrip()[:1] in ("", "{")
+        if not is_json and not path.endswith(".py"):
+            path += ".py"  # Python under another name, or the cells of a notebook as one text
+        return cls(Text(item.uri, item.version, item.text), path)
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+        return self.text.uri
+
+    @property
+    def version(self) -> int:
+        """The client's count of its changes."""
+        return self.text.version
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the file while the text is that of the file, else the text in UTF-8."""
+        text = self.text.text
+        if self._raw is None or self._raw[0] is not text:
+            self._raw = text, self.disk.if_same(text.replace("\r\n", "\n").replace("\r", "\n")) or _encoded(text)
+        return self._raw[1]
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether its file on the disk says the same."""
+        self.forget_disk()
+        return self.disk.holds(self.raw)
+
+    @property
+    def texts(self) -> Sequence[Text]:
+        """The one text."""
+        return (self.text,)
+
+    def locate(self, source: Source | None, place: Place, units: Units) -> Stretch:
+        """The place; of a notebook that is open as JSON, the one in the JSON."""
+        at = source.place_in_file(place) if source else place
+        ends = (at.line, at.column), (at.end_line, at.end_column)
+        return Stretch(self.uri, stretch(split_lines(self.text.text), *ends, units))
+
+    def new_texts(self, raw: bytes) -> Iterator[tuple[Text, str]]:
+        """The text that the edited file holds."""
+        after = raw.decode(errors="replace") if self.path.endswith(NOTEBOOK_SUFFIX) else read_bytes(self.path, raw).text
+        yield self.text, after.replace("\r\n", "\n")
+
+    def line_of(self, source: Source, uri: str, position: lsp.Position) -> int | None:
+        """The same line."""
+        return position.line + 1 if uri == self.uri and source.notebook is None else None
+
+    def change(self, changes: Sequence[lsp.TextDocumentContentChangeEvent], version: int, units: Units) -> None:
+        """Take in edits of the client."""
+        change_text(self.text, changes, version, units)
+
+    def forget_disk(self) -> None:
+        """Compare with the disk again."""
+        self.disk.forget()
+        self._raw = None
+
+
+def _encoded(text: str) -> bytes:
+    """A text as UTF-8 whatever encoding it declares: the byte order mark says so."""
+    raw = text.encode(errors="replace")
+    return raw if raw.isascii() or raw.startswith(codecs.BOM_UTF8) else codecs.BOM_UTF8 + raw

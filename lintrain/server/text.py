@@ -1,0 +1,114 @@
+"""Lines and positions as editors count them.
+
+Lines end at `\\n`, `\\r\\n` and `\\r` alone; columns count the units of the encoding that both sides agreed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lsprotocol import types as lsp
+
+LINE_END = re.compile(r"\r\n|\n|\r")
+BEYOND_UTF_16 = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """How a client counts columns: bytes of UTF-8, code units of UTF-16, or characters (UTF-32)."""
+
+    encoding: str = "utf-16"
+
+    def count(self, text: str) -> int:
+        """The columns that a text takes."""
+        if self.encoding == "utf-32" or text.isascii():
+            return len(text)
+        if self.encoding == "utf-8":
+            return len(text.encode(errors="replace"))
+        return len(text) + sum(ord(character) > BEYOND_UTF_16 for character in text)
+
+    def characters(self, line: str, columns: int) -> int:
+        """The characters of a line that so many columns hold; a column inside a character counts as its start."""
+        if self.encoding == "utf-32" or line.isascii():
+            return max(0, min(columns, len(line)))
+        taken = 0
+        for index, character in enumerate(line):
+            taken += self.count(character)
+            if taken > columns:
+                return index
+        return len(line)
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text without their ends."""
+    return LINE_END.split(text)
+
+
+def position(lines: Sequence[str], line: int, column: int, units: Units) -> lsp.Position:
+    """A line and column (characters), both from 1, as the client counts them."""
+    index = max(0, min(line - 1, len(lines) - 1))
+    return lsp.Position(line=index, character=units.count(lines[index][: max(0, column - 1)]))
+
+
+def stretch(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int], units: Units) -> lsp.Range:
+    """From one line and column to another."""
+    return lsp.Range(start=position(lines, *start, units), end=position(lines, *end, units))
+
+
+def changed(text: str, change: lsp.Range | None, new: str, units: Units) -> str:
+    """The text after an edit of the client; places that the text does not have mean its nearest one."""
+    if change is None:
+        return new
+    start, end = sorted((_offset(text, change.start, units), _offset(text, change.end, units)))
+    return text[:start] + new + text[end:]
+
+
+def _offset(text: str, place: lsp.Position, units: Units) -> int:
+    starts = [0]
+    for match in LINE_END.finditer(text):
+        if len(starts) > place.line:
+            return starts[place.line] + units.characters(text[starts[place.line] : match.start()], place.character)
+        starts.append(match.end())
+    if place.line >= len(starts):
+        return len(text)
+    start = starts[max(0, place.line)]
+    return start + units.characters(text[start:], place.character)
+
+
+def line_edits(before: str, after: str, units: Units, newline: str) -> list[lsp.TextEdit]:
+    """The edits of whole lines that turn one text into another; lines of `after` end with a line feed."""
+    from difflib import SequenceMatcher
+
+    old, new = split_lines(before), after.split("\n")
+    top = 0
+    while top < min(len(old), len(new)) and old[top] == new[top]:
+        top += 1
+    bottom = 0
+    while bottom < min(len(old), len(new)) - top and old[-1 - bottom] == new[-1 - bottom]:
+        bottom += 1
+    middle_old, middle_new = old[top : len(old) - bottom], new[top : len(new) - bottom]
+    blocks = SequenceMatcher(None, middle_old, middle_new, autojunk=False).get_opcodes()
+    return [
+        _lines_replaced(old, (top + first, top + last), middle_new[start:end], units, newline)
+        for kind, first, last, start, end in blocks
+        if kind != "equal"
+    ]
+
+
+def _lines_replaced(
+    old: Sequence[str], lines: tuple[int, int], new: Sequence[str], units: Units, newline: str
+) -> lsp.TextEdit:
+    """The edit that puts other lines in the stead of those from `first` up to `last`, which is left."""
+    first, last = lines
+    if last < len(old):
+        place = lsp.Range(start=lsp.Position(line=first, character=0), end=lsp.Position(line=last, character=0))
+        return lsp.TextEdit(range=place, new_text="".join(line + newline for line in new))
+    end = lsp.Position(line=len(old) - 1, character=units.count(old[-1]))
+    if first == 0:
+        return lsp.TextEdit(
+            range=lsp.Range(start=lsp.Position(line=0, character=0), end=end), new_text=newline.join(new)
+        )
+    start = lsp.Position(line=first - 1, character=units.count(old[first - 1]))
+    return lsp.TextEdit(range=lsp.Range(start=start, end=end), new_text="".join(newline + line for line in new))
