@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from lintrain.server.paths import uri_of
 
@@ -29,7 +29,7 @@ PULLS: Json = {"textDocument": {"diagnostic": {"relatedDocumentSupport": True}}}
 class LanguageClient:
     """One connection to a server, over two pipes."""
 
-    def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
+    def __init__(self, reading: IO[bytes], writing: IO[bytes]) -> None:
         self._reading, self._writing = reading, writing
         self._numbers = itertools.count(1)
         self._answers: dict[int, queue.Queue[Json]] = {}
@@ -159,6 +159,8 @@ class LanguageClient:
         return answer or []
 
     def stop(self) -> None:
+        if self._writing.closed:
+            return
         self.ask("shutdown", None)
         self.notify("exit", None)
         self._listener.join(PATIENCE)

@@ -19,6 +19,7 @@ from lintrain.server.worker import Urgency
 
 EXPLAIN = "lintrain.explain"
 FIX_ALL = "source.fixAll"
+EMPTY: Mapping[str, Any] = {}
 FIX_ALL_OURS = "source.fixAll.lintrain"
 KINDS = (lsp.CodeActionKind.QuickFix, FIX_ALL_OURS)
 
@@ -133,7 +134,8 @@ async def _action(
 
 async def resolved(session: Session, action: lsp.CodeAction) -> lsp.CodeAction:
     """The action with its edit; without one where the document has changed since it was offered."""
-    data = cast("Mapping[str, Any]", action.data) if isinstance(action.data, dict) else {}
+    given: object = action.data
+    data = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else EMPTY
     document = session.documents.find(str(data.get("uri")))
     number: Any = data.get("number")
     if document is not None and data.get("turn") == session.turns.get(document.uri):

@@ -78,4 +78,5 @@ def _describe(path: list[str], kind: str, message: str) -> str:
         near = get_close_matches(path[-1], [_camel(each.name) for each in fields(table)], n=1, cutoff=0.5)
         return f"the editor's setting `{name}` is unknown" + (f"; nearest: `{near[0]}`" if near else "")
     reason = message.replace("Input should be a valid", "must be a").replace("Input should be", "must be")
+    reason = reason.replace("must be a array", "must be a list")  # as TOML, YAML and people say
     return f"the editor's setting `{name}` {reason}"

@@ -10,7 +10,7 @@ from typing import Any, cast
 from lsprotocol import types as lsp
 
 from lintrain.server.client_settings import SECTION, read_client_settings
-from lintrain.server.paths import file_of
+from lintrain.server.paths import file_of, uri_of
 from lintrain.server.project import CONFIGURATION_FILES, VERSION_FILES
 from lintrain.server.publishing import Publisher
 from lintrain.server.session import Session
@@ -27,14 +27,9 @@ class Configuration:
 
     def start(self, given: lsp.InitializeParams) -> None:
         """Take in the folders and the settings that come with the first message."""
-        root = given.root_uri or (f"file://{given.root_path}" if given.root_path else None)
-        uris = (
-            [folder.uri for folder in given.workspace_folders or ()] or [root]
-            if root or given.workspace_folders
-            else []
-        )
-        for uri in uris:
-            self._add(str(uri))
+        root = given.root_uri or (uri_of(given.root_path) if given.root_path else None)
+        for uri in [folder.uri for folder in given.workspace_folders or ()] or ([root] if root else []):
+            self._add(uri)
         options: object = given.initialization_options
         self._take("", _section(options, "settings"))
 
@@ -108,8 +103,10 @@ class Configuration:
 
 def _section(given: object, name: str) -> object:
     """The settings inside what a client sends, with or without the name of their section around them."""
-    table = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
-    return table.get(name, given)
+    if not isinstance(given, Mapping):
+        return given
+    table = cast("Mapping[str, object]", given)
+    return table.get(name, table)
 
 
 def _registration(method: str, options: object) -> lsp.Registration:

@@ -69,7 +69,7 @@ class Probes:
         settings = self.session.settings_for(document.path)
         folder = self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
         process = await asyncio.create_subprocess_exec(
-            *_command(document.path, settings.probe, settings.configuration),
+            *command_of(document.path, settings.probe, settings.configuration),
             cwd=folder,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -115,7 +115,8 @@ class Probes:
                 await asyncio.gather(*(process.wait() for process in processes))
 
 
-def _command(path: str, settings: ProbeSettings, configuration: str | None) -> list[str]:
+def command_of(path: str, settings: ProbeSettings, configuration: str | None) -> list[str]:
+    """What starts a probe of a script."""
     # With -P the folder of the script is not looked into for modules of lintrain's own name.
     command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json"]
     command += ["--python", settings.python] if settings.python else []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import FeatureRequestError, JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter
 
@@ -32,13 +32,18 @@ NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
 )
 
 
+class AnsweredError(JsonRpcException):
+    """A question that made no sense, and whose answer said so."""
+
+
 class Protocol(LanguageServerProtocol):
     """Messages in, messages out."""
 
     def __init__(self, *given: Any, **named: Any) -> None:  # Any: what pygls passes on
         super().__init__(*given, **named)
+        features = cast("dict[str, Any]", self.fm.builtin_features)  # pyright: ignore[reportUnknownMemberType] - untyped
         for name in KEPT_BY_US:
-            self.fm.builtin_features.pop(name, None)
+            features.pop(name, None)
 
     def structure_message(self, data: dict[str, Any]) -> Any:
         """A message as an object; a request that is none gets an error for an answer, where pygls gives none."""
@@ -47,6 +52,7 @@ class Protocol(LanguageServerProtocol):
         except JsonRpcException as error:
             if data.get("method") and isinstance(data.get("id"), str | int):
                 self._send_response(data["id"], error=error.to_response_error())
+                raise AnsweredError(error.message) from error
             raise
 
 
@@ -54,7 +60,7 @@ class Server(LanguageServer):
     """The server; what goes wrong in it is shown once."""
 
     def __init__(self) -> None:
-        super().__init__(
+        super().__init__(  # pyright: ignore[reportUnknownMemberType] - the rest of its arguments is untyped
             "lintrain",
             __version__,
             notebook_document_sync=NOTEBOOKS,
@@ -63,8 +69,10 @@ class Server(LanguageServer):
         )
         self._told = set[str]()
 
-    def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002 - Any: a class of pygls' errors
-        """Show an error, unless it was shown before."""
+    def report_server_error(self, error: Exception, source: Any) -> None:  # Any: a class of pygls' errors
+        """Show an error, unless it was shown before; that of a question is in its answer."""
+        if source is FeatureRequestError or isinstance(error, AnsweredError):
+            return
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         if text not in self._told:
             self._told.add(text)
