@@ -442,5 +442,7 @@ _HOME_OF = {word: module for module, words in _WORDS_OF.items() for word in word
 
 def __getattr__(name: str) -> object:
     if name in _HOME_OF:
-        return getattr(import_module(_HOME_OF[name]), name)
+        # Kept, for the rule files ask thousands of times.
+        word = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+        return word
     raise AttributeError(f"module 'lintrain' has no attribute {name!r}")

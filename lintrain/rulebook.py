@@ -104,7 +104,7 @@ def read_rule_file(path: Path) -> RuleFile:
     rules = [
         member
         for member in vars(module).values()
-        if isinstance(member, type) and issubclass(member, Rule) and member.__module__ == module.__name__
+        if isinstance(member, type) and member.__module__ == module.__name__ and issubclass(member, Rule)
     ]
     if len(rules) != 1:
         raise RuleFileError(f"{path}: defines {len(rules)} rules, a rule file holds exactly one")
