@@ -1,0 +1,164 @@
+"""What the pages on adoption and CI show works: commands run, configurations are read, files obey their schemas."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # it ships no types
+
+from lintrain.cli import run
+
+ROOT = Path(__file__).parent.parent
+ADOPTION = (ROOT / "docs" / "adoption.md").read_text()
+CI = (ROOT / "docs" / "ci.md").read_text()
+PROGRAMS = Path(sys.executable).parent
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+
+
+def schema_errors(name: str, *files: Path) -> str:
+    command = [PROGRAMS / "check-jsonschema", "--builtin-schema", f"vendor.{name}", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def shown(folder: Path, mark: str) -> Path:
+    """The block of the CI page that holds these words, as a file."""
+    (block,) = [block for block in blocks(CI, "yaml") if mark in block]
+    (folder / "shown.yml").write_text(block)
+    return folder / "shown.yml"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text((ROOT / "fixtures/course/as_published.py").read_text())
+    (tmp_path / "loop.py").write_text((ROOT / "fixtures/course/loop.py").read_text())
+    (tmp_path / "notebook.ipynb").write_text((ROOT / "fixtures/course/notebook.ipynb").read_text())
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"\n')
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "begin"]):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_on_adoption_run_one_after_the_other(project: Path) -> None:
+    programs = project.parent / "programs"
+    programs.mkdir()
+    (programs / "lintrain").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lintrain "$@"\n')
+    (programs / "lintrain").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    codes: dict[str, int] = {}
+    for line in "".join(blocks(ADOPTION, "sh")).splitlines():
+        done = subprocess.run(line, shell=True, cwd=project, env=environment, capture_output=True, check=False)
+        codes[line] = done.returncode
+    assert max(codes.values()) == 1, codes
+    assert (codes["lintrain check --statistics"], codes["lintrain check"]) == (1, 0)
+    assert codes["lintrain check --no-baseline"] == 1
+    assert "ignore[missing-zero-grad] -- clears them in the callback" in (project / "loop.py").read_text()
+
+
+def test_the_configuration_of_the_page_on_adoption_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = blocks(ADOPTION, "toml")
+    (tmp_path / "pyproject.toml").write_text(block)
+    monkeypatch.chdir(tmp_path)
+    assert run(["check", "--show-settings"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_options_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    known = ""
+    for command in ("check", "baseline", "init", "probe"):
+        run([command, "--help"])
+        known += capsys.readouterr().out
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ADOPTION + CI))
+    assert {option for option in named if option not in known} == set()
+
+
+@pytest.mark.parametrize(
+    ("schema", "file", "right", "wrong"),
+    [
+        ("github-actions", "action.yml", "using: composite", "using: magic"),
+        ("gitlab-ci", "ci/gitlab.yml", "image: python:3.12-slim", "image: [1]"),
+        ("azure-pipelines", "ci/azure.yml", "- task: UsePythonVersion@0", "- job: UsePythonVersion@0"),
+    ],
+)
+def test_a_file_for_ci_obeys_its_schema(schema: str, file: str, right: str, wrong: str, tmp_path: Path) -> None:
+    assert schema_errors(schema, ROOT / file) == ""
+    (tmp_path / "broken.yml").write_text((ROOT / file).read_text().replace(right, wrong))
+    assert schema_errors(schema, tmp_path / "broken.yml") != ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "mark"),
+    [
+        ("github-workflows", "security-events"),
+        ("github-workflows", "lintrain probe"),
+        ("gitlab-ci", "include:"),
+        ("azure-pipelines", "vmImage"),
+    ],
+)
+def test_a_pipeline_that_the_page_shows_obeys_its_schema(schema: str, mark: str, tmp_path: Path) -> None:
+    assert schema_errors(schema, shown(tmp_path, mark)) == ""
+
+
+def test_the_hooks_that_the_page_shows_are_those_there_are(tmp_path: Path) -> None:
+    (repository,) = yaml.safe_load(shown(tmp_path, "id: lintrain-fix").read_text())["repos"]
+    manifest = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert [hook["id"] for hook in repository["hooks"]] == [hook["id"] for hook in manifest]
+
+
+def step(name: str) -> dict[str, Any]:
+    (found,) = [
+        each for each in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"] if each["name"] == name
+    ]
+    return dict(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("inputs", "code", "results"),
+    [
+        ({"PATHS": "."}, "1", {"train.py", "notebook.ipynb", "loop.py"}),
+        ({"PATHS": "train.py loop.py", "OPTIONS": "--select loop"}, "1", {"loop.py"}),
+        ({"PATHS": ".", "CHANGED_SINCE": "HEAD"}, "0", set()),
+    ],
+)
+def test_the_action_checks_writes_sarif_and_passes_the_code_on(
+    project: Path, inputs: dict[str, str], code: str, results: set[str]
+) -> None:
+    program = project.parent / "lintrain.sh"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lintrain "$@"\n')
+    program.chmod(0o755)
+    outputs = project.parent / "outputs"
+    given = {"OPTIONS": "", "CHANGED_SINCE": "", "SARIF_FILE": "out.sarif", **inputs}
+    environment = {
+        **os.environ,
+        **given,
+        "LINTRAIN": str(program),
+        "GITHUB_OUTPUT": str(outputs),
+        "PYTHONPATH": str(ROOT),
+    }
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step("Check")["run"]]
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert outputs.read_text() == f"exit-code={code}\n"
+    report = yaml.safe_load((project / "out.sarif").read_text())
+    found = report["runs"][0]["results"]
+    assert {each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in found} == results
+
+
+def test_the_action_fails_with_the_code_of_the_check() -> None:
+    for code in ("0", "1"):
+        command = ["bash", "-e", "-c", step("Fail on findings")["run"]]
+        assert subprocess.run(command, env={"CODE": code}, check=False).returncode == int(code)
