@@ -51,7 +51,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_on_adoption_run_one_after_the_other(project: Path) -> None:
-    programs = project.parent / "programs"
+    programs = project / ".git" / "programs"
     programs.mkdir()
     (programs / "lintrain").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lintrain "$@"\n')
     (programs / "lintrain").chmod(0o755)
@@ -137,10 +137,10 @@ def step(name: str) -> dict[str, Any]:
 def test_the_action_checks_writes_sarif_and_passes_the_code_on(
     project: Path, inputs: dict[str, str], code: str, results: set[str]
 ) -> None:
-    program = project.parent / "lintrain.sh"
+    program = project / ".git" / "lintrain"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lintrain "$@"\n')
     program.chmod(0o755)
-    outputs = project.parent / "outputs"
+    outputs = project / ".git" / "outputs"
     given = {"OPTIONS": "", "CHANGED_SINCE": "", "SARIF_FILE": "out.sarif", **inputs}
     environment = {
         **os.environ,
