@@ -109,15 +109,17 @@ def test_a_peak_that_no_batch_changes_has_no_chart_of_batches(device: int | None
     assert text.count("<figure>") == 1
 
 
-def test_losses_that_lie_far_apart_are_drawn_by_powers_of_ten() -> None:
-    wide = curve("loss", "step", [Series("one", ((0, 1.0), (1, 0.1), (2, 0.001)))])
+def test_losses_that_lie_far_apart_are_drawn_by_powers_of_ten_and_schedules_never() -> None:
+    far_apart = [Series("one", ((0, 1.0), (1, 0.1), (2, 0.001)))]
+    assert ">0.25</text>" in curve("learning rate", "optimizer step", far_apart)
+    wide = curve("loss", "step", far_apart, by_powers=True)
     assert [tick for tick in ("0.001", "0.01", "0.1", "1") if f">{tick}</text>" in wide] == [
         "0.001",
         "0.01",
         "0.1",
         "1",
     ]
-    near = curve("loss", "step", [Series("one", ((0, 1.0), (1, 0.5)))])
+    near = curve("loss", "step", [Series("one", ((0, 1.0), (1, 0.5)))], by_powers=True)
     assert ">0.25</text>" in near
 
 

@@ -89,15 +89,15 @@ def _end_of(name: str, limit: int) -> str:
     return f"…{name[1 - limit :].lstrip('.')}"
 
 
-def curve(title: str, across: str, series: Sequence[Series]) -> Markup:
+def curve(title: str, across: str, series: Sequence[Series], *, by_powers: bool = False) -> Markup:
     """Lines over a common axis; a second is dashed, a third dotted, and each bears its name where there are several.
 
-    The axis goes by powers of ten where the values are far apart.
+    With `by_powers` the axis goes by powers of ten where the values are far apart.
     """
     points = [point for line in series for point in line.finite]
     if len(points) < 2:
         return joined()
-    scale = _scale_of(points)
+    scale = _scale_of(points) if by_powers else _Scale(points)
     ends = "; ".join(_spoken(line) for line in series)
     return tag(
         "svg",

@@ -199,7 +199,7 @@ def losses_of(evidence: Evidence) -> Iterator[Markup]:
     series = [Series(name, tuple(enumerate(losses))) for name, losses in runs if losses]
     ends = "; ".join(f"{name}: {losses[0]:.3f} to {losses[-1]:.3f}" for name, losses in runs if losses)
     caption = f"loss on one repeated batch of {overfit.rows} rows; {ends}"
-    yield section("Overfitting one batch", figure(caption, curve("loss", "step", series)))
+    yield section("Overfitting one batch", figure(caption, curve("loss", "step", series, by_powers=True)))
 
 
 def metrics_of(evidence: Evidence) -> Iterator[Markup]:
