@@ -223,8 +223,8 @@ def test_a_notebook_may_come_through_stdin(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(notebook(BAD, "nowhere").encode())))
     assert run(["check", "-", "--stdin-filename", "n.ipynb"]) == 1
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "n.ipynb:cell 1:3:1: error[planted] `mistake()` is planted",
-        "n.ipynb:cell 2:1:1: error[undefined-name] `nowhere` is never defined or imported",
+        "n.ipynb:cell 1:3:1: error[planted] `mistake()` is planted (line 22 of the file)",
+        "n.ipynb:cell 2:1:1: error[undefined-name] `nowhere` is never defined or imported (line 42 of the file)",
     ]
 
 

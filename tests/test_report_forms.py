@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from junitparser import Error, Failure, JUnitXml  # type: ignore[attr-defined]  # re-exported without saying so
+from junitparser import Error, Failure, JUnitXml
 
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.report.document import CheckReport, ProbeEntry

@@ -140,7 +140,7 @@ def test_lines_of_several_cells_are_shown_under_their_cells() -> None:
     at = place(source, "f(raw, 1)")
     one = Reported(finding(at, Reason(place(source, "raw = load()"), "made here")))
     assert report(one, source) == [
-        "n.ipynb:cell 3:2:1: error[raw-dataset] `raw` reaches Trainer",
+        "n.ipynb:cell 3:2:1: error[raw-dataset] `raw` reaches Trainer (line 48 of the file)",
         "  │",
         "  │ cell 2",
         "1 │ raw = load()   made here",
@@ -177,7 +177,7 @@ def test_signs_outside_ascii_are_left_out_where_they_cannot_be_written() -> None
 def test_concise_is_one_line_with_place_level_and_rule() -> None:
     source = read_bytes("n.ipynb", notebook("f(a)").encode())
     lines = list(concise([Reported(finding(place(source, "a")))], {"n.ipynb": source}.get, Look()))
-    assert lines == ["n.ipynb:cell 1:1:3: error[raw-dataset] `raw` reaches Trainer"]
+    assert lines == ["n.ipynb:cell 1:1:3: error[raw-dataset] `raw` reaches Trainer (line 20 of the file)"]
 
 
 def many(*levels: Level) -> list[Reported]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lintrain.check.outcome import Reported
-from lintrain.report.columns import printable
 from lintrain.report.frame import FindSource
-from lintrain.report.full import place_of
+from lintrain.report.full import message_of, place_of
 from lintrain.report.look import Look
 
 
@@ -18,4 +17,4 @@ def concise(reported: Iterable[Reported], find_source: FindSource, look: Look) -
         where = look.paint(place_of(finding.place, find_source), bold=True)
         level = look.level(finding.level, f"{finding.level}[{finding.rule}]")
         verdict = f" ({look.ruling(one.verdict.ruling)})" if one.verdict else ""
-        yield f"{where}: {level} {look.code(printable(finding.message))}{verdict}"
+        yield f"{where}: {level} {look.code(message_of(finding, find_source))}{verdict}"

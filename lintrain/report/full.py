@@ -54,6 +54,15 @@ def line_of(place: Place, find_source: FindSource) -> str:
     return where.rpartition(":")[0] or where
 
 
+def message_of(finding: Finding, find_source: FindSource) -> str:
+    """The message of a finding; in a notebook with the line of the .ipynb file, which an editor opens."""
+    source = find_source(finding.place.path)
+    message = printable(finding.message)
+    if source is None or source.notebook is None:
+        return message
+    return f"{message} (line {source.place_in_file(finding.place).line} of the file)"
+
+
 def cure_of(one: Reported) -> str:
     """What mends a finding, and which option writes it; empty where nothing is known to."""
     if one.fix is None:
@@ -69,7 +78,7 @@ def _header(finding: Finding, find_source: FindSource, look: Look) -> Iterator[s
     where = place_of(finding.place, find_source)
     plain = f"{where}: {finding.level}[{finding.rule}] "
     level = look.level(finding.level, f"{finding.level}[{finding.rule}]")
-    first, *rest = wrap(printable(finding.message), columns(plain), 4, look.width)
+    first, *rest = wrap(message_of(finding, find_source), columns(plain), 4, look.width)
     yield f"{look.paint(where, bold=True)}: {level} {look.code(first)}"
     for line in rest:
         yield " " * 4 + look.code(line)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from lintrain.check.outcome import Reported
-from lintrain.report.columns import printable
 from lintrain.report.frame import FindSource
-from lintrain.report.full import place_of
+from lintrain.report.full import message_of, place_of
 from lintrain.report.look import Look
 
 
@@ -18,12 +17,12 @@ def grouped(reported: Iterable[Reported], find_source: FindSource, look: Look) -
     for path, group in groupby(in_order, key=lambda one: one.finding.place.path):
         found = [(place_of(one.finding.place, find_source).removeprefix(f"{path}:"), one) for one in group]
         width = max(len(where) for where, _ in found)
-        lines = (f"  {where:<{width}}  {_said(one, look)}" for where, one in found)
+        lines = (f"  {where:<{width}}  {_said(one, find_source, look)}" for where, one in found)
         yield "\n".join([f"{look.paint(path, bold=True)}:", *lines])
 
 
-def _said(one: Reported, look: Look) -> str:
+def _said(one: Reported, find_source: FindSource, look: Look) -> str:
     finding = one.finding
     level = look.level(finding.level, f"{finding.level}[{finding.rule}]")
     verdict = f" ({look.ruling(one.verdict.ruling)})" if one.verdict else ""
-    return f"{level} {look.code(printable(finding.message))}{verdict}"
+    return f"{level} {look.code(message_of(finding, find_source))}{verdict}"

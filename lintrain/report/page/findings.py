@@ -10,7 +10,7 @@ from lintrain.core.finding import Finding
 from lintrain.core.verdict import Measured, Verdict
 from lintrain.report.columns import printable
 from lintrain.report.frame import FindSource, Row, rows_of
-from lintrain.report.full import cure_of, line_of, place_of
+from lintrain.report.full import cure_of, line_of, message_of, place_of
 from lintrain.report.page.markup import Markup, joined, tag, with_code
 
 SIGNS = {"confirmed": "✗", "refuted": "✓", "unsettled": "?", "error": "✗", "warning": "!", "note": "·"}
@@ -26,13 +26,14 @@ def findings(judged: Sequence[Reported], find_source: FindSource) -> Markup:
 def _finding(one: Reported, find_source: FindSource) -> Markup:
     finding, verdict = one.finding, one.verdict
     badge = verdict.ruling.value if verdict else finding.level.value
+    sign = tag("span", f"{SIGNS[badge]} {badge}", class_=f"badge {badge}")
     return tag(
         "article",
-        tag("h3", tag("span", f"{SIGNS[badge]} {badge}", class_=f"badge {badge}"), " ", with_code(finding.message)),
+        tag("h3", sign, " ", with_code(message_of(finding, find_source))),
         tag(
             "p",
             tag("code", place_of(finding.place, find_source)),
-            f" · {finding.level.value} ",
+            f" · {finding.level.value} " if verdict else " · ",
             tag("code", finding.rule),
             class_="where",
         ),
