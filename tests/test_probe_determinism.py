@@ -101,3 +101,19 @@ def test_rules_of_seeds_are_judged_by_two_starts(rule: str, different: tuple[str
     verdict = judge.verify(judge.finding(Place("train.py", 1, 1, 1, 2), "a claim"), evidence)
     assert verdict.ruling == ruling
     assert ruling != "unsettled" or verdict.reason == "`lintrain probe --also determinism` measures it"
+
+
+@pytest.mark.parametrize(("seed", "different", "found"), [(42, ("head.weight",), 1), (42, (), 0), (None, ("w",), 0)])
+def test_a_trainer_whose_seed_comes_after_random_weights_is_told_by_two_starts(
+    seed: int | None, different: tuple[str, ...], found: int
+) -> None:
+    built = Place("train.py", 7, 1, 7, 9)
+    starts = DeterminismEvidence(((1.0,), (1.2,)), 4, different, 1, 0, True)
+    arguments: dict[str, str | int | float | bool | None] = {} if seed is None else {"seed": seed}
+    evidence = Evidence(
+        "train.py", "transformers", "Trainer", None, built, "cpu", {}, arguments=arguments, determinism=starts
+    )
+    rule = next(each.rule for each in load_rules() if each.name == "late-seed")
+    judged = list(rule.inspect(evidence))
+    assert [(finding.place, verdict.ruling) for finding, verdict in judged] == [(built, "confirmed")] * found
+    assert all(rule.follows_from(finding, verdict, finding) for finding, verdict in judged)

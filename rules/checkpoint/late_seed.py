@@ -196,6 +196,21 @@ class LateSeed(Rule):
         count = f"{len(different)} of {starts.weights} weights differ between two starts"
         return confirmed(f"{count}, `{different[0]}` among them; {losses}", different=len(different))
 
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        """A Trainer sets its seed when it is built, after its model was made."""
+        seed = evidence.arguments.get("seed")
+        if evidence.determinism is None or evidence.construction is None or seed is None:
+            return
+        finding = self.finding(
+            evidence.construction,
+            f"the seed {seed} comes after random weights were made: runs differ all the same",
+            help=f"call `set_seed({seed})` before the model is made, or give the Trainer `model_init`",
+        )
+        yield from self.if_confirmed(finding, evidence)
+
 
 def _trained(pipeline: Pipeline) -> Iterator[Value]:
     """The modules that optimizers and Trainers train."""
