@@ -25,7 +25,8 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def schema_errors(name: str, *files: Path) -> str:
-    command = [PROGRAMS / "check-jsonschema", "--builtin-schema", f"vendor.{name}", *files]
+    program = str(PROGRAMS / "check-jsonschema")
+    command = [program, "--builtin-schema", f"vendor.{name}", *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 

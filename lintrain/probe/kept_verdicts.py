@@ -11,15 +11,16 @@ import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lintrain.core.finding import Finding
 from lintrain.core.verdict import Ruling, Verdict
-from lintrain.probe.record import Record, plain
+
+if TYPE_CHECKING:
+    from lintrain.probe.record import Record
 
 FOLDER_VARIABLE = "LINTRAIN_CACHE_DIR"
 SCHEMA = 1
@@ -122,6 +123,10 @@ def _installed(record: Record) -> Iterable[Path]:
 
 def _write(place: Path, content: Mapping[str, Any]) -> None:
     """Put a file in its place whole: two probes may end at once."""
+    import tempfile  # here, for every check that finds something reads this module, and few runs write
+
+    from lintrain.probe.record import plain
+
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=place.parent, suffix=".new")
     with os.fdopen(handle, "w", encoding="utf-8") as opened:
