@@ -11,12 +11,13 @@ from typing import Any, ClassVar, cast
 SECTION = "lintrain"
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """The name of a field as clients write it."""
     first, *rest = name.split("_")
     return first + "".join(word.title() for word in rest)
 
 
-CONFIG: dict[str, Any] = {"extra": "forbid", "alias_generator": _camel, "strict": True}
+CONFIG: dict[str, Any] = {"extra": "forbid", "alias_generator": camel, "strict": True}
 """For pydantic, which is loaded when a client has settings."""
 
 
@@ -75,7 +76,7 @@ def _describe(path: list[str], kind: str, message: str) -> str:
     name = ".".join((SECTION, *path))
     if kind == "unexpected_keyword_argument":
         table = ProbeSettings if len(path) > 1 else ClientSettings
-        near = get_close_matches(path[-1], [_camel(each.name) for each in fields(table)], n=1, cutoff=0.5)
+        near = get_close_matches(path[-1], [camel(each.name) for each in fields(table)], n=1, cutoff=0.5)
         return f"the editor's setting `{name}` is unknown" + (f"; nearest: `{near[0]}`" if near else "")
     reason = message.replace("Input should be a valid", "must be a").replace("Input should be", "must be")
     reason = reason.replace("must be a array", "must be a list")  # as TOML, YAML and people say

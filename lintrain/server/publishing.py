@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -15,8 +16,11 @@ from lintrain.server.session import Session
 from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency
 
+BURST = 0.05
+"""Seconds between two edits that belong together: nobody types as fast, but a paste or a formatter edits often."""
+
 PAUSE = 0.02
-"""Seconds without a keystroke before a check: shorter than between two keys, so that most checks are not in vain."""
+"""Seconds without another edit before a check of such a burst; a single keystroke is checked at once."""
 
 LATER_PAUSE = 0.25
 """The same for documents that only depend on what is typed in."""
@@ -31,6 +35,7 @@ class Publisher:
     _published: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The addresses that diagnostics were pushed to, by the document that they come from."""
     _refreshing: asyncio.Task[Any] | None = None
+    _last_edit: float = 0.0
 
     def opened(self, document: Document) -> None:
         """A document was opened."""
@@ -41,7 +46,10 @@ class Publisher:
     def edited(self, document: Document) -> None:
         """A document was changed in the editor."""
         self.session.turn(document)
-        self._schedule(document, Urgency.NOW, PAUSE)
+        now = time.monotonic()
+        is_burst = now - self._last_edit < BURST
+        self._last_edit = now
+        self._schedule(document, Urgency.NOW, PAUSE if is_burst else 0)
         self._follow(document.path)
 
     def closed(self, document: Document) -> None:

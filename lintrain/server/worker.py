@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import threading
 from collections.abc import Callable
@@ -20,6 +21,10 @@ class Urgency(IntEnum):
     NOW = 0
     SOON = 1
     LATER = 2
+
+
+BETWEEN_COLLECTIONS = 25
+"""Jobs between two collections of what they leave: readings hold cycles, and memory would grow by a megabyte or so."""
 
 
 @dataclass(order=True, slots=True)
@@ -63,8 +68,13 @@ class Worker:
             self._thread.start()
 
     def _work(self) -> None:
+        done = 0
         while True:
             self._jobs.get().work()
+            done += 1
+            if done >= BETWEEN_COLLECTIONS and self._jobs.empty():
+                gc.collect()  # now, when nobody waits, and not in the middle of a check
+                done = 0
 
 
 def _tell(
