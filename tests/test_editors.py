@@ -42,6 +42,50 @@ vim.cmd('qall!')
 """
 
 
+DRIVE_EMACS = """
+(remove-hook 'python-mode-hook #'eglot-ensure)
+(require 'flymake)
+(defun say (&rest parts) (princ (concat (mapconcat (lambda (part) (format "%s" part)) parts " ") "\n")))
+(defun wait-until (is-so)
+  (let ((tries 600))
+    (while (and (> tries 0) (not (funcall is-so)))
+      (setq tries (1- tries))
+      (accept-process-output nil 0.1))
+    (unless (> tries 0) (error "waited in vain"))))
+(setq eglot-sync-connect 60 eglot-connect-timeout 60)
+(find-file "train.py")
+(python-mode)
+(call-interactively #'eglot)
+(wait-until (lambda () (flymake-start) (flymake-diagnostics)))
+(let ((found (car (flymake-diagnostics))))
+  (say "found" (line-number-at-pos (flymake-diagnostic-beg found))
+       (buffer-substring-no-properties (flymake-diagnostic-beg found) (flymake-diagnostic-end found)))
+  (goto-char (flymake-diagnostic-beg found)))
+(eglot-code-actions (point) (point) "source.fixAll" t)
+(goto-char (point-min))
+(search-forward "zero_grad")
+(say "line" (buffer-substring-no-properties (line-beginning-position) (line-end-position)))
+(eglot-shutdown (eglot-current-server))
+"""
+
+DRIVE_VIM = """
+set nocompatible
+let s:tries = 0
+function! Found()
+  return ale#engine#GetLoclist(bufnr(''))
+endfunction
+edit train.py
+call ale#Queue(0)
+while empty(Found()) && s:tries < 600
+  sleep 100m
+  let s:tries += 1
+endwhile
+let s:found = Found()[0]
+call writefile([s:found.lnum . ' ' . s:found.col . ' ' . s:found.code . ' ' . s:found.linter_name], 'said')
+qall!
+"""
+
+
 def blocks(heading: str, language: str) -> list[str]:
     """The code that the guide gives under a heading, in a language."""
     section = GUIDE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
@@ -74,6 +118,52 @@ def test_neovim_shows_a_finding_and_mends_it(tmp_path: Path) -> None:
         "action lintrain: insert `optimizer.zero_grad()` before `backward`",
         "line     '🙂'; optimizer.zero_grad(); loss.backward()",
     ], done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("emacs") is None, reason="Emacs is not installed (`apt-get install emacs-nox elpa-eglot`)"
+)
+def test_emacs_shows_a_finding_and_fixes_all(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "init.el").write_text(f"(package-initialize)\n{blocks('Emacs', 'elisp')[0]}")
+    (tmp_path / "drive.el").write_text(DRIVE_EMACS)
+    done = subprocess.run(
+        ["emacs", "--batch", "-l", "init.el", "-l", "drive.el"],
+        cwd=tmp_path,
+        env=with_lintrain(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [
+        "found 7 loss.backward()",
+        "line     '🙂'; optimizer.zero_grad(); loss.backward()",
+    ], done.stderr
+
+
+ALE = Path("/usr/share/vim-ale")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ALE.is_dir(), reason="Vim's ALE is not installed (`apt-get install vim-ale`)")
+def test_vim_with_ale_shows_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    above = f"set nocompatible runtimepath^={ALE}\nfiletype plugin on\nruntime plugin/ale.vim\n"
+    (tmp_path / "vimrc").write_text(above + blocks("Vim with ALE", "vim")[0])
+    (tmp_path / "drive.vim").write_text(DRIVE_VIM)
+    done = subprocess.run(
+        ["vim", "-Nu", "vimrc", "-i", "NONE", "-es", "-S", "drive.vim"],
+        cwd=tmp_path,
+        env=with_lintrain(tmp_path),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (tmp_path / "said").read_text() == "7 11 missing-zero-grad lintrain\n", done
 
 
 def with_lintrain(folder: Path) -> dict[str, str]:
