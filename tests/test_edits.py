@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from lintrain.check.edits import text_edits
+from lintrain.check.edits import TextEdits
 from lintrain.core.fix import AddImport, Fix, InsertBefore, RemoveArgument, Replace
 from lintrain.core.place import Place
+from lintrain.fix import read_tree
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from tests.notebooks import notebook
@@ -21,7 +22,7 @@ def edited(source: Source, fix: Fix) -> str:
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
     text = source.file_text
-    for edit in reversed(text_edits(source, fix)):
+    for edit in reversed(TextEdits()(source, fix)):
         start = starts[edit.place.line - 1] + edit.place.column - 1
         end = starts[edit.place.end_line - 1] + edit.place.end_column - 1
         text = text[:start] + edit.text + text[end:]
@@ -30,20 +31,20 @@ def edited(source: Source, fix: Fix) -> str:
 
 def test_an_edit_is_only_what_changes() -> None:
     source = read_bytes("t.py", b"x = 1\nf(a, lr=1)\n")
-    (edit,) = text_edits(source, Fix.of("less", RemoveArgument(Place("t.py", 2, 1, 2, 11), "lr"), safe=True))
+    (edit,) = TextEdits()(source, Fix.of("less", RemoveArgument(Place("t.py", 2, 1, 2, 11), "lr"), safe=True))
     assert (edit.place, edit.text) == (Place("t.py", 2, 4, 2, 10), "")
 
 
 def test_a_fix_in_two_places_is_two_edits() -> None:
     source = read_bytes("t.py", "import os\n\nx = '😀é\x0c'; mistake()\n".encode())
     fix = Fix.of("two", AddImport("math"), Replace(Place("t.py", 3, 12, 3, 21), "math.right()"), safe=True)
-    assert len(text_edits(source, fix)) == 2
+    assert len(TextEdits()(source, fix)) == 2
     assert edited(source, fix) == "import math\nimport os\n\nx = '😀é\x0c'; math.right()\n"
 
 
 def test_lines_that_are_put_in_end_as_those_of_the_file() -> None:
     source = read_bytes("t.py", b"a\r\nb\r\n")
-    (edit,) = text_edits(source, Fix.of("more", InsertBefore(Place("t.py", 2, 1, 2, 2), "c"), safe=True))
+    (edit,) = TextEdits()(source, Fix.of("more", InsertBefore(Place("t.py", 2, 1, 2, 2), "c"), safe=True))
     assert (edit.place, edit.text) == (Place("t.py", 2, 1, 2, 1), "c\r\n")
 
 
@@ -54,9 +55,23 @@ def test_edits_of_a_notebook_are_those_of_its_json(ascii_only: bool) -> None:
     fix = Fix.of("right", Replace(Place("n.ipynb", 4, 1, 4, 13), 'right("é")'), safe=True)
     after = json.loads(edited(source, fix))
     assert "".join(after["cells"][1]["source"]) == 'a = \'"😀\'\n!ls\nright("é")'
-    assert len(text_edits(source, fix)[0].text) < 40
+    assert len(TextEdits()(source, fix)[0].text) < 40
 
 
 def test_a_fix_that_cannot_be_written_has_no_edits() -> None:
     source = read_bytes("t.py", b"f()\n")
-    assert text_edits(source, Fix.of("broken", Replace(Place("t.py", 1, 1, 1, 4), "f("), safe=True)) == ()
+    assert TextEdits()(source, Fix.of("broken", Replace(Place("t.py", 1, 1, 1, 4), "f("), safe=True)) == ()
+
+
+def test_the_tree_of_a_file_is_read_once_for_all_its_fixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    import lintrain.fix
+
+    read: list[str] = []
+    monkeypatch.setattr(lintrain.fix, "read_tree", lambda text: read.append(text) or read_tree(text))
+    one, other = read_bytes("t.py", b"f(a)\ng(a)\n"), read_bytes("u.py", b"f(b)\n")
+    edits = TextEdits()
+    first, second = Place("t.py", 1, 3, 1, 4), Place("t.py", 2, 3, 2, 4)
+    texts = [edits(one, Fix.of("new", Replace(place, "c"), safe=True)) for place in (first, second)]
+    assert [[(edit.place, edit.text) for edit in each] for each in texts] == [[(first, "c")], [(second, "c")]]
+    edits(other, Fix.of("new", Replace(first, "c"), safe=True))
+    assert read == [one.text, other.text]

@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from lintrain.core.fix import Fix
 from lintrain.core.place import Place
 from lintrain.source.source import MIXED, Source
 from lintrain.source.writing import CellsBrokenError, editable_text, edited_text
+
+if TYPE_CHECKING:
+    from lintrain.fix import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +26,32 @@ class TextEdit:
     text: str
 
 
-def text_edits(source: Source, fix: Fix) -> tuple[TextEdit, ...]:
-    """The edits that write a fix, in the order of the file; none where it cannot be written."""
-    from lintrain.fix import FixError, apply
+class TextEdits:
+    """The edits that write fixes; the tree of a file is kept until another file comes."""
 
-    try:
-        after = edited_text(source, apply(editable_text(source), [fix]))
-    except (FixError, CellsBrokenError):
-        return ()
-    newline = "\n" if source.writing.newline == MIXED else source.writing.newline
-    return tuple(
-        TextEdit(edit.place, edit.text.replace("\n", newline))
-        for edit in _edits(source.path, _lines(source.file_text), _lines(after))
-    )
+    def __init__(self) -> None:
+        self._latest: tuple[Source, Tree] | None = None
+
+    def __call__(self, source: Source, fix: Fix) -> tuple[TextEdit, ...]:
+        """Those of one fix, in the order of the file; none where it cannot be written."""
+        from lintrain.fix import FixError, apply_to
+
+        try:
+            after = edited_text(source, apply_to(self._tree(source), [fix]))
+        except (FixError, CellsBrokenError):
+            return ()
+        newline = "\n" if source.writing.newline == MIXED else source.writing.newline
+        return tuple(
+            TextEdit(edit.place, edit.text.replace("\n", newline))
+            for edit in _edits(source.path, _lines(source.file_text), _lines(after))
+        )
+
+    def _tree(self, source: Source) -> Tree:
+        from lintrain.fix import read_tree
+
+        if self._latest is None or self._latest[0] is not source:
+            self._latest = source, read_tree(editable_text(source))
+        return self._latest[1]
 
 
 def _lines(text: str) -> list[str]:

@@ -157,7 +157,6 @@ def form_of(options: CheckOptions, settings: Settings) -> str:
 
 
 def _program_text(name: str, options: CheckOptions, outcome: Outcome, rules: Sequence[RuleFile], fixed: int) -> str:
-    from lintrain.check.edits import text_edits
     from lintrain.report.document import without_suppressed
     from lintrain.report.entries import check_report, no_edits
     from lintrain.report.forms.choice import WITH_EDITS, program_text
@@ -167,7 +166,7 @@ def _program_text(name: str, options: CheckOptions, outcome: Outcome, rules: Seq
         from lintrain.report.page.checked import checked_page
 
         return checked_page(outcome.reported, find_source, summary(outcome.reported, len(outcome.files), fixed))
-    report = check_report(outcome, find_source, fixed, text_edits if name in WITH_EDITS else no_edits)
+    report = check_report(outcome, find_source, fixed, None if name in WITH_EDITS else no_edits)
     return program_text(name, without_suppressed(report) if options.hide_suppressed else report, find_source, rules)
 
 

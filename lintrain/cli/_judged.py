@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import sys
 import threading
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from lintrain import __version__
 from lintrain.check.one_file import first_paragraph
@@ -122,17 +121,17 @@ class Judgement:
         """Every finding with its verdict."""
         return ((one.finding, one.verdict) for one in self.judged if one.verdict)
 
-    def as_form(self, name: str, stream: TextIO) -> str:
+    def as_form(self, name: str, look: Look) -> str:
         """The report in one of the forms that a check has, too."""
         match name:
             case "full":
-                return self.as_text(stream)
+                return self.as_text(look)
             case "json":
                 return self.as_json()
             case "html":
                 return self.as_html()
             case name if name in FOR_PEOPLE:
-                return self._as_list(name, look_of(stream))
+                return self._as_list(name, look)
             case _:
                 from lintrain.report.forms.choice import program_text
 
@@ -156,14 +155,13 @@ class Judgement:
         texts = {self.record.script: self.record.script_sha256, **(report.sources or {})}
         return dataclasses.replace(report, sources=texts)
 
-    def as_text(self, stream: TextIO) -> str:
+    def as_text(self, look: Look) -> str:
         """The report for a person."""
         from lintrain.report.columns import printable
         from lintrain.report.devices import device_lines
         from lintrain.report.full import full
         from lintrain.report.stages import failure_lines, run_lines
 
-        look = look_of(stream)
         runs, find_source = self.record.runs, self.sources.get
         blocks = ["\n".join(run_lines(run, look, find_source)) for run in runs]
         if devices := list(device_lines(runs)):
@@ -240,6 +238,6 @@ def form_of(*, as_json: bool, output_format: str | None) -> str:
 
 def write_judgement(judgement: Judgement, name: str, file: Path | None) -> None:
     """Write the report in a form to a file or to standard output; raises Refusal where it cannot be written."""
-    text = judgement.as_form(name, sys.stdout if file is None else io.StringIO())
+    text = judgement.as_form(name, look_of(sys.stdout) if file is None else Look())
     write = write_report if name in FOR_PEOPLE else write_document
     write(text, file)

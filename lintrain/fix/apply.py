@@ -42,7 +42,11 @@ def apply(text: str, fixes: Sequence[Fix]) -> str:
     if not fixes:
         return text
     mark = _MARK if text.startswith(_MARK) else ""
-    tree = read_tree(text.removeprefix(_MARK))
+    return mark + apply_to(read_tree(text.removeprefix(_MARK)), fixes)
+
+
+def apply_to(tree: Tree, fixes: Sequence[Fix]) -> str:
+    """The text of a tree with these fixes, as `apply` gives it; the tree stays as it is."""
     steps: list[Step] = []
     imports: list[AddImport | RemoveImport] = []
     for fix in fixes:
@@ -50,7 +54,7 @@ def apply(text: str, fixes: Sequence[Fix]) -> str:
         if not any(clash(step, taken) for step in wanted for taken in steps):
             steps.extend(step for step in wanted if step not in steps)
             imports.extend(edit for edit in fix.edits if isinstance(edit, AddImport | RemoveImport))
-    return mark + _parsing(_code(tree, steps, imports))
+    return _parsing(_code(tree, steps, imports))
 
 
 def _steps(tree: Tree, fix: Fix) -> list[Step]:
@@ -85,20 +89,39 @@ def _step(tree: Tree, edit: Edit) -> Step | None:
 
 def _code(tree: Tree, steps: Sequence[Step], imports: Sequence[AddImport | RemoveImport]) -> str:
     try:
-        return _with_imports(_changed(tree.module, steps), imports).code
+        return _with_imports(_changed(tree, steps), imports).code
     except FixError:
         raise
     except Exception as error:  # libcst raises all sorts of errors for a node that does not fit where it is put
         raise FixError(f"the code does not fit there: {error}") from error
 
 
-def _changed(module: cst.Module, steps: Sequence[Step]) -> cst.Module:
+def _changed(tree: Tree, steps: Sequence[Step]) -> cst.Module:
+    """The module with the steps taken; only the outermost statements that hold one are walked through."""
     by_node: dict[cst.CSTNode, list[Step]] = {}
     for step in sorted(steps, key=lambda step: step.order):
         by_node.setdefault(step.node, []).append(step)
-    changed = module.visit(_Changes(by_node))
-    assert isinstance(changed, cst.Module)
-    return changed
+    changes = _Changes(by_node)
+    if tree.module in by_node:
+        changed = tree.module.visit(changes)
+        assert isinstance(changed, cst.Module)
+        return changed
+    touched = {tree.outermost(node) for node in by_node}
+    body: list[cst.BaseStatement] = []
+    for statement in tree.module.body:
+        body.extend(_visited(statement, changes) if statement in touched else [statement])
+    return tree.module.with_changes(body=body)
+
+
+def _visited(statement: cst.BaseStatement, changes: _Changes) -> Sequence[cst.BaseStatement]:
+    """What stands in the stead of a statement."""
+    match statement.visit(changes):
+        case cst.RemovalSentinel():
+            return []
+        case cst.FlattenSentinel() as nodes:
+            return list(nodes)
+        case node:
+            return [node]
 
 
 class _Changes(cst.CSTTransformer):

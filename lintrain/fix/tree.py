@@ -90,6 +90,12 @@ class Tree:
             yield outer
             outer = self.parents.get(outer)
 
+    def outermost(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement of the module that a node stands in, or is."""
+        while (outer := self.parents[node]) is not self.module:
+            node = outer
+        return node
+
     def text_at(self, place: Place, length: int) -> str:
         """So many characters of the text from the start of a place."""
         lines = self.module.code.splitlines(keepends=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from lintrain import __version__
-from lintrain.check.edits import TextEdit, text_edits
+from lintrain.check.edits import TextEdit, TextEdits
 from lintrain.check.outcome import Crash, Outcome, Reported
 from lintrain.core.finding import Finding
 from lintrain.core.fix import Fix
@@ -41,7 +41,7 @@ def no_edits(_source: Source, _fix: Fix) -> tuple[TextEdit, ...]:
 
 
 def check_report(
-    outcome: Outcome, find_source: FindSource, fixed: int = 0, edits_of: EditsOf = text_edits
+    outcome: Outcome, find_source: FindSource, fixed: int = 0, edits_of: EditsOf | None = None
 ) -> CheckReport:
     """The report of a run; `fixed` findings are gone because their fixes were written."""
     silenced = [one for file in outcome.files for one in file.silenced]
@@ -89,15 +89,16 @@ def report_of(
 
 
 def finding_entries(
-    reported: Iterable[Reported], find_source: FindSource, edits_of: EditsOf = text_edits
+    reported: Iterable[Reported], find_source: FindSource, edits_of: EditsOf | None = None
 ) -> list[FindingEntry]:
     """Findings as programs read them, each with a fingerprint of its own."""
+    find_edits = edits_of or TextEdits()
     seen = Counter[str]()
     entries: list[FindingEntry] = []
     for one in reported:
         source = find_source(one.finding.place.path)
         claim = _claim(one.finding, source)
-        edits = edits_of(source, one.fix) if source and one.fix else ()
+        edits = find_edits(source, one.fix) if source and one.fix else ()
         entries.append(_finding_entry(one, find_source, edits, _hash(f"{claim}\0{seen[claim]}")))
         seen[claim] += 1
     return entries
