@@ -1,0 +1,95 @@
+"""The extension for VS Code: its own logic, and that it offers what the server and the probe know."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import fields
+from typing import Any
+
+from lintrain import __version__
+from lintrain.probe.extras import ALL, EXTRAS
+from lintrain.server.client_settings import ClientSettings, ProbeSettings
+from tests.node_programs import NODE, ROOT, needs_packages, passes
+
+EXTENSION = ROOT / "editors" / "vscode"
+ITS_OWN = {"path", "trace.server"}
+
+
+def manifest() -> Any:
+    return json.loads((EXTENSION / "package.json").read_text())
+
+
+def settings() -> dict[str, Any]:
+    declared: dict[str, Any] = manifest()["contributes"]["configuration"]["properties"]
+    return {name.removeprefix("lintrain."): what for name, what in declared.items()}
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
+def test_its_logic_passes_its_tests() -> None:
+    passes(EXTENSION, "test/finding.test.ts", "test/installing.test.ts", "test/settings.test.ts")
+
+
+def test_its_types_are_sound() -> None:
+    needs_packages(EXTENSION)
+    done = subprocess.run(
+        [NODE, "node_modules/typescript/bin/tsc"], cwd=EXTENSION, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_it_is_bundled_with_the_licences_of_what_is_bundled() -> None:
+    needs_packages(EXTENSION)
+    subprocess.run([NODE, "build.mjs"], cwd=EXTENSION, check=True)
+    notices = (EXTENSION / "THIRD-PARTY-NOTICES.txt").read_text()
+    bundled = {line.partition(" ")[0] for line in notices.splitlines() if line.endswith(("(MIT)", "(ISC)", "-1.0.0)"))}
+    assert bundled >= {"vscode-languageclient", "vscode-jsonrpc", "vscode-languageserver-protocol", "semver"}
+    assert (EXTENSION / "dist" / "extension.cjs").stat().st_size > 100_000
+
+
+def test_its_settings_are_those_that_the_server_reads() -> None:
+    general = {camel(each.name) for each in fields(ClientSettings)} - {"probe"}
+    probe = {f"probe.{camel(each.name)}" for each in fields(ProbeSettings)}
+    assert settings().keys() - ITS_OWN == general | probe
+
+
+def test_its_defaults_are_the_servers() -> None:
+    server, probe = ClientSettings(), ProbeSettings()
+    expected = {camel(each.name): getattr(server, each.name) for each in fields(server) if each.name != "probe"}
+    expected |= {f"probe.{camel(each.name)}": getattr(probe, each.name) for each in fields(probe)}
+    assert {name: what["default"] for name, what in settings().items() if name not in ITS_OWN} == expected
+
+
+def test_it_knows_the_measurements_of_a_probe() -> None:
+    assert settings()["probe.also"]["items"]["enum"] == [*EXTRAS, ALL]
+
+
+def test_a_workspace_that_is_not_trusted_names_no_program() -> None:
+    restricted = manifest()["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
+    assert {name.removeprefix("lintrain.") for name in restricted} == {
+        "path",
+        "configuration",
+        *(name for name in settings() if name.startswith("probe.")),
+    }
+
+
+def test_its_manual_names_every_setting_and_command() -> None:
+    manual = (EXTENSION / "README.md").read_text()
+    assert [name for name in settings() if f".{name.rpartition('.')[2]}`" not in manual] == []
+    code = (EXTENSION / "src" / "extension.ts").read_text()
+    commands = [each["command"] for each in manifest()["contributes"]["commands"]]
+    assert [name for name in commands if f'"{name}"' not in code] == []
+
+
+def test_it_has_the_version_of_lintrain() -> None:
+    assert manifest()["version"] == __version__
+
+
+def test_locked_packages_name_no_host() -> None:
+    for folder in (EXTENSION, ROOT / "tests" / "node"):
+        locked = json.loads((folder / "package-lock.json").read_text())["packages"]
+        assert [name for name, package in locked.items() if "resolved" in package] == []
