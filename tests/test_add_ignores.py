@@ -80,6 +80,13 @@ def test_cells_of_a_notebook_get_theirs_and_all_else_stays(project: Path) -> Non
     assert [line for line in text.splitlines() if line not in after.splitlines()] == ['    "mistake()\\n",']
 
 
+def test_lines_of_a_cell_that_end_with_carriage_returns_still_do(project: Path) -> None:
+    text = notebook(f"{HEAD}x = 1\r\nmistake()\r\nz = 1\r\ny = 1\n")
+    (project / "n.ipynb").write_text(text)
+    run(["check", "--add-ignores", "why"])
+    assert (project / "n.ipynb").read_text() == text.replace("mistake()\\r", f"mistake()  {OURS}\\r")
+
+
 def test_what_a_comment_cannot_silence_is_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "t.py").write_text("x = (\n")
     (project / "u.py").write_text(f"{HEAD}mistake()\n")

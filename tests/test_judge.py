@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.check.selection import Choice, choose
+from lintrain.cli._judged import Text, judge_record
 from lintrain.core.evidence import Evidence, Failure, ForwardEvidence, Stage
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
@@ -201,3 +203,12 @@ class Following(Claimed):
 def test_what_follows_from_a_confirmed_finding_is_not_told_again(trainer: str, rules: list[str]) -> None:
     judged = judge([run(trainer)], [CLAIM], [rule_file(Claimed), rule_file(Following)])
     assert [finding.rule for finding, _ in judged] == rules
+
+
+def test_a_finding_of_a_run_is_as_bad_as_the_project_says() -> None:
+    known = {"claimed": "garden"}
+    levels = {"garden": Level.NOTE}
+    selection = choose(known, Choice("c", "/", ["ALL"], levels=levels), Choice("l", "/"))
+    text = Text((), {}, (rule_file(Claimed),), selection)
+    judged = judge_record(record(run("Seen")), text).judged
+    assert [(one.finding.message, one.finding.level) for one in judged] == [("`x` is seen", Level.NOTE)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 SHELLS = {
-    "bash": 'eval "$(lintrain completion bash)"  # in ~/.bashrc',
-    "zsh": 'eval "$(lintrain completion zsh)"   # in ~/.zshrc',
+    "bash": 'eval "$(lintrain completion bash)"    # in ~/.bashrc',
+    "zsh": 'eval "$(lintrain completion zsh)"     # in ~/.zshrc',
     "fish": "lintrain completion fish | source    # in ~/.config/fish/config.fish",
 }
 

@@ -75,7 +75,12 @@ def _unmasked(notebook: Notebook, line: str) -> str:
 def _with_sources(text: str, codes: Mapping[int, str]) -> str:
     for written in reversed(list(written_sources(text))):
         if written.number in codes:
-            text = text[: written.start] + _rewritten(text, written, codes[written.number]) + text[written.end :]
+            before = json.loads(text[written.start : written.end])
+            before = before if isinstance(before, str) else "".join(before)
+            code = codes[written.number]
+            # A cell that was pasted from elsewhere may end its lines with a carriage return of its own.
+            code = _with_line_ends_of(before, code) if "\r" in before else code
+            text = text[: written.start] + _rewritten(text, written, code) + text[written.end :]
     return text
 
 
