@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from lintrain.core.fix import InsertAfter as InsertAfter
     from lintrain.core.fix import InsertAtTop as InsertAtTop
     from lintrain.core.fix import InsertBefore as InsertBefore
+    from lintrain.core.fix import MoveAfter as MoveAfter
+    from lintrain.core.fix import MoveBefore as MoveBefore
     from lintrain.core.fix import RemoveArgument as RemoveArgument
     from lintrain.core.fix import RemoveImport as RemoveImport
     from lintrain.core.fix import RenameArgument as RenameArgument
     from lintrain.core.fix import Replace as Replace
+    from lintrain.core.fix import WrapBody as WrapBody
     from lintrain.core.fix import WrapInWith as WrapInWith
     from lintrain.core.level import Level as Level
     from lintrain.core.loop_verdicts import weights_outside as weights_outside
@@ -337,8 +340,8 @@ _WORDS_OF = {
     "lintrain.core.loop_verdicts": "weights_outside",
     "lintrain.core.finding": "Finding Reason one_at_each_place",
     "lintrain.core.fix": (
-        "AddArgument AddImport Fix InsertAfter InsertAtTop InsertBefore RemoveArgument RemoveImport RenameArgument "
-        "Replace WrapInWith"
+        "AddArgument AddImport Fix InsertAfter InsertAtTop InsertBefore MoveAfter MoveBefore RemoveArgument "
+        "RemoveImport RenameArgument Replace WrapBody WrapInWith"
     ),
     "lintrain.core.level": "Level",
     "lintrain.core.metric_verdicts": (

@@ -12,10 +12,13 @@ from lintrain.core.fix import (
     InsertAfter,
     InsertAtTop,
     InsertBefore,
+    MoveAfter,
+    MoveBefore,
     RemoveArgument,
     RemoveImport,
     RenameArgument,
     Replace,
+    WrapBody,
     WrapInWith,
 )
 from lintrain.core.place import Place
@@ -429,6 +432,19 @@ class TestAddImport:
         assert fixed("import torch.nn\n", AddImport("torch")) == "import torch.nn\n"
 
 
+class TestWhereImportsGo:
+    def test_a_library_goes_beside_its_own_imports_below_what_has_to_run_first(self) -> None:
+        text = "import os\n\nos.environ['HF_HOME'] = 'here'\nimport datasets\nimport torch\n"
+        expected = text + "from torch.optim import AdamW\n"
+        assert fixed(text, AddImport("torch.optim", "AdamW")) == expected
+        assert fixed(text, AddImport("evaluate")) == text.replace("datasets\n", "datasets\nimport evaluate\n")
+        assert fixed(text, AddImport("itertools")) == f"import itertools\n{text}"
+
+    def test_it_goes_to_the_top_where_the_name_is_used_above(self) -> None:
+        text = "import os\n\nAdamW = load(AdamW)\nimport torch\n"
+        assert fixed(text, AddImport("torch.optim", "AdamW")).startswith("import os\n\nfrom torch.optim import AdamW\n")
+
+
 class TestRemoveImport:
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -448,10 +464,53 @@ class TestRemoveImport:
     def test_one_name_goes_and_takes_an_empty_import_along(self, text: str, expected: str) -> None:
         assert fixed(text, RemoveImport("m", "a")) == expected
 
+    def test_the_comments_above_an_import_stay_when_it_goes(self) -> None:
+        text = "import a\n\n# %% cell 2\nfrom m import a\n\n# used below\nx = 1\n"
+        assert fixed(text, RemoveImport("m", "a")) == "import a\n\n# %% cell 2\n# used below\nx = 1\n"
+        assert fixed("import b\n# old\nfrom m import a\n", RemoveImport("m", "a")) == "import b\n# old\n"
+        assert fixed("import b; from m import a; c()\n", RemoveImport("m", "a")) == "import b; c()\n"
+
     def test_a_name_can_move_from_one_module_to_another(self) -> None:
         text = "from transformers import AdamW, Trainer\n"
         moved = fixed(text, RemoveImport("transformers", "AdamW"), AddImport("torch.optim", "AdamW"))
         assert moved == "from torch.optim import AdamW\nfrom transformers import Trainer\n"
+
+
+class TestMoves:
+    def test_a_statement_goes_before_another_with_its_comments(self) -> None:
+        text = "a()\n\n# the net\nnet = f(\n    1,\n)\n\n# for all\nseed(0)  # here\nb()\n"
+        edit = MoveBefore(place_of(text, "seed(0)"), place_of(text, "net = f("))
+        once = fixed(text, edit)
+        assert once == "a()\n\n# for all\nseed(0)  # here\n# the net\nnet = f(\n    1,\n)\nb()\n"
+        again = MoveBefore(place_of(once, "seed(0)"), place_of(once, "net = f("))
+        assert fixed(once, again) == once
+
+    def test_a_statement_goes_after_another(self) -> None:
+        text = "def main():\n    opt = g(net)\n\n    net = f()\n    for x in y:\n        z\n"
+        edit = MoveAfter(place_of(text, "g(net)"), place_of(text, "f()"))
+        assert fixed(text, edit) == "def main():\n\n    net = f()\n    opt = g(net)\n    for x in y:\n        z\n"
+
+    @pytest.mark.parametrize("text", ["if x:\n    a()\nb()\n", "a(); b()\n", "b()\nif x: a()\n"])
+    def test_no_statement_leaves_its_block_or_its_line(self, text: str) -> None:
+        with pytest.raises(FixError, match="within its block"):
+            fixed(text, MoveAfter(place_of(text, "a()"), place_of(text, "b()")))
+
+
+class TestWrapBody:
+    def test_the_whole_body_goes_in_and_only_once(self) -> None:
+        text = "for x in y:  # all\n    # one\n    a(x)\n\n    b(x)\n    # last\nc()\n"
+        once = fixed(text, WrapBody(place_of(text, "for"), "held(net)"))
+        assert once == (
+            "for x in y:  # all\n    with held(net):\n        # one\n        a(x)\n\n        b(x)\n"
+            "        # last\nc()\n"
+        )
+        assert fixed(once, WrapBody(place_of(once, "for"), "held(net)")) == once
+
+    def test_a_body_on_the_line_of_its_loop_gets_lines_of_its_own(self) -> None:
+        text = "for x in y: a(x)\n"
+        assert fixed(text, WrapBody(place_of(text, "for"), "held()")) == (
+            "for x in y:\n    with held():\n        a(x)\n"
+        )
 
 
 class TestSeveralFixes:

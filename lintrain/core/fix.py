@@ -91,6 +91,30 @@ class WrapInWith:
     item: str
 
 
+@dataclass(frozen=True, slots=True)
+class WrapBody:
+    """Put the whole body of the compound statement (for, def, with) at the place inside `with item:`."""
+
+    place: Place
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBefore:
+    """Take the statement that holds the place to before the one that holds `target`, with the comments above it."""
+
+    place: Place
+    target: Place
+
+
+@dataclass(frozen=True, slots=True)
+class MoveAfter:
+    """Take the statement that holds the place to after the one that holds `target`, with the comments above it."""
+
+    place: Place
+    target: Place
+
+
 Edit = (
     Replace
     | AddArgument
@@ -102,6 +126,9 @@ Edit = (
     | InsertAfter
     | InsertAtTop
     | WrapInWith
+    | WrapBody
+    | MoveBefore
+    | MoveAfter
 )
 
 

@@ -16,16 +16,21 @@ from lintrain.core.fix import (
     InsertAfter,
     InsertAtTop,
     InsertBefore,
+    MoveAfter,
+    MoveBefore,
     RemoveArgument,
     RemoveImport,
     RenameArgument,
     Replace,
+    WrapBody,
     WrapInWith,
 )
 from lintrain.fix.arguments import argument_step
 from lintrain.fix.errors import FixError as FixError
-from lintrain.fix.imports import with_import, without_import
-from lintrain.fix.insertions import insert_after_step, insert_at_top_step, insert_before_step, wrap_step
+from lintrain.fix.import_removal import without_import
+from lintrain.fix.imports import with_import
+from lintrain.fix.insertions import insert_after_step, insert_at_top_step, insert_before_step, wrap_body_step, wrap_step
+from lintrain.fix.moves import move_steps
 from lintrain.fix.replacement import replace_step
 from lintrain.fix.step import Step, clash
 from lintrain.fix.tree import Tree, read_tree
@@ -60,13 +65,20 @@ def apply_to(tree: Tree, fixes: Sequence[Fix]) -> str:
 def _steps(tree: Tree, fix: Fix) -> list[Step]:
     steps: list[Step] = []
     for edit in fix.edits:
-        step = _step(tree, edit)
-        if step is None or step in steps:
-            continue
-        if any(clash(step, taken) for taken in steps):
-            raise FixError(f"`{fix.title}` changes the same code twice")
-        steps.append(step)
+        for step in _steps_of(tree, edit):
+            if step in steps:
+                continue
+            if any(clash(step, taken) for taken in steps):
+                raise FixError(f"`{fix.title}` changes the same code twice")
+            steps.append(step)
     return steps
+
+
+def _steps_of(tree: Tree, edit: Edit) -> list[Step]:
+    if isinstance(edit, MoveBefore | MoveAfter):
+        return move_steps(tree, edit)
+    step = _step(tree, edit)
+    return [] if step is None else [step]
 
 
 def _step(tree: Tree, edit: Edit) -> Step | None:
@@ -83,7 +95,9 @@ def _step(tree: Tree, edit: Edit) -> Step | None:
             return insert_at_top_step(tree, edit)
         case WrapInWith():
             return wrap_step(tree, edit)
-        case AddImport() | RemoveImport():
+        case WrapBody():
+            return wrap_body_step(tree, edit)
+        case AddImport() | RemoveImport() | MoveBefore() | MoveAfter():
             return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -27,13 +27,6 @@ def with_import(module: cst.Module, wanted: AddImport) -> cst.Module:
     return _with_new_import(module, wanted)
 
 
-def without_import(module: cst.Module, origin: str, name: str) -> cst.Module:
-    """The module without one imported name; an import that brings nothing else goes with its line."""
-    changed = module.visit(_Removal(origin, name))
-    assert isinstance(changed, cst.Module)
-    return changed
-
-
 def _top_level(module: cst.Module) -> list[cst.BaseSmallStatement]:
     return [small for line in module.body if isinstance(line, cst.SimpleStatementLine) for small in line.body]
 
@@ -44,7 +37,7 @@ def _brings(small: cst.BaseSmallStatement, wanted: AddImport) -> bool:
         case cst.Import(names=names) if wanted.name is None:
             bound = [str(alias.evaluated_name) for alias in names if alias.asname is None]
             return any(name == wanted.module or name.startswith(f"{wanted.module}.") for name in bound)
-        case cst.ImportFrom(names=[*names]) if wanted.name is not None and _origin(small) == wanted.module:
+        case cst.ImportFrom(names=[*names]) if wanted.name is not None and origin_of(small) == wanted.module:
             return any(_binds(alias, wanted.name) for alias in names)
         case _:
             return False
@@ -58,27 +51,30 @@ def _merges(small: cst.BaseSmallStatement, wanted: AddImport) -> bool:
     return (
         isinstance(small, cst.ImportFrom)
         and not isinstance(small.names, cst.ImportStar)
-        and _origin(small) == wanted.module
+        and origin_of(small) == wanted.module
     )
 
 
-def _origin(small: cst.ImportFrom) -> str:
+def origin_of(small: cst.ImportFrom) -> str:
+    """What a name is imported from, with the dots before it."""
     return "." * len(small.relative) + (get_full_name_for_node(small.module) or "" if small.module else "")
 
 
 def _with_name(small: cst.BaseSmallStatement, name: str) -> cst.ImportFrom:
     assert isinstance(small, cst.ImportFrom)
-    return _into_import(small, _names(small).append(cst.ImportAlias(name=cst.Name(name))))
+    return into_import(small, names_of(small).append(cst.ImportAlias(name=cst.Name(name))))
 
 
-def _names(small: cst.ImportFrom) -> CommaList:
+def names_of(small: cst.ImportFrom) -> CommaList:
+    """The imported names, with what stands between them."""
     assert not isinstance(small.names, cst.ImportStar)
     opening = small.lpar.whitespace_after if small.lpar else NOTHING
     closing = small.rpar.whitespace_before if small.rpar else NOTHING
     return CommaList(opening, tuple(small.names), closing)
 
 
-def _into_import(small: cst.ImportFrom, names: CommaList) -> cst.ImportFrom:
+def into_import(small: cst.ImportFrom, names: CommaList) -> cst.ImportFrom:
+    """The import with other names."""
     small = small.with_changes(names=names.items)
     if small.lpar is None or small.rpar is None:
         return small
@@ -99,15 +95,62 @@ def _with_new_import(module: cst.Module, wanted: AddImport) -> cst.Module:
     code = f"import {wanted.module}" if wanted.name is None else f"from {wanted.module} import {wanted.name}"
     line = cst.ensure_type(cst.parse_statement(code, module.config_for_parsing), cst.SimpleStatementLine)
     body = list(module.body)
-    first = _first_place(body)
-    block = _leading_imports(body[first:])
     if not body:
         return module.with_changes(body=[line], has_trailing_newline=True)
+    first, block = _block_for(body, line, wanted)
     if not block:
         return module.with_changes(body=_with_block(body, first, line))
     key = _sort_key(line)
     index = next((index for index, other in enumerate(block) if _sort_key(other) > key), len(block))
     return module.with_changes(body=[*body[:first], *_with_line(block, index, line), *body[first + len(block) :]])
+
+
+def _block_for(body: list[Body], line: Body, wanted: AddImport) -> tuple[int, list[Body]]:
+    """Where the imports start that a new one belongs to, and these imports.
+
+    What stands between two blocks of imports (settings of the environment, an installation in a notebook) may have to
+    run first: so a library goes to where it, or any library, is imported already, if nothing above uses the name.
+    """
+    start = _first_place(body)
+    blocks = list(_import_blocks(body, start))
+    name = wanted.name or wanted.module.partition(".")[0]
+    reachable = [(first, block) for first, block in blocks if not _uses(body[start:first], name)]
+    if _sort_key(line)[0] == 1:
+        package = wanted.module.partition(".")[0]
+        beside = [each for each in reachable if any(_package(other) == package for other in each[1])]
+        libraries = [each for each in reachable if any(_sort_key(other)[0] == 1 for other in each[1])]
+        if beside or libraries:
+            return (beside or libraries)[0]
+    return start, _leading_imports(body[start:])
+
+
+def _import_blocks(body: list[Body], start: int) -> Iterator[tuple[int, list[Body]]]:
+    index = start
+    while index < len(body):
+        block = _leading_imports(body[index:])
+        if block:
+            yield index, block
+        index += max(len(block), 1)
+
+
+def _uses(body: Sequence[Body], name: str) -> bool:
+    return any(isinstance(node, cst.Name) and node.value == name for line in body for node in _nodes(line))
+
+
+def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _nodes(child)
+
+
+def _package(line: Body) -> str:
+    small = cst.ensure_type(line, cst.SimpleStatementLine).body[0]
+    origin = (
+        origin_of(small)
+        if isinstance(small, cst.ImportFrom)
+        else str(cst.ensure_type(small, cst.Import).names[0].evaluated_name)
+    )
+    return origin.partition(".")[0]
 
 
 def _with_comments_at_their_statement(module: cst.Module) -> cst.Module:
@@ -145,7 +188,7 @@ def _sort_key(line: Body) -> tuple[int, int, str]:
     """Standard library first, then others, then relative ones; `import` before `from`; then by name."""
     small = cst.ensure_type(line, cst.SimpleStatementLine).body[0]
     if isinstance(small, cst.ImportFrom):
-        name, kind = _origin(small), 1
+        name, kind = origin_of(small), 1
     else:
         name, kind = str(cst.ensure_type(small, cst.Import).names[0].evaluated_name), 0
     if name.startswith("."):
@@ -177,26 +220,3 @@ def _with_line(block: list[Body], index: int, line: Body) -> list[Body]:
 def _below_blank_line(line: Body) -> Body:
     lines = leading_lines(line)
     return line if lines and lines[0].comment is None else line.with_changes(leading_lines=[BLANK, *lines])
-
-
-class _Removal(cst.CSTTransformer):
-    """Takes one name out of every `from origin import …`."""
-
-    def __init__(self, origin: str, name: str) -> None:
-        super().__init__()
-        self.origin = origin
-        self.name = name
-
-    def leave_ImportFrom(  # noqa: N802 - libcst looks this name up
-        self,
-        original_node: cst.ImportFrom,  # noqa: ARG002 - and calls it with both
-        updated_node: cst.ImportFrom,
-    ) -> cst.ImportFrom | cst.RemovalSentinel:
-        if isinstance(updated_node.names, cst.ImportStar) or _origin(updated_node) != self.origin:
-            return updated_node
-        places = [index for index, alias in enumerate(updated_node.names) if alias.evaluated_name == self.name]
-        if not places:
-            return updated_node
-        if len(updated_node.names) == 1:
-            return cst.RemovalSentinel.REMOVE
-        return _into_import(updated_node, _names(updated_node).remove(places[0]))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from lintrain.core.fix import InsertAfter, InsertAtTop, InsertBefore, WrapInWith
+from lintrain.core.fix import InsertAfter, InsertAtTop, InsertBefore, WrapBody, WrapInWith
 from lintrain.fix.errors import FixError
 from lintrain.fix.statements import (
     Line,
@@ -21,6 +21,7 @@ from lintrain.fix.statements import (
     read_statements,
     read_with,
     same_code,
+    with_wrapped_body,
     wrapped_in,
 )
 from lintrain.fix.step import Change, Step
@@ -98,6 +99,17 @@ def wrap_step(tree: Tree, edit: WrapInWith) -> Step | None:
         return Step(edit, suite, change, 1, (start, start), frozenset({(suite, SUITE)}))
     keys = frozenset({(statement, "with")})
     return Step(edit, statement, lambda node: [wrapped_in(empty, _line(node))], 2, (start, start), keys)
+
+
+def wrap_body_step(tree: Tree, edit: WrapBody) -> Step | None:
+    """A whole body inside a `with`, or None where it is in one of the same items already."""
+    compound = tree.compound_at(edit.place)
+    empty = read_with(edit.item, tree.module)
+    start = tree.start_of(compound)
+    if has_items_of(next(iter(compound.body.body), None), empty):
+        return None
+    keys = frozenset({(compound, "body")})
+    return Step(edit, compound, lambda node: [with_wrapped_body(empty, _compound(node))], 1, (start, start), keys)
 
 
 def _whole_line(tree: Tree, statement: cst.CSTNode) -> cst.CSTNode:

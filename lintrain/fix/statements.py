@@ -135,6 +135,15 @@ def wrapped_in(empty: cst.With, statement: Line) -> cst.With:
     return empty.with_changes(body=cst.IndentedBlock([inner]), leading_lines=leading_lines(statement))
 
 
+def with_wrapped_body(empty: cst.With, compound: Sized) -> Sized:
+    """The compound statement with its whole body inside a `with`."""
+    if isinstance(compound, cst.Match):
+        raise FixError("a `match` has no body of its own")
+    block = as_block(compound.body)
+    inner = empty.with_changes(body=block.with_changes(header=cst.TrailingWhitespace()))
+    return compound.with_changes(body=cst.IndentedBlock([inner], header=block.header))
+
+
 def has_items_of(outer: cst.CSTNode | None, empty: cst.With) -> bool:
     """Whether a statement is a `with` of the same items already."""
     if not isinstance(outer, cst.With) or len(outer.items) != len(empty.items):

@@ -73,6 +73,7 @@ from lintrain import (
     Level,
     Optimizer,
     Pipeline,
+    Place,
     Rule,
     Verdict,
     always_with,
@@ -109,7 +110,7 @@ class MissingStep(Rule):
             f"`{optimizer}` never steps: the weights stay as they are",
             because=made_here(cleared.subject, "made here, and never stepped"),
             help=f"call `{optimizer}.step()` after `backward`",
-            facts={"optimizer": optimizer if _is_plain(pipeline, backward, cleared) else None},
+            facts=_insertion(pipeline, backward, optimizer) if _is_plain(pipeline, backward, cleared) else {},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -126,11 +127,25 @@ class MissingStep(Rule):
         return unsettled(f"{loop.steps} steps were seen in {loop.backwards} backward passes", steps=loop.steps)
 
     def fix(self, finding: Finding) -> Fix | None:
-        optimizer = finding.facts.get("optimizer")
-        if not isinstance(optimizer, str):
+        optimizer, line, column = (finding.facts.get(name) for name in ("optimizer", "line", "column"))
+        if not isinstance(line, int) or not isinstance(column, int):
             return None
+        last = Place(finding.place.path, line, column, line, column)
         statement = f"{optimizer}.step()"
-        return Fix.of(f"insert `{statement}` after `backward`", InsertAfter(finding.place, statement), safe=False)
+        return Fix.of(f"insert `{statement}` after `backward`", InsertAfter(last, statement), safe=False)
+
+
+def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> dict[str, str | int]:
+    """After which statement the step comes: the clipping that follows `backward`, if it does so in every iteration."""
+    clips = [
+        event
+        for event in events_in(pipeline, backward.loops[-1])
+        if event.act is Act.CLIP and event.order > backward.order
+    ]
+    if any(event.conditions != backward.conditions or event.function != backward.function for event in clips):
+        return {}
+    place = clips[-1].place if clips else backward.place
+    return {"optimizer": optimizer, "line": place.line, "column": place.column}
 
 
 def _is_plain(pipeline: Pipeline, backward: Event, cleared: Event) -> bool:

@@ -91,6 +91,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lintrain import (
+    ColumnValues,
     Evidence,
     Finding,
     Fix,
@@ -99,6 +100,7 @@ from lintrain import (
     ModelCall,
     ModelOutput,
     OwnBatch,
+    Padding,
     Pipeline,
     Reason,
     Replace,
@@ -145,7 +147,7 @@ class DoubleShift(Rule):
             f"`{call.model.name}` moves labels by one token, and these are moved already",
             because=[Reason(tokens.place, "the tokens, from the first on", "tokens")],
             help="give it the same tokens as `input_ids` and as `labels`",
-            facts={"labels": tokens.text if tokens.text and labels.text else None},
+            facts={"labels": tokens.text if tokens.text and labels.text and not _is_padded(tokens.value) else None},
         )
 
     def _of_rows(self, given: Given) -> Finding:
@@ -187,6 +189,11 @@ class DoubleShift(Rule):
         if not isinstance(labels, str) or not labels:
             return None
         return Fix.of("give the same tokens as labels", Replace(finding.place, labels), safe=True)
+
+
+def _is_padded(tokens: Value) -> bool:
+    """Whether tokens may hold padding, which no label should be."""
+    return not isinstance(tokens, ColumnValues) or tokens.column.padding is not Padding.NONE
 
 
 def _reads_the_loss(call: ModelCall) -> bool:
