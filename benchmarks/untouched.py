@@ -13,15 +13,19 @@ from difflib import SequenceMatcher
 from lintrain.core.fix import (
     AddArgument,
     AddImport,
+    AddParameter,
     Edit,
     Fix,
     InsertAfter,
     InsertAtTop,
     InsertBefore,
+    MoveAfter,
+    MoveBefore,
     RemoveArgument,
     RemoveImport,
     RenameArgument,
     Replace,
+    WrapBody,
     WrapInWith,
 )
 from lintrain.core.place import Place
@@ -85,8 +89,12 @@ def _lines_of_edit(source: Source, edit: Edit) -> Iterator[int]:
             yield from _lines_of_argument(source, place, edit.name)
         case InsertBefore(place=place) | InsertAfter(place=place) | InsertAtTop(place=place):
             yield from (line for line in {place.line, place.end_line} if SHARES_ITS_LINE.search(source.lines[line - 1]))
-        case WrapInWith(place=place):
+        case AddParameter(function=place):
+            yield from _lines_of_head(source, place)
+        case WrapInWith(place=place) | WrapBody(place=place):
             yield from _lines_of_statement(source, place)
+        case MoveBefore(place=place, target=target) | MoveAfter(place=place, target=target):
+            yield from range(min(place, target).line, max(place, target).end_line + 1)
         case AddImport(module=module) | RemoveImport(module=module):
             for node in ast.walk(source.tree):
                 if isinstance(node, ast.ImportFrom) and node.module == module:
@@ -107,6 +115,12 @@ def _lines_of_argument(source: Source, place: Place, name: str) -> Iterator[int]
         yield from range(at.line, at.end_line + 1)
     if index >= len(given) - 1:
         yield place.end_line
+
+
+def _lines_of_head(source: Source, place: Place) -> Iterator[int]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef) and source.place(node).line == place.line:
+            yield from range(node.lineno, node.body[0].lineno)
 
 
 def _lines_of_statement(source: Source, place: Place) -> Iterator[int]:

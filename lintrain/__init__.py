@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lintrain.core.finding import one_at_each_place as one_at_each_place
     from lintrain.core.fix import AddArgument as AddArgument
     from lintrain.core.fix import AddImport as AddImport
+    from lintrain.core.fix import AddParameter as AddParameter
     from lintrain.core.fix import Fix as Fix
     from lintrain.core.fix import InsertAfter as InsertAfter
     from lintrain.core.fix import InsertAtTop as InsertAtTop
@@ -81,6 +82,11 @@ if TYPE_CHECKING:
     from lintrain.pipeline.accumulation import says_who_divides as says_who_divides
     from lintrain.pipeline.accumulation import smooths_labels as smooths_labels
     from lintrain.pipeline.accumulation import verdict_on_accumulation as verdict_on_accumulation
+    from lintrain.pipeline.blocks import block_of as block_of
+    from lintrain.pipeline.blocks import is_one_scope as is_one_scope
+    from lintrain.pipeline.blocks import may_move as may_move
+    from lintrain.pipeline.blocks import statement_at as statement_at
+    from lintrain.pipeline.blocks import uses_of as uses_of
     from lintrain.pipeline.call import Argument as Argument
     from lintrain.pipeline.checkpoints import entries_read as entries_read
     from lintrain.pipeline.checkpoints import is_read as is_read
@@ -340,8 +346,8 @@ _WORDS_OF = {
     "lintrain.core.loop_verdicts": "weights_outside",
     "lintrain.core.finding": "Finding Reason one_at_each_place",
     "lintrain.core.fix": (
-        "AddArgument AddImport Fix InsertAfter InsertAtTop InsertBefore MoveAfter MoveBefore RemoveArgument "
-        "RemoveImport RenameArgument Replace WrapBody WrapInWith"
+        "AddArgument AddImport AddParameter Fix InsertAfter InsertAtTop InsertBefore MoveAfter MoveBefore "
+        "RemoveArgument RemoveImport RenameArgument Replace WrapBody WrapInWith"
     ),
     "lintrain.core.level": "Level",
     "lintrain.core.metric_verdicts": (
@@ -362,6 +368,7 @@ _WORDS_OF = {
         "Accumulation LOSS_METHODS accumulation_of averages_each_batch counts_labels is_since says_who_divides "
         "smooths_labels verdict_on_accumulation"
     ),
+    "lintrain.pipeline.blocks": "block_of is_one_scope may_move statement_at uses_of",
     "lintrain.pipeline.call": "Argument",
     "lintrain.pipeline.checkpoints": "entries_read is_read loaded_from_file",
     "lintrain.pipeline.collation": "Collation OwnBatch collations masks_words own_batches tokenizer_of",

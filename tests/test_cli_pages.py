@@ -46,7 +46,7 @@ def test_rules_are_listed_for_programs(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize(
     ("name", "safety"),
-    [("discarded-map", "safe"), ("raw-dataset", "unsafe"), ("mlm-on-causal-model", "either"), ("missing-seed", "")],
+    [("discarded-map", "safe"), ("raw-dataset", "unsafe"), ("mlm-on-causal-model", "either"), ("label-imbalance", "")],
 )
 def test_a_rule_says_how_safe_its_fix_is(name: str, safety: str) -> None:
     assert next(rule.fix_safety for rule in load_rules() if rule.name == name) == safety

@@ -7,6 +7,7 @@ import pytest
 from lintrain.core.fix import (
     AddArgument,
     AddImport,
+    AddParameter,
     Edit,
     Fix,
     InsertAfter,
@@ -474,6 +475,26 @@ class TestRemoveImport:
         text = "from transformers import AdamW, Trainer\n"
         moved = fixed(text, RemoveImport("transformers", "AdamW"), AddImport("torch.optim", "AdamW"))
         assert moved == "from torch.optim import AdamW\nfrom transformers import Trainer\n"
+
+
+class TestAddParameter:
+    @pytest.mark.parametrize(
+        ("head", "expected"),
+        [
+            ("def f(a): ...", "def f(a, k=None): ..."),
+            ("def f(a, b=1, **more): ...", "def f(a, b=1, k=None, **more): ..."),
+            ("def f(a, *, c): ...", "def f(a, k=None, *, c): ..."),
+            ("def f(\n    a,\n    b,\n): ...", "def f(\n    a,\n    b,\n    k=None,\n): ..."),
+            ("def f(a,\n      b): ...", "def f(a,\n      b,\n      k=None): ..."),
+            ("def f(\n    a,  # one\n    b\n): ...", "def f(\n    a,  # one\n    b,\n    k=None\n): ..."),
+            ("def f(a, k=2): ...", "def f(a, k=2): ..."),
+        ],
+    )
+    def test_a_new_parameter_follows_the_plain_ones(self, head: str, expected: str) -> None:
+        text = f"{head}\n"
+        once = fixed(text, AddParameter(place_of(text, "def f("), "k", "None"))
+        assert once == f"{expected}\n"
+        assert fixed(once, AddParameter(place_of(once, "def f("), "k", "None")) == once
 
 
 class TestMoves:

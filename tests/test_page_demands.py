@@ -28,6 +28,10 @@ It trains with defaults that nobody chose.
 
     trainer = Trainer(**choices())
 
+## Fix
+
+Asks first: the arguments may be others.
+
 ## References
 
 None but this test.
@@ -97,6 +101,19 @@ def test_a_rule_file_that_raises_is_named_with_its_error(rule_with: MakeRule) ->
 @pytest.mark.parametrize("part", ["Bad", "Good", "References"])
 def test_a_missing_part_is_named(part: str, rule_with: MakeRule) -> None:
     assert part in demands.lacks_parts(rule_with((f"## {part}\n", "## Elsewhere\n")))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("safe=False", "safe=True"), "is safe; it starts with 'Asks first: the argu'"),
+        (("Asks first: the", "Safe: the"), "is unsafe; it starts with 'Safe: the arguments '"),
+    ],
+)
+def test_a_page_that_says_otherwise_of_its_fix_than_the_code_is_refused(
+    change: tuple[str, str], complaint: str, rule_with: MakeRule
+) -> None:
+    assert demands.lacks_parts(rule_with(change)) == [f"`## Fix`, which says why its fix {complaint}"]
 
 
 def test_a_heading_that_stands_twice_is_refused(rule_with: MakeRule) -> None:

@@ -44,6 +44,15 @@ class RemoveArgument:
 
 
 @dataclass(frozen=True, slots=True)
+class AddParameter:
+    """Give the function (def) at the place one more parameter with a default, after its last plain one."""
+
+    function: Place
+    name: str
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddImport:
     """Bring a name in where imports go: `import module` or `from module import name`."""
 
@@ -120,6 +129,7 @@ Edit = (
     | AddArgument
     | RenameArgument
     | RemoveArgument
+    | AddParameter
     | AddImport
     | RemoveImport
     | InsertBefore

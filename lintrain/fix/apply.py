@@ -11,6 +11,7 @@ import libcst as cst
 from lintrain.core.fix import (
     AddArgument,
     AddImport,
+    AddParameter,
     Edit,
     Fix,
     InsertAfter,
@@ -31,6 +32,7 @@ from lintrain.fix.import_removal import without_import
 from lintrain.fix.imports import with_import
 from lintrain.fix.insertions import insert_after_step, insert_at_top_step, insert_before_step, wrap_body_step, wrap_step
 from lintrain.fix.moves import move_steps
+from lintrain.fix.parameters import parameter_step
 from lintrain.fix.replacement import replace_step
 from lintrain.fix.step import Step, clash
 from lintrain.fix.tree import Tree, read_tree
@@ -87,6 +89,8 @@ def _step(tree: Tree, edit: Edit) -> Step | None:
             return replace_step(tree, edit)
         case AddArgument() | RenameArgument() | RemoveArgument():
             return argument_step(tree, edit)
+        case AddParameter():
+            return parameter_step(tree, edit)
         case InsertBefore():
             return insert_before_step(tree, edit)
         case InsertAfter():

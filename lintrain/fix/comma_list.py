@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 Whitespace = cst.BaseParenthesizableWhitespace
-Item = cst.Arg | cst.ImportAlias
+Item = cst.Arg | cst.ImportAlias | cst.Param
 
 NOTHING = cst.SimpleWhitespace("")
 SPACE = cst.SimpleWhitespace(" ")

@@ -86,15 +86,16 @@ class _Removal(cst.CSTTransformer):
         return kept, left
 
     def _without(self, line: Small) -> Small:
-        kept = [small for small in line.body if not self._goes(small)]
+        kept: list[cst.BaseSmallStatement] = [small for small in line.body if not self._goes(small)]
         if len(kept) == len(line.body) or not kept:
             return line.with_changes(body=kept)
         return line.with_changes(body=[*kept[:-1], kept[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
 
     def _goes(self, small: cst.BaseSmallStatement) -> bool:
         """Whether a statement imports this name and nothing else."""
-        is_it = isinstance(small, cst.ImportFrom) and self._index(small) is not None
-        return is_it and isinstance(small, cst.ImportFrom) and len(list(small.names)) == 1
+        if not isinstance(small, cst.ImportFrom) or isinstance(small.names, cst.ImportStar):
+            return False
+        return len(small.names) == 1 and self._index(small) is not None
 
     def _index(self, small: cst.ImportFrom) -> int | None:
         if isinstance(small.names, cst.ImportStar) or origin_of(small) != self.origin:

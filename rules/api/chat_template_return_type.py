@@ -64,6 +64,10 @@ Code for several versions looks at what it got:
         prompt = prompt["input_ids"]
     print(lm.generate(prompt, max_new_tokens=2))
 
+## Fix
+
+Safe: where the ids are used as a list or a tensor, a dictionary in their stead ends the run.
+
 ## References
 
 Transformers 5.0, migration guide; measured on transformers 5.23.

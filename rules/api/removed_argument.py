@@ -32,6 +32,11 @@ A script that asks for the version, or expects the error, runs with both:
 The version that counts is the one that the project names: in a lock file, in its requirements, or in its environment.
 With `transformers==4.40` pinned there, `evaluation_strategy` is right.
 
+## Fix
+
+Safe for plain renames, and where the argument had no effect: the call as it stands ends with an error. Asks first where
+the new name counts in other units, or where something else takes its part.
+
 ## References
 
 Transformers, MIGRATION_GUIDE_V5; TRL release notes; transformers#32385, trl#2162, course#875.

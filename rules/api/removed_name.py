@@ -38,6 +38,11 @@ A script that expects the name to be missing, or asks for the version, runs with
 
 The version that counts is the one that the project names: in a lock file, in its requirements, or in its environment.
 
+## Fix
+
+Safe where the name only moved: without the fix the import fails. Asks first where another class or function takes its
+part, with defaults of its own.
+
 ## References
 
 Transformers, MIGRATION_GUIDE_V5; datasets 3.0 release notes (`load_metric`); TRL release notes; ColBERT#397.

@@ -54,6 +54,10 @@ What a checkpoint's configuration is to be, `from_pretrained` takes by name:
 The version that counts is the one that the project names: in a lock file, in its requirements, or in its environment.
 For one that is newer than all that lintrain knows, nothing is said.
 
+## Fix
+
+Asks first: the nearest name that the call takes is a guess at what was meant.
+
 ## References
 
 Python documentation, `TypeError` on calls; trl#6168, transformers#7974.

@@ -50,6 +50,10 @@ An adapter has but some of the weights, and loads them on purpose:
         criterion(net(x), y).backward()
         optimizer.step()
 
+## Fix
+
+None: whether the names or the model are wrong, the text does not tell.
+
 ## References
 
 PyTorch documentation, `torch.nn.Module.load_state_dict`.

@@ -106,6 +106,11 @@ Weights that start from zero are the same in every run; the seed is for the orde
         criterion(scores(x), y).backward()
         optimizer.step()
 
+## Fix
+
+Asks first: the seed moves above the model, so that the run draws other numbers. Offered where nothing in between uses
+what it passes.
+
 ## References
 
 PyTorch documentation, "Reproducibility"; Transformers documentation, `set_seed` and `Trainer(model_init=…)`.
@@ -121,11 +126,13 @@ from lintrain import (
     Act,
     Evidence,
     Finding,
+    Fix,
     Instance,
     Level,
     LibraryCall,
     Model,
     Module,
+    MoveBefore,
     Pipeline,
     Reason,
     Rule,
@@ -135,6 +142,7 @@ from lintrain import (
     confirmed,
     facts_of,
     has_parameters,
+    may_move,
     mentions,
     nodes_of_kind,
     refuted,
@@ -179,6 +187,7 @@ class LateSeed(Rule):
                     "the seed comes after random weights were made: runs differ all the same",
                     because=[Reason(module.origin, "random weights, made before", "origin")],
                     help="set the seed before the model is made",
+                    facts={"can_move": may_move(pipeline, seed.place, module.origin)},
                 )
                 return
 
@@ -210,6 +219,12 @@ class LateSeed(Rule):
             help=f"call `set_seed({seed})` before the model is made, or give the Trainer `model_init`",
         )
         yield from self.if_confirmed(finding, evidence)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        origins = finding.related("origin")
+        if not origins or not finding.facts.get("can_move"):
+            return None
+        return Fix.of("set the seed before the model is made", MoveBefore(finding.place, origins[0].place), safe=False)
 
 
 def _trained(pipeline: Pipeline) -> Iterator[Value]:

@@ -47,6 +47,10 @@ A training whose weights nobody keeps is a trial:
         adam.step()
         adam.zero_grad()
 
+## Fix
+
+Asks first: a seed makes every run draw the same numbers, and which number it is, is yours to choose.
+
 ## References
 
 PyTorch documentation, "Reproducibility"; Lightning#20412.
@@ -58,15 +62,21 @@ from collections.abc import Iterator
 
 from lintrain import (
     Act,
+    AddImport,
     Evidence,
     Finding,
+    Fix,
+    InsertBefore,
     Level,
     Optimizer,
     Pipeline,
+    Place,
+    Reason,
     Rule,
     Verdict,
     confirmed,
     has_parameters,
+    is_one_scope,
     refuted,
     speaks_of,
     training_loops,
@@ -94,6 +104,9 @@ class MissingSeed(Rule):
                 yield self.finding(
                     training.backward.place,
                     "nothing in this script sets a seed: its runs cannot be repeated",
+                    because=[
+                        Reason(made, "the first random weights", "origin") for made in _first_made(pipeline, optimizer)
+                    ],
                     help="call `torch.manual_seed(0)` before the model is made",
                 )
                 return
@@ -107,3 +120,18 @@ class MissingSeed(Rule):
             return refuted(f"two starts give the same {len(starts.losses[0])} losses, the first of them {one:.6g}")
         different = f"; not the same: {'; '.join(starts.sources)}" if starts.sources else ""
         return confirmed(f"the first loss is {one:.6g} in one start and {other:.6g} in another{different}")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        origins = finding.related("origin")
+        if not origins:
+            return None
+        edits = InsertBefore(origins[0].place, "torch.manual_seed(0)"), AddImport("torch")
+        return Fix.of("set a seed before the model is made", *edits, safe=False)
+
+
+def _first_made(pipeline: Pipeline, optimizer: Optimizer) -> list[Place]:
+    """Where the first of the trained modules is made, if all are made and handed over in one stretch of the script."""
+    places = [module.origin for module in optimizer.trains if module.origin is not None]
+    if optimizer.origin is None or len(places) != len(optimizer.trains):
+        return []
+    return [min(places)] if is_one_scope(pipeline, *places, optimizer.origin) else []

@@ -11,6 +11,13 @@ to be made again.
 
 ## Good
 
+    args = TrainingArguments("out", save_strategy="no")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()
+    trainer.save_model()
+
+With checkpoints:
+
     args = TrainingArguments("out")
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     trainer.train()
@@ -47,6 +54,10 @@ So may one of a few steps, and one that hands its model on:
 
     fitted = fit(model)
 
+## Fix
+
+Asks first: it writes the model to the output folder, which costs space, and a trial run may not want it.
+
 ## References
 
 Transformers documentation, `TrainingArguments.save_strategy`. Measured on transformers 5.23: a run of 3 steps leaves
@@ -62,6 +73,8 @@ from collections.abc import Iterator
 from lintrain import (
     Evidence,
     Finding,
+    Fix,
+    InsertAfter,
     Level,
     Pipeline,
     Reason,
@@ -98,9 +111,9 @@ class UnsavedModel(Rule):
             if settings is None or not run.train_calls or run.overrides & OWN_WAYS or not run.is_plain:
                 continue
             if _is_never_saved(settings) and is_missing(run.value("callbacks")) and _is_left(pipeline, run):
-                yield self._report(run, settings)
+                yield self._report(pipeline, run, settings)
 
-    def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding:
+    def _report(self, pipeline: Pipeline, run: TrainerRun, settings: TrainingArguments) -> Finding:
         saving = saving_strategy(settings)
         return self.finding(
             run.train_calls[-1],
@@ -108,7 +121,7 @@ class UnsavedModel(Rule):
             because=[Reason(saving.place, "no checkpoints", "setting")] if saving and saving.place else [],
             help="call `save_model()` on the trainer when it has trained, or leave `save_strategy` out",
             subject="save_strategy",
-            facts={"line": run.train_calls[-1].line},
+            facts={"line": run.train_calls[-1].line, "statement": _saving(pipeline.code(run.train_calls[-1]))},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -118,6 +131,12 @@ class UnsavedModel(Rule):
         if strategy != "no":
             return refuted(f"checkpoints are saved by `{strategy}`, and 1 at the end")
         return confirmed(f"checkpoints are saved by `{strategy}`: 0 of them in the whole run")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statement = finding.facts.get("statement")
+        if not isinstance(statement, str):
+            return None
+        return Fix.of("save it when it has trained", InsertAfter(finding.place, statement), safe=False)
 
 
 def _is_never_saved(settings: TrainingArguments) -> bool:
@@ -144,3 +163,9 @@ def _keeps_something(pipeline: Pipeline) -> bool:
         if MAY_KEEP.search(name):
             return True
     return False
+
+
+def _saving(code: str) -> str | None:
+    """The call that saves what a call of `train` on a plain name has trained."""
+    trainer, dot, _ = code.partition(".train(")
+    return f"{trainer}.save_model()" if dot and trainer.isidentifier() else None

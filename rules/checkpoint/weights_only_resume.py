@@ -41,6 +41,8 @@ schedule begin anew at the step where the other run was:
             optimizer.step()
         torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
 
+With a Trainer:
+
     from transformers.trainer_utils import get_last_checkpoint
 
     args = TrainingArguments("out")
@@ -83,6 +85,11 @@ Where no state of an optimizer was saved, the script may well have none that mat
             optimizer.step()
         torch.save({"net": net.state_dict(), "epoch": epoch}, "last.pt")
 
+## Fix
+
+Asks first: the state of the optimizer has to fit the one of the script. Offered where all that is saved is made above
+the line that loads the weights.
+
 ## References
 
 the_well#63; yolov5#292; torch-points3d#630; asteroid#322; DiM#5; PyTorch tutorial "Saving and loading a general
@@ -102,15 +109,19 @@ from lintrain import (
     Constant,
     Evidence,
     Finding,
+    Fix,
+    InsertAfter,
     Level,
     Pipeline,
     Reason,
+    RemoveArgument,
     Rule,
     TrainerRun,
     Verdict,
     confirmed,
     entries_read,
     is_missing,
+    is_one_scope,
     is_true,
     loaded_from_file,
     refuted,
@@ -148,6 +159,7 @@ class WeightsOnlyResume(Rule):
                 Reason(source.place(goes_on), "the epochs go on from here", "progress"),
             ],
             help="load the state of the optimizer, and of the schedule, with the weights",
+            facts={"statements": _loads_of_the_rest(pipeline, loads[0], saved)},
         )
 
     def _trainers(self, pipeline: Pipeline) -> Iterator[Finding]:
@@ -163,7 +175,10 @@ class WeightsOnlyResume(Rule):
                 yield self.finding(
                     place,
                     "checkpoints hold the weights alone, and the run goes on from one",
-                    because=[Reason(event.place, "resumed here", "progress")],
+                    because=[
+                        Reason(event.place, "resumed here", "progress"),
+                        *([Reason(settings.origin, "saves less", "arguments")] if settings.origin else []),
+                    ],
                     help="leave `save_only_model` out: the state of optimizer and schedule is saved too",
                 )
 
@@ -195,6 +210,16 @@ class WeightsOnlyResume(Rule):
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statements, calls = finding.facts.get("statements"), finding.related("arguments")
+        if calls:
+            return Fix.of(
+                "save all that a run goes on with", RemoveArgument(calls[0].place, "save_only_model"), safe=False
+            )
+        if not isinstance(statements, str):
+            return None
+        return Fix.of("load the rest of what is saved", InsertAfter(finding.place, statements), safe=False)
 
 
 def _rates(resumed: CheckpointEvidence) -> str:
@@ -256,3 +281,23 @@ def _goes_on_from(tree: ast.Module) -> ast.Subscript | None:
 def _loads_weights(tree: ast.Module, call: ast.Call) -> bool:
     is_load = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and bool(call.args)
     return is_load and loaded_from_file(tree, call.args[0]) is not None
+
+
+def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) -> str | None:
+    """The statements that load what is saved beside the weights, of objects that are made above, in the same scope."""
+    source = pipeline.source
+    entry = load.args[0] if len(load.args) == 1 else None
+    dictionary = next((node for node in source.nodes_of(ast.Dict) if saved in node.keys), None)
+    if not isinstance(entry, ast.Subscript) or not isinstance(entry.value, ast.Name) or dictionary is None:
+        return None
+    statements: list[str] = []
+    for key, value in _entries(dictionary):
+        owner, dot, _ = ast.unparse(value).rpartition(".state_dict()")
+        is_read = any(entries_read(source.tree, _key_of(key)))
+        if not dot or is_read or ast.unparse(load.func) == f"{owner}.load_state_dict":
+            continue
+        bound = [each for each in pipeline.bindings if each.name == owner and each.place < source.place(load)]
+        if not owner.isidentifier() or not bound or not is_one_scope(pipeline, bound[-1].place, source.place(load)):
+            return None
+        statements.append(f'{owner}.load_state_dict({entry.value.id}["{_key_of(key)}"])')
+    return "\n".join(statements) or None

@@ -22,6 +22,10 @@ Several annotators per text whose votes are meant to be averaged; labels that ar
 classifiers of whole rows are left alone, for their targets lie in the texts. Texts are compared as they are before they
 are cut to a length.
 
+## Fix
+
+None: which of the labels is right, only someone who reads the rows can tell.
+
 ## References
 
 Northcutt, Athalye, Mueller: Pervasive Label Errors in Test Sets Destabilize Machine Learning Benchmarks (2021).

@@ -26,6 +26,10 @@ A metric and a data set may have the same name:
     raw = load_dataset("glue", "mnli")
     result = metric.compute(predictions=[0, 1], references=raw["train"]["label"][:2])
 
+## Fix
+
+Asks first: that a data set was meant and not a metric, only the name tells.
+
 ## References
 
 Evaluate documentation, `evaluate.load`; Datasets documentation, `load_dataset`. `datasets.load_metric` was removed in

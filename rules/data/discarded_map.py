@@ -29,6 +29,10 @@ A function that gives nothing back is called for what it does:
 
     raw["train"].select(range(3)).map(show)
 
+## Fix
+
+Safe: `map` and its like return a new data set, so the line as it stands does nothing.
+
 ## References
 
 Datasets documentation, "Process": every method returns a new `Dataset` object, but for `set_format`, `set_transform`

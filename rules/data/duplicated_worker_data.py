@@ -24,6 +24,8 @@ should be, and the steps of a schedule are counted wrongly.
 
 ## Good
 
+    import itertools
+
     from torch.utils.data import IterableDataset, get_worker_info
 
     class Numbers(IterableDataset):
@@ -33,7 +35,7 @@ should be, and the steps of a schedule are counted wrongly.
         def __iter__(self):
             worker = get_worker_info()
             first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-            for number in range(first, self.count, step):
+            for number in itertools.islice(range(self.count), first, None, step):
                 yield number
 
     loader = DataLoader(Numbers(8), batch_size=2, num_workers=2)
@@ -87,6 +89,11 @@ A stream over something that is not known may be shared out already:
     def make_loader(source):
         return DataLoader(Wrapped(source), batch_size=4, num_workers=4)
 
+## Fix
+
+Asks first: each worker then gives every so manieth row, and the rows come in another order. Offered where `__iter__` is
+one plain loop.
+
 ## References
 
 PyTorch documentation, `torch.utils.data.IterableDataset`: the example with `get_worker_info`. Measured on torch 2.13.
@@ -101,15 +108,20 @@ from collections.abc import Iterator
 from lintrain import (
     STREAM,
     Absent,
+    AddImport,
     Constant,
     Evidence,
     Finding,
+    Fix,
+    InsertAtTop,
     Instance,
     Level,
     Loader,
     Mapping,
     Pipeline,
+    Place,
     Reason,
+    Replace,
     Rule,
     Sequence,
     Value,
@@ -131,6 +143,11 @@ READING = frozenset({"open", "range", "iter", "enumerate", "zip", "len", "int", 
 """Functions that give the same in each worker."""
 
 
+SHARE = """worker = get_worker_info()
+first, step = (worker.id, worker.num_workers) if worker else (0, 1)"""
+"""Which rows are those of a worker: from the how manieth on, and every how manieth."""
+
+
 class DuplicatedWorkerData(Rule):
     level = Level.WARNING
 
@@ -147,11 +164,15 @@ class DuplicatedWorkerData(Rule):
         assert loader.origin is not None
         name = stream.cls.node.name
         reasons = [Reason(stream.origin, "asks nowhere which worker it is in", "origin")] if stream.origin else []
+        method, rows = _only_loop(pipeline, stream) or (None, None)
+        if method and rows:
+            reasons += [Reason(method, "is run in every worker", "method"), Reason(rows, "all rows", "rows")]
         return self.finding(
             loader.origin,
             f"each of {workers} workers gives all rows of `{name}`",
             because=reasons,
             help="in `__iter__`, ask `get_worker_info()` and give every `num_workers`th row only",
+            facts={"code": f"itertools.islice({pipeline.code(rows)}, first, None, step)" if rows else None},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -168,6 +189,19 @@ class DuplicatedWorkerData(Rule):
         if read.shared == 0:
             return refuted(f"of {read.read} rows that each of 2 workers read, none is the same", **numbers)
         return unsettled(f"{read.shared} of {read.read} rows came in both of 2 workers", **numbers)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        rows, methods, code = finding.related("rows"), finding.related("method"), finding.facts.get("code")
+        if not rows or not methods or not isinstance(code, str):
+            return None
+        return Fix.of(
+            "give every worker its share",
+            InsertAtTop(methods[0].place, SHARE),
+            Replace(rows[0].place, code),
+            AddImport("itertools"),
+            AddImport("torch.utils.data", "get_worker_info"),
+            safe=False,
+        )
 
 
 def _gives_all(stream: Instance) -> bool:
@@ -210,3 +244,20 @@ def _is_known(value: Value) -> bool:
             return bool(items) or isinstance(value, Sequence)
         case _:
             return False
+
+
+def _only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Place, Place] | None:
+    """Where `__iter__` and the rows of its only loop stand, if each round of it gives one row and nothing else does."""
+    method = next((each for owner in stream.cls.lineage() for each in owner.node.body if _is_iter(each)), None)
+    if not isinstance(method, ast.FunctionDef) or stream.cls.node not in pipeline.source.nodes:
+        return None
+    loops = [node for node in ast.walk(method) if isinstance(node, ast.For | ast.While)]
+    gives = [node for node in ast.walk(method) if isinstance(node, ast.Yield | ast.YieldFrom)]
+    names = {node.id for node in ast.walk(method) if isinstance(node, ast.Name)}
+    if len(loops) != 1 or len(gives) != 1 or names & {"worker", "first", "step"}:
+        return None
+    match loops[0]:
+        case ast.For(iter=rows, body=[ast.Expr(value=ast.Yield())], orelse=[]) if loops[0] in method.body:
+            return pipeline.source.place(method), pipeline.source.place(rows)
+        case _:
+            return None

@@ -48,6 +48,10 @@ As many rows as a batch holds make one full batch, and of rows that a filter cho
     args = TrainingArguments("out", per_device_train_batch_size=32, dataloader_drop_last=True)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
 
+## Fix
+
+None: a smaller batch and keeping the last one are both reasonable.
+
 ## References
 
 PyTorch documentation, `torch.utils.data.DataLoader`: `drop_last`. The error is that of transformers 5.23.

@@ -21,9 +21,10 @@ nobody knows.
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
 
+    scaler = StandardScaler()
     inside, outside, y_inside, y_outside = train_test_split(x_train, y_train, random_state=0)
-    scaler = StandardScaler().fit(inside)
-    inside, outside = scaler.transform(inside), scaler.transform(outside)
+    inside = scaler.fit_transform(inside)
+    outside = scaler.transform(outside)
     network = keras.Sequential([keras.layers.Dense(3)])
     network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
@@ -54,6 +55,11 @@ The rows may be those of a split that was made before:
     network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
 
+## Fix
+
+Asks first: all that comes later is computed from other numbers. Offered for `fit_transform` right above a split into
+two named parts, if its outcome is used nowhere else.
+
 ## References
 
 scikit-learn documentation, "Common pitfalls and recommended practices": data leakage.
@@ -61,21 +67,29 @@ scikit-learn documentation, "Common pitfalls and recommended practices": data le
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from lintrain import (
     Evidence,
     Finding,
+    Fix,
+    InsertAfter,
     Level,
     ObjectEvidence,
     Pipeline,
+    Place,
     Reason,
+    Replace,
     Rule,
     Verdict,
     confirmed,
     fitted_before_split,
     refuted,
+    statement_at,
     unsettled,
+    uses_of,
 )
 
 
@@ -84,11 +98,16 @@ class FitBeforeSplit(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for leak in fitted_before_split(pipeline):
+            mended = _mended(pipeline, leak.place, leak.split)
             yield self.finding(
                 leak.place,
                 f"`{leak.learner}` learns from all rows, those that are split off later among them",
-                because=[Reason(leak.split, "the rows are split here", "split", pipeline.code(leak.split))],
+                because=[
+                    Reason(leak.split, "the rows are split here", "split", pipeline.code(leak.split)),
+                    *(mended.reasons if mended else []),
+                ],
                 help="split first, `fit` on the training rows, and `transform` both parts",
+                facts={"rows": mended.rows, "statements": mended.statements} if mended else None,
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -107,6 +126,19 @@ class FitBeforeSplit(Rule):
                 )
         return _of_earlier_splits(seen)
 
+    def fix(self, finding: Finding) -> Fix | None:
+        roles = {role: finding.related(role) for role in ("statement", "rows", "split")}
+        rows, statements = finding.facts.get("rows"), finding.facts.get("statements")
+        if not all(roles.values()) or not isinstance(rows, str) or not isinstance(statements, str):
+            return None
+        return Fix.of(
+            "learn from the training rows",
+            Replace(roles["statement"][0].place, ""),
+            Replace(roles["rows"][0].place, rows),
+            InsertAfter(roles["split"][0].place, statements),
+            safe=False,
+        )
+
 
 def _of_earlier_splits(seen: ObjectEvidence) -> Verdict:
     """Refuted where all that was learned came from the rows that a split had kept for training."""
@@ -117,3 +149,40 @@ def _of_earlier_splits(seen: ObjectEvidence) -> Verdict:
     if all(any(moment < each.moment and rows == each.rows for moment, rows in kept) for each in seen.learned):
         return refuted(f"`{fit.learner}` learned from the {fit.rows} rows that a split had kept", rows=fit.rows)
     return unsettled(f"`{fit.learner}` learned from {fit.rows} rows, which no split was given or had kept")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mended:
+    """What a fix writes: other rows for the split, the statements after it, and the places that it changes."""
+
+    rows: str
+    statements: str
+    reasons: tuple[Reason, ...]
+
+
+def _mended(pipeline: Pipeline, fit: Place, split: Place) -> _Mended | None:
+    """The fix of `x = scaler.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, if that is all of `x`."""
+    source = pipeline.source_of(fit)
+    match statement_at(pipeline, fit), statement_at(pipeline, split):
+        case (
+            ast.Assign(
+                targets=[ast.Name(id=scaled)],
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=learner), attr="fit_transform"), args=[rows], keywords=[]
+                ),
+            ) as learned,
+            ast.Assign(
+                targets=[ast.Tuple(elts=[ast.Name(id=kept), ast.Name(id=apart), *_])],
+                value=ast.Call(args=[ast.Name(id=given) as first, *_]),
+            ) as parted,
+        ) if given == scaled:
+            pass
+        case _:
+            return None
+    others = [each for each in uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)]
+    if others or source.place(parted.value) != split:
+        return None
+    statements = f"{kept} = {learner}.fit_transform({kept})\n{apart} = {learner}.transform({apart})"
+    places = {"statement": source.place(learned), "rows": source.place(first)}
+    reasons = (Reason(places["statement"], "learned from here", "statement"), Reason(places["rows"], "split", "rows"))
+    return _Mended(source.code(source.place(rows)), statements, reasons)

@@ -56,6 +56,10 @@ The number of steps may come from the command line:
     args = TrainingArguments("out", max_steps=parser.parse_args([]).max_steps)
     trainer = Trainer(model, args, train_dataset=stream, processing_class=tokenizer)
 
+## Fix
+
+None: for how many steps to train, nobody else knows.
+
 ## References
 
 Transformers documentation, `TrainingArguments.max_steps`; the error is that of transformers 5.23.

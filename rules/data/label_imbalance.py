@@ -19,6 +19,10 @@ Class weights, a weighted sampler or a loss of one's own (focal loss) make up fo
 `compute_loss`, `compute_loss_func` or the training sampler is left alone. So are token classification, where most
 tokens belong to no entity, regression, and columns of fewer than 200 labels.
 
+## Fix
+
+None: more data, weights and another metric are all reasonable.
+
 ## References
 
 Buda, Maki, Mazurowski: A systematic study of the class imbalance problem in convolutional neural networks (2018).

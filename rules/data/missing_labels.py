@@ -57,6 +57,10 @@ A loss of one's own may take its targets from elsewhere:
     columns = tokenized.remove_columns(["label", "idx"])
     trainer = Distiller(model, args, train_dataset=columns["train"], processing_class=tokenizer)
 
+## Fix
+
+Safe: without a column of this name the run ends with an error, and offered only where exactly one column can be meant.
+
 ## References
 
 transformers#34392; transformers documentation, "Trainer": the model must return a loss if `labels` are given.

@@ -52,6 +52,11 @@ Rows may be tokenized when they are read:
     args = TrainingArguments("out", remove_unused_columns=False)
     trainer = Trainer(model, args, train_dataset=lazy, processing_class=tokenizer)
 
+## Fix
+
+Asks first: the tokenized copy that is passed is the only one in the script, and may still be another one than was
+meant.
+
 ## References
 
 transformers#22119, transformers#29458, transformers#25054; Hugging Face course, chapter 8 "Debugging the training

@@ -99,6 +99,11 @@ A model of one's own may take other columns:
     args = TrainingArguments("out", remove_unused_columns=True)
     trainer = Trainer(Wrapped(), args, train_dataset=tokenized["train"], data_collator=collate)
 
+## Fix
+
+Safe where the columns are read by a transform or a collator of the script's own: without them it fails. Asks first for
+a collator of a library, which may choke on columns of text.
+
 ## References
 
 transformers#22119; transformers documentation, `TrainingArguments.remove_unused_columns`.

@@ -81,6 +81,10 @@ A test may want the error:
     except ValueError as error:
         print(error)
 
+## Fix
+
+Safe: with both arguments the loader cannot be made.
+
 ## References
 
 PyTorch documentation, `torch.utils.data.DataLoader`: `sampler` and `shuffle`. The errors are those of torch 2.13.

@@ -74,6 +74,10 @@ A trial of the code, where a flag asks for it:
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     trainer = Trainer(model, args, train_dataset=films, processing_class=tokenizer)
 
+## Fix
+
+Safe: rows that are sorted by class and cut hold only some of the classes, which no correct run wants.
+
 ## References
 
 Card of `stanfordnlp/imdb`; datasets documentation, "Process": shuffle and select.

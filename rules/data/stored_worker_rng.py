@@ -72,6 +72,10 @@ Draws that are made once, before there are workers, are the same for all rows on
 
     loader = DataLoader(Shifted(), batch_size=2, num_workers=2)
 
+## Fix
+
+None: a generator for each row, a `worker_init_fn` and the global generator are all reasonable.
+
 ## References
 
 PyTorch documentation, "Randomness in multi-process data loading". Measured on torch 2.13.

@@ -56,6 +56,10 @@ Columns of other names are not for the model:
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
 
+## Fix
+
+Asks first: the numbers of the classes follow the alphabet, and files of results may count on others.
+
 ## References
 
 transformers#2869; datasets documentation, `Dataset.class_encode_column`. The error is that of transformers 5.23.

@@ -91,6 +91,10 @@ The score on training rows may be wanted beside the other one, or be what the ru
     few = tokenized["train"].select(range(8))
     trainer = Trainer(model, args, train_dataset=few, eval_dataset=few, processing_class=tokenizer)
 
+## Fix
+
+None: which rows are to be held out, only you know.
+
 ## References
 
 transformers#25313; scikit-learn documentation, "Common pitfalls": data leakage.

@@ -59,6 +59,10 @@ Code may put the positions together again by itself:
         model(input_ids=ids, attention_mask=mask, labels=batch["label"]).loss.backward()
         optimizer.step()
 
+## Fix
+
+Safe: lists of lists in the stead of tensors end the run at the first call of the model.
+
 ## References
 
 Datasets documentation, "Use with PyTorch"; the error is that of torch 2.13.

@@ -136,6 +136,11 @@ One pass over the rows, in the order that their author chose:
             optimizer.step()
             optimizer.zero_grad()
 
+## Fix
+
+Safe where `shuffle` is left out: which rows come first carries no meaning for rows of this kind. Asks first where the
+script says `shuffle=False`.
+
 ## References
 
 PyTorch documentation, `torch.utils.data.DataLoader`: without `shuffle` or a sampler it takes a `SequentialSampler`.

@@ -52,6 +52,10 @@ A tensor that was transposed before has its axes where the view wants them:
     batches = batches.transpose(0, 1)
     same = batches.reshape(steps, rows)
 
+## Fix
+
+None: `permute` and another shape are both reasonable, and only the later code tells which one was meant.
+
 ## References
 
 PyTorch documentation, `torch.Tensor.view` and `torch.permute`.

@@ -69,6 +69,10 @@ The other processes may have ended before:
 
 Saving shards is the work of all processes, so nothing is said where FSDP or DeepSpeed are used.
 
+## Fix
+
+Asks first: the other processes may have to wait for the file. Offered for a statement on one line.
+
 ## References
 
 PyTorch tutorial "Getting started with distributed data parallel", "Save and load checkpoints".
@@ -85,9 +89,12 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Level,
     Pipeline,
+    Place,
     Reason,
+    Replace,
     Rule,
     Verdict,
     confirmed,
@@ -95,6 +102,7 @@ from lintrain import (
     mentions,
     nodes_of_kind,
     refuted,
+    statement_at,
     unsettled,
 )
 
@@ -121,6 +129,7 @@ class AllRanksWrite(Rule):
                     "each process of the training writes this file",
                     because=[Reason(wrapped.place, "several processes from here on", "wrapped")],
                     help="write it in one of them, as in `if dist.get_rank() == 0:`",
+                    facts={"code": _by_the_first(pipeline, event.place)},
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -133,6 +142,12 @@ class AllRanksWrite(Rule):
         by_most = max(writes, key=lambda write: len(write.ranks))
         told = f"`{by_most.path}` is written by {len(by_most.ranks)} of {ranks.processes} processes"
         return confirmed(told) if len(by_most.ranks) > 1 else refuted(told)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        return Fix.of("write it in the first process", Replace(finding.place, code), safe=False)
 
 
 def _some_end_early(pipeline: Pipeline) -> bool:
@@ -148,3 +163,16 @@ def _is_parallel(event: Event) -> bool:
 def _is_fixed(code: str) -> bool:
     """Whether the name of the file is written out, so that it is the same for all."""
     return re.search(r"""(?<![fFbr])["'][^"'{}]*["']\s*\)$""", code) is not None
+
+
+def _by_the_first(pipeline: Pipeline, place: Place) -> str | None:
+    """The statement for the first process alone, where it stands on one line and `torch.distributed` has a name."""
+    source, statement = pipeline.source_of(place), statement_at(pipeline, place)
+    names = [each.asname for node in source.nodes_of(ast.Import) for each in node.names if each.name == DISTRIBUTED]
+    if not isinstance(statement, ast.Expr) or source.place(statement) != place or not names or names[0] is None:
+        return None
+    code = pipeline.code(place)
+    return None if "\n" in code else f"if {names[0]}.get_rank() == 0:\n    {code}"
+
+
+DISTRIBUTED = "torch.distributed"

@@ -50,6 +50,11 @@ One process may spread a model as it likes, and a map that names the process's o
         "distilbert-base-uncased", num_labels=3, device_map={"": PartialState().device}
     )
 
+## Fix
+
+None: leaving `device_map` out and naming the device of the process are both reasonable, and the model has to be moved
+accordingly.
+
 ## References
 
 Accelerate documentation, "Big model inference"; PyTorch documentation, `DistributedDataParallel`; TRL's own demand of

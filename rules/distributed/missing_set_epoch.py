@@ -64,6 +64,10 @@ Accelerate and Fabric tell the sampler themselves:
             accelerator.backward(criterion(net(x), y))
             optimizer.step()
 
+## Fix
+
+Safe: without it every epoch takes the rows in the same order, which is no order that anybody chose.
+
 ## References
 
 pytorch#31771; transformers#4398; Lightning#4509; SimCLR#26; PyTorch documentation,

@@ -105,6 +105,10 @@ A split that is drawn before the processes are started is the same for all:
     else:
         work(0, train)
 
+## Fix
+
+Safe: processes that cut the same data differently lose rows and repeat others.
+
 ## References
 
 PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; measured on torch 2.13 and datasets 5.2: a

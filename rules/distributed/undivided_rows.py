@@ -33,6 +33,10 @@ processes take as many steps as one and learn nothing more from them.
 Processes that hold parts of one model (tensor parallel, FSDP with parts of a sequence) work on the same rows together,
 and are not reported: their weights or batches differ. Processes that never join a group are not reported either.
 
+## Fix
+
+None: a sampler, a shard for each process and a loader of the launcher are all reasonable.
+
 ## References
 
 PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; accelerate's, `Accelerator.prepare`.

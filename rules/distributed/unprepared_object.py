@@ -26,8 +26,18 @@ A loader that was left out stays on all rows:
 ## Good
 
     accelerator = Accelerator()
-    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    net, loader, optimizer = accelerator.prepare(net, loader, optimizer)
     for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(net(x), y))
+        optimizer.step()
+
+With the loader:
+
+    accelerator = Accelerator()
+    rows = DataLoader(TensorDataset(features, targets), batch_size=16, shuffle=True)
+    net, optimizer, rows = accelerator.prepare(net, optimizer, rows)
+    for x, y in rows:
         optimizer.zero_grad()
         accelerator.backward(criterion(net(x), y))
         optimizer.step()
@@ -70,6 +80,11 @@ A loader may share its rows out by itself:
         accelerator.backward(criterion(net(x), y))
         optimizer.step()
 
+## Fix
+
+Asks first: steps and batches of a prepared object are counted differently where there are several processes. Offered
+where one call prepares the others.
+
 ## References
 
 Accelerate documentation, `Accelerator.prepare`.
@@ -77,6 +92,7 @@ Accelerate documentation, `Accelerator.prepare`.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -85,6 +101,7 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Launcher,
     Level,
     Loader,
@@ -92,15 +109,19 @@ from lintrain import (
     Pipeline,
     Place,
     Reason,
+    Replace,
     Rule,
     TrainingLoop,
     Unknown,
+    Value,
     Verdict,
     confirmed,
+    is_one_scope,
     made_here,
     may_hide,
     overlap,
     refuted,
+    statement_at,
     text_of_event,
     training_loops,
     trains_by_hand,
@@ -129,11 +150,13 @@ class UnpreparedObject(Rule):
     def _optimizers(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Iterator[Finding]:
         for step in training.steps:
             if _is_left_out(pipeline, step, launcher):
+                prepared = _preparing(pipeline, step.subject, text_of_event(step))
                 yield self.finding(
                     step.place,
                     f"`{text_of_event(step)}` was never prepared, and steps on a prepared model",
-                    because=made_here(step.subject, "made here"),
+                    because=[*made_here(step.subject, "made here"), *_at(prepared)],
                     help="give the optimizer to `accelerator.prepare` together with the model",
+                    facts={"name": text_of_event(step), "code": prepared[1] if prepared else None},
                 )
 
     def _loaders(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Iterator[Finding]:
@@ -141,11 +164,16 @@ class UnpreparedObject(Rule):
         for loader in pipeline.loaders:
             names = {binding.name for binding in pipeline.names_of(loader)} & words
             if names and loader.origin is not None and _gives_all_rows(pipeline, loader, launcher):
+                prepared = _preparing(pipeline, loader, min(names))
                 yield self.finding(
                     loader.origin,
                     f"`{min(names)}` is never prepared: every process trains on all of its rows",
-                    because=[Reason(training.backward.place, "trained with accelerate here", "backward")],
+                    because=[
+                        Reason(training.backward.place, "trained with accelerate here", "backward"),
+                        *_at(prepared),
+                    ],
                     help="give the loader to `accelerator.prepare` together with the model",
+                    facts={"name": min(names), "code": prepared[1] if prepared else None},
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -158,6 +186,12 @@ class UnpreparedObject(Rule):
             return unsettled(text)
         is_past = loop.steps_past_the_launcher or loop.batches_past_the_launcher
         return (confirmed if is_past else refuted)(text, steps=loop.steps_past_the_launcher)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        calls, code = finding.related("prepare"), finding.facts.get("code")
+        if not calls or not isinstance(code, str):
+            return None
+        return Fix.of(f"prepare `{finding.facts.get('name')}` too", Replace(calls[0].place, code), safe=False)
 
 
 def _is_understood(launcher: Launcher) -> bool:
@@ -190,3 +224,29 @@ def _gives_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) -> b
 
 
 OWN_SHARING = frozenset({"sampler", "batch_sampler", "**"})
+
+
+def _at(prepared: tuple[Place, str] | None) -> list[Reason]:
+    return [Reason(prepared[0], "others are prepared here", "prepare")] if prepared else []
+
+
+def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Place, str] | None:
+    """Where `a, b = accelerator.prepare(a, b)` stands, and the same with one more name that is made above it."""
+    if value.origin is None or not name.isidentifier():
+        return None
+    calls = [node for node in pipeline.source.nodes_of(ast.Call) if ast.unparse(node.func).endswith(".prepare")]
+    if len(calls) != 1 or calls[0].keywords:
+        return None
+    place = pipeline.source.place(calls[0])
+    statement = statement_at(pipeline, place)
+    if not isinstance(statement, ast.Assign) or statement.value is not calls[0] or not value.origin < place:
+        return None
+    if not is_one_scope(pipeline, value.origin, place):
+        return None
+    given = [ast.unparse(each) for each in calls[0].args]
+    match statement.targets:
+        case [ast.Tuple(elts=targets)] if [ast.unparse(each) for each in targets] == given:
+            names = ", ".join([*given, name])
+            return pipeline.source.place(statement), f"{names} = {ast.unparse(calls[0].func)}({names})"
+        case _:
+            return None

@@ -40,6 +40,10 @@ process's share of the rows. Weights that are changed in one process after wrapp
 Weights are spread over the processes on purpose (FSDP, tensors with placements), or averaged every few steps: such a
 training is not reported. Neither are processes that never join a group.
 
+## Fix
+
+None: what has to be the same in every process depends on where they part.
+
 ## References
 
 PyTorch documentation, `DistributedDataParallel` ("Parameters are never broadcast between processes"); accelerate

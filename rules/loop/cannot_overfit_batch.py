@@ -20,6 +20,10 @@ graph, frozen layers, a learning rate without effect, labels that do not belong 
 Most of the model is frozen, or only adapters are trained; the loss is contrastive or made by rewards: such runs are
 not judged. Warm-up is skipped and dropout is off while the probe looks.
 
+## Fix
+
+None: a probe shows that something keeps the model from learning, not what.
+
 ## References
 
 Karpathy: A Recipe for Training Neural Networks, "overfit one batch".

@@ -51,6 +51,10 @@ A second call may only look at the norm:
         optimizer.step()
         norm = torch.nn.utils.clip_grad_norm_(net.parameters(), float("inf"))
 
+## Fix
+
+Safe: clipping gradients that were used already has no effect.
+
 ## References
 
 PyTorch documentation, `torch.nn.utils.clip_grad_norm_`.

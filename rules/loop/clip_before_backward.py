@@ -32,6 +32,10 @@ With accumulation the clipping may stand first, where a window is finished:
             optimizer.zero_grad()
         (criterion(net(x), y) / 4).backward()
 
+## Fix
+
+Safe: clipping gradients that are not there yet has no effect.
+
 ## References
 
 PyTorch documentation, `torch.nn.utils.clip_grad_norm_`.

@@ -19,7 +19,8 @@ The outputs are asked for, and only the loss comes:
     class SmoothTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             outputs = model(**inputs)
-            return outputs.loss + 0.01 * outputs.logits.pow(2).mean()  # <- compute-loss-signature
+            loss = outputs.loss + 0.01 * outputs.logits.pow(2).mean()
+            return loss  # <- compute-loss-signature
 
     trainer = SmoothTrainer(
         model,
@@ -82,6 +83,11 @@ A trainer with a step of its own may call it in its own way:
 
     trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Safe for the missing parameter: without it the first step ends with an error. Asks first for the missing outputs, which
+are those of the only call of the model.
+
 ## References
 
 `Trainer.training_step` and `Trainer.prediction_step` of transformers 4.46 to 5.23.
@@ -90,15 +96,19 @@ A trainer with a step of its own may call it in its own way:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from lintrain import (
+    AddParameter,
     Evidence,
     Finding,
+    Fix,
     Function,
     Level,
     Pipeline,
     Reason,
+    Replace,
     Rule,
     TrainerRun,
     Verdict,
@@ -145,7 +155,7 @@ class ComputeLossSignature(Rule):
             because=[Reason(run.construction, "this trainer calls it", "trainer")],
             help=f"add the parameter `{COUNT}=None`",
             subject="compute_loss",
-            facts={"missing": COUNT},
+            facts={"missing": COUNT, "is_plain": bool(function.node.args.args) and not function.node.args.vararg},
         )
 
     def _without_outputs(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Iterator[Finding]:
@@ -158,7 +168,7 @@ class ComputeLossSignature(Rule):
                 because=[Reason(run.construction, "this trainer evaluates", "trainer")],
                 help="write `return (loss, outputs) if return_outputs else loss`",
                 subject="compute_loss",
-                facts={"missing": "outputs"},
+                facts={"missing": "outputs", "code": _with_outputs(function, given) if len(given) == 1 else None},
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -170,6 +180,14 @@ class ComputeLossSignature(Rule):
         if evidence.passed(stage):
             return refuted(f"the {stage} stage went through with 0 errors")
         return unsettled(evidence.not_reached(stage))
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if finding.facts.get("missing") == COUNT and finding.facts.get("is_plain") is True:
+            return Fix.of(f"take `{COUNT}`", AddParameter(finding.place, COUNT, "None"), safe=True)
+        if not isinstance(code, str):
+            return None
+        return Fix.of("give the outputs where they are asked for", Replace(finding.place, code), safe=False)
 
 
 def _may_be_called_with(function: Function, name: str) -> bool:
@@ -185,3 +203,21 @@ def _is_loss_alone(node: ast.expr) -> bool:
             return "loss" in name and not name.endswith("es")
         case _:
             return False
+
+
+def _with_outputs(function: Function, given: list[ast.expr]) -> str | None:
+    """The returned loss, with the outputs of the only call of the model where they are asked for."""
+    names = [each.arg for each in function.node.args.args]
+    calls = [
+        node.targets[0].id
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Call)
+        and len(names) > 1
+        and ast.unparse(node.value.func) == names[1]
+    ]
+    loss = ast.unparse(given[0])
+    if len(calls) != 1 or "return_outputs" not in names or not re.fullmatch(r"[\w.]+", loss):
+        return None
+    return f"({loss}, {calls[0]}) if return_outputs else {loss}"

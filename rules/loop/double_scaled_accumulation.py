@@ -49,6 +49,10 @@ A loss may be divided by something else, or for the log only:
             optimizer.zero_grad()
             shown = loss.item() / 4
 
+## Fix
+
+Safe: the launcher divides the loss already.
+
 ## References
 
 Accelerate documentation, "Performing gradient accumulation with Accelerate".

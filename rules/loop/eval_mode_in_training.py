@@ -79,6 +79,10 @@ Nothing in the model differs between the modes:
         with torch.no_grad():
             linear(features)
 
+## Fix
+
+Safe: dropout and batch statistics that are switched off by an evaluation before are meant to be on while training.
+
 ## References
 
 lerobot#3668; simpletransformers#941; pytorch-fcn#57; Megatron-LM#411.

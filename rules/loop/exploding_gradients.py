@@ -39,6 +39,10 @@ out, and a small learning rate bears a large one: a loss that is summed over pix
         loss.backward()
         optimizer.step()
 
+## Fix
+
+None: clipping, a smaller rate and another start are all reasonable.
+
 ## References
 
 Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks (2013).

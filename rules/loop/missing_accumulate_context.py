@@ -47,6 +47,11 @@ The number may come from the command line, where it is 1 as a rule:
         accelerator.backward(criterion(net(x), y))
         optimizer.step()
 
+## Fix
+
+Asks first: the optimizer steps once in so many batches then, as the Accelerator was told, so that the run takes fewer
+steps. Offered where one model runs in the loop.
+
 ## References
 
 Accelerate documentation, "Performing gradient accumulation with Accelerate".
@@ -54,14 +59,15 @@ Accelerate documentation, "Performing gradient accumulation with Accelerate".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain import (
     Act,
     Constant,
-    Event,
     Evidence,
     Finding,
+    Fix,
     Launcher,
     Level,
     Pipeline,
@@ -70,6 +76,7 @@ from lintrain import (
     Rule,
     TrainingLoop,
     Verdict,
+    WrapBody,
     always_in_order,
     confirmed,
     divisor_of,
@@ -93,10 +100,11 @@ class MissingAccumulateContext(Rule):
         for training in training_loops(pipeline):
             launcher = training.backward.subject
             if isinstance(launcher, Launcher) and _accumulates(launcher) and _steps_each_time(pipeline, training):
-                found.setdefault(training.backward.place, self._report(training.backward, training.steps[0], launcher))
+                found.setdefault(training.backward.place, self._report(pipeline, training, launcher))
         yield from found.values()
 
-    def _report(self, backward: Event, step: Event, launcher: Launcher) -> Finding:
+    def _report(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Finding:
+        backward, step = training.backward, training.steps[0]
         batches = number_of(divisor_of(launcher))
         return self.finding(
             backward.place,
@@ -108,6 +116,7 @@ class MissingAccumulateContext(Rule):
                 Reason(step.place, "steps each time", "step"),
             ],
             help="put the iteration inside `with accelerator.accumulate(model):`",
+            facts=_wrapping(pipeline, training),
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -118,6 +127,13 @@ class MissingAccumulateContext(Rule):
         if loop.backwards < 2 or not loop.steps:
             return unsettled(text)
         return (confirmed if max(loop.backwards_per_step) < 2 else refuted)(text, steps=loop.steps)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        line, column, item = (finding.facts.get(name) for name in ("line", "column", "item"))
+        if not isinstance(line, int) or not isinstance(column, int):
+            return None
+        loop = Place(finding.place.path, line, column, line, column)
+        return Fix.of(f"put the iteration inside `with {item}:`", WrapBody(loop, str(item)), safe=False)
 
 
 def _holds_gradients_back(pipeline: Pipeline) -> bool:
@@ -138,3 +154,20 @@ def _steps_each_time(pipeline: Pipeline, training: TrainingLoop) -> bool:
     """Whether backward, step and clearing belong to each iteration."""
     acts = {event.act for event in always_in_order(training)}
     return {Act.BACKWARD, Act.STEP} <= acts and not hides_gradients(pipeline, training)
+
+
+def _wrapping(pipeline: Pipeline, training: TrainingLoop) -> dict[str, str | int]:
+    """The loop to wrap and what wraps it, where one model under a plain name runs in it and all stands in one file."""
+    loop, launcher = training.loop.place, pipeline.code(training.backward.place).partition(".backward(")[0]
+    passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
+    models = {pipeline.code(event.place).partition("(")[0] for event in passes}
+    if (
+        len(models) != 1
+        or not loop.holds(training.backward.place)
+        or not all(loop.holds(each.place) for each in passes)
+    ):
+        return {}
+    (model,) = models
+    if not re.fullmatch(r"[\w.]+", f"{model}.{launcher}"):
+        return {}
+    return {"line": loop.line, "column": loop.column, "item": f"{launcher}.accumulate({model})"}

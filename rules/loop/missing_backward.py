@@ -37,6 +37,10 @@ Gradients may be put there by hand:
             net[-1].bias.grad = error.mean(dim=0)
         optimizer.step()
 
+## Fix
+
+Asks first: the run trains then. Offered where one loss has a name in the same iteration.
+
 ## References
 
 PyTorch tutorial, "Optimizing Model Parameters".
@@ -52,16 +56,21 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
+    InsertAfter,
     Level,
     Optimizer,
     Pipeline,
     Place,
     Reason,
+    Role,
     Rule,
+    Tensor,
     Verdict,
     confirmed,
     events_in,
     is_certain_step,
+    is_one_scope,
     made_here,
     may_hide,
     refuted,
@@ -99,16 +108,17 @@ class MissingBackward(Rule):
         for step in pipeline.acts(Act.STEP):
             forward = _learned_from(pipeline, step)
             if forward is not None:
-                found.setdefault(step.place, self._report(step, forward))
+                found.setdefault(step.place, self._report(pipeline, step, forward))
         yield from found.values()
 
-    def _report(self, step: Event, forward: Event) -> Finding:
+    def _report(self, pipeline: Pipeline, step: Event, forward: Event) -> Finding:
         optimizer = text_of_event(step)
         return self.finding(
             step.place,
             f"`{optimizer}` steps, and nothing has computed gradients: no weight changes",
             because=[Reason(forward.place, "runs the model", "forward"), *made_here(step.subject, "made here")],
             help="call `backward` on the loss before the step",
+            facts=_insertion(pipeline, step, forward),
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -129,6 +139,13 @@ class MissingBackward(Rule):
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statement, line, column = (finding.facts.get(name) for name in ("statement", "line", "column"))
+        if not isinstance(line, int) or not isinstance(column, int):
+            return None
+        last = Place(finding.place.path, line, column, line, column)
+        return Fix.of(f"insert `{statement}`", InsertAfter(last, str(statement)), safe=False)
 
 
 def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
@@ -157,3 +174,29 @@ def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
         return True
     paths = [call.path for call in pipeline.calls if call.place == event.place]
     return bool(paths) and all(path.startswith(LIBRARIES) and ".func" not in path for path in paths)
+
+
+def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str | int]:
+    """The missing call, and after which statement: where the only loss is there and all is cleared."""
+    loop = step.loops[-1]
+    made = {
+        binding.name: binding.place
+        for binding in pipeline.bindings
+        if isinstance(binding.value, Tensor)
+        and binding.value.role is Role.LOSS
+        and loop.place.holds(binding.place)
+        and binding.place < step.place
+    }
+    before = [event for event in events_in(pipeline, loop) if event.order < step.order]
+    clears = [event for event in before if event.act is Act.ZERO_GRAD]
+    is_plain = all(event.conditions == forward.conditions for event in (step, *clears)) and len(made) == 1
+    places = (step.place, forward.place, *(event.place for event in clears))
+    if not is_plain or not loop.place.holds(step.place) or not is_one_scope(pipeline, *places):
+        return {}
+    ((loss, place),) = made.items()
+    last = max([place, *(event.place for event in clears)])
+    launchers = {binding.name for each in pipeline.launchers for binding in pipeline.names_of(each)}
+    if not loss.isidentifier() or len(launchers) > 1 or len(pipeline.launchers) > 1:
+        return {}
+    statement = f"{launchers.pop()}.backward({loss})" if launchers else f"{loss}.backward()"
+    return {"statement": statement, "line": last.line, "column": last.column}

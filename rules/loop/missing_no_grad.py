@@ -44,6 +44,10 @@ The evaluation needs gradients:
         criterion(net(x), y).backward()
         shown = x.grad.abs()
 
+## Fix
+
+Safe: an evaluation that keeps graphs gives the same numbers and takes more memory.
+
 ## References
 
 PyTorch documentation, "Locally disabling gradient computation".

@@ -54,6 +54,10 @@ Other code may do the step:
         criterion(net(x), y).backward()
         update(optimizer)
 
+## Fix
+
+Asks first: the run trains then. Offered where one optimizer is cleared in the same iteration.
+
 ## References
 
 PyTorch documentation, "Optimizing Model Parameters".

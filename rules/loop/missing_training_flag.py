@@ -93,6 +93,10 @@ The step of an evaluation wants no dropout:
 
     Classifier()(x_train)
 
+## Fix
+
+Asks first: dropout and batch statistics are switched on, and this call may be meant to measure.
+
 ## References
 
 Keras documentation, "Customizing what happens in `fit()`".

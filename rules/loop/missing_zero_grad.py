@@ -70,6 +70,11 @@ A loop that is left after its first step clears nothing:
         optimizer.step()
         break
 
+## Fix
+
+Safe: gradients of all earlier batches are in no step that anybody meant. Offered for one optimizer, where nothing is
+accumulated.
+
 ## References
 
 PyTorch documentation, `torch.optim.Optimizer.zero_grad`; PyTorch tutorial "Zeroing out gradients".

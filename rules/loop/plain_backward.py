@@ -45,6 +45,10 @@ Who only lets accelerate place things on a device can do without it:
         criterion(net(x), y).backward()
         optimizer.step()
 
+## Fix
+
+Safe: without the launcher's own call gradients are not scaled and not shared among processes.
+
 ## References
 
 Accelerate documentation, "Migrating your code to Accelerate".

@@ -79,6 +79,10 @@ A list that each iteration empties keeps one graph at most:
         loss.backward()
         optimizer.step()
 
+## Fix
+
+Safe: the number is the same, and the graph behind it is freed.
+
 ## References
 
 PyTorch documentation, FAQ, "My model reports cuda runtime error(2): out of memory".

@@ -45,8 +45,29 @@ In a network of one's own that hands the state on:
         optimizer.zero_grad()
         outputs, state = lstm(x.unsqueeze(1), state)
         criterion(outputs[:, 0], y).backward()
-        optimizer.step()
         state = tuple(part.detach() for part in state)
+        optimizer.step()
+
+The state that the network hands on:
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 3, batch_first=True)
+
+        def forward(self, rows, state=None):
+            outputs, state = self.lstm(rows.unsqueeze(1), state)
+            return outputs[:, 0], state
+
+    reader = Reader()
+    optimizer = torch.optim.SGD(reader.parameters(), lr=0.1)
+    state = None
+    for x, y in loader:
+        optimizer.zero_grad()
+        logits, state = reader(x, state)
+        criterion(logits, y).backward()
+        state = tuple(part.detach() for part in state)
+        optimizer.step()
 
 ## When it is fine
 
@@ -116,6 +137,10 @@ An inner loop over time goes backward once, behind its end:
         criterion(state, y).backward()
         optimizer.step()
 
+## Fix
+
+Asks first: where gradients stop is a choice, though without the fix the second iteration ends with an error.
+
 ## References
 
 PyTorch documentation, `torch.autograd.backward`; PyTorch examples, "Word-level Language Modeling using RNN and
@@ -132,7 +157,9 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Function,
+    InsertAfter,
     Instance,
     Level,
     Module,
@@ -180,6 +207,7 @@ class ReusedGraph(Rule):
             f"`{carried}` comes with the graph that the iteration before has freed",
             because=[Reason(backward.place, "frees the graph", "backward")],
             help=f"detach `{carried}` before the next iteration uses it",
+            facts={"statement": _detaching(carried, forward, backward)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -190,6 +218,12 @@ class ReusedGraph(Rule):
             return unsettled(evidence.without_loop)
         text = f"{loop.backwards} backward passes went each through a graph of its own"
         return refuted(text, backwards=loop.backwards) if loop.backwards > 1 else unsettled(text)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        statement, backwards = finding.facts.get("statement"), finding.related("backward")
+        if not isinstance(statement, str) or not backwards:
+            return None
+        return Fix.of("take the state off the graph", InsertAfter(backwards[0].place, statement), safe=False)
 
 
 def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tuple[str, Event]]:
@@ -268,3 +302,23 @@ def _is_made_anew(pipeline: Pipeline, training: TrainingLoop, carried: str) -> b
     return (
         others is not None or "detach" in code or ".data" in code or carried in re.findall(r"\w+", training.loop.header)
     )
+
+
+def _layer_of(module: Value) -> Value:
+    """The recurrent layer that a state is one of: the module itself, or the one to which it hands the state on."""
+    found = module.cls.lookup("forward") if isinstance(module, Instance) else None
+    if not isinstance(module, Instance) or found is None or not isinstance(found[1], Function):
+        return module
+    forward = found[1].node
+    layers = [] if isinstance(forward, ast.Lambda) else [layer for layer, *_ in _layers_in(forward)]
+    return module.attributes.get(layers[0], module) if len(layers) == 1 else module
+
+
+def _detaching(carried: str, forward: Event, backward: Event) -> str | None:
+    """The statement that takes a layer's state off the graph: an LSTM has two, others one."""
+    layer = _layer_of(forward.subject)
+    if not isinstance(layer, Module) or not _is_recurrent(layer) or backward.conditions != forward.conditions:
+        return None
+    if layer.name.startswith("LSTM"):
+        return f"{carried} = tuple(part.detach() for part in {carried})"
+    return f"{carried} = {carried}.detach()"

@@ -94,6 +94,10 @@ Nobody knows how many rows a choice leaves:
         criterion(network(x), y).backward()
         optimizer.step()
 
+## Fix
+
+Asks first: the rows of the last batch are left out of that epoch.
+
 ## References
 
 PyTorch documentation, `torch.nn.BatchNorm1d` and `torch.utils.data.DataLoader`: `drop_last`; pytorch#4534.

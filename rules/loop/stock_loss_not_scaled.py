@@ -46,6 +46,10 @@ The number of batches may be the user's to choose, and 1 is a choice:
     args = TrainingArguments("out", gradient_accumulation_steps=parser.parse_args([]).accumulate)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Asks first: the loss is divided by the Trainer then, so that the learning rate acts differently.
+
 ## References
 
 transformers#47688, transformers#47836; `Trainer.training_step` of transformers 5.0 to 5.23; measured on 5.23: heads

@@ -43,6 +43,10 @@ Whoever calls a function may have called `eval()` before:
         for x, y in val_loader:
             net(x)
 
+## Fix
+
+Safe: an evaluation with dropout measures another model than the one that is kept.
+
 ## References
 
 PyTorch documentation, `torch.nn.Module.eval`.

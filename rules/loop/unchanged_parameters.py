@@ -20,6 +20,10 @@ not have these parameters. The loss may still fall by the others; no error is ra
 A first warm-up step has a learning rate of zero, and the gradient scaler of fp16 training skips steps: the probe
 steps at the peak rate and leaves skipped steps out. Parameters with hardly any gradient are not judged.
 
+## Fix
+
+None: a probe shows which weights stay as they are, not why.
+
 ## References
 
 transformers documentation, "Model training anatomy": weights are best kept in float32.

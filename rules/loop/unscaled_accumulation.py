@@ -54,6 +54,10 @@ A loss that other code computes may be divided there:
             optimizer.step()
             optimizer.zero_grad()
 
+## Fix
+
+Asks first: gradients are that many times smaller then, and the learning rate may have been chosen without it.
+
 ## References
 
 Hugging Face Accelerate documentation, "Performing gradient accumulation".
@@ -72,11 +76,13 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Level,
     Model,
     Pipeline,
     Place,
     Reason,
+    Replace,
     Role,
     Rule,
     Tensor,
@@ -105,10 +111,10 @@ class UnscaledAccumulation(Rule):
             window = _window(training)
             if window is None or _is_scaled(pipeline, training, window) or hides_gradients(pipeline, training):
                 continue
-            found.setdefault(training.backward.place, self._report(training, window))
+            found.setdefault(training.backward.place, self._report(pipeline, training, window))
         yield from found.values()
 
-    def _report(self, training: TrainingLoop, window: Condition) -> Finding:
+    def _report(self, pipeline: Pipeline, training: TrainingLoop, window: Condition) -> Finding:
         batches = window.period_text
         shown = f"`{batches}`" if not batches.isdigit() else batches
         return self.finding(
@@ -116,6 +122,7 @@ class UnscaledAccumulation(Rule):
             f"gradients of {shown} batches add up to one step, and no loss is divided by {shown}",
             because=[Reason(window.place, f"steps once in {batches} batches", "step")],
             help=f"divide the loss by {shown} before `backward`",
+            facts={"code": _divided(pipeline.code(training.backward.place), batches)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -127,6 +134,12 @@ class UnscaledAccumulation(Rule):
             return unsettled(f"at most {most} backward passes came before a step", backwards=most)
         text = f"of up to {most} losses added up to one step {loop.undivided_losses} went backward as they were"
         return (confirmed if loop.undivided_losses else refuted)(text, undivided=loop.undivided_losses, added=most)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        return Fix.of("divide the loss", Replace(finding.place, code), safe=False)
 
 
 def _window(training: TrainingLoop) -> Condition | None:
@@ -170,3 +183,10 @@ def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:
         return False
     reduction = used.options.get("reduction", Absent())
     return isinstance(reduction, Absent) or text_of(reduction) == "mean"
+
+
+def _divided(code: str, batches: str) -> str | None:
+    """The call of backward on the loss divided by the number of batches, where both are simple enough to be read."""
+    loss, dot, call = code.rpartition(".backward(")
+    is_plain = bool(dot) and call.endswith(")") and "\n" not in code and re.fullmatch(r"[\w.]+", batches)
+    return f"({loss} / {batches}).backward({call}" if is_plain else None

@@ -86,6 +86,10 @@ What the function does with its keywords may not be known:
     args = TrainingArguments("out", gradient_accumulation_steps=4)
     trainer = FocalTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Asks first: the loss is divided by the Trainer then, so that the learning rate acts differently.
+
 ## References
 
 transformers#35203, transformers#37766; `Trainer.training_step` of transformers 5.0 to 5.23, and of 4.50 for

@@ -29,6 +29,10 @@ error.
 Branches that start at zero keep what feeds them without gradients for one step (the A matrices of LoRA, ControlNet);
 experts that no token chose have none in a small batch. Layers with no gradient at all are `unused-parameters`.
 
+## Fix
+
+None: another start, normalisation and another activation are all reasonable.
+
 ## References
 
 Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks (2010).

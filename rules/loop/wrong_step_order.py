@@ -70,6 +70,10 @@ A closure computes the gradients inside `step`:
     for _ in range(3):
         bfgs.step(closure)
 
+## Fix
+
+Safe: in any other order a step uses no gradients, or those of the batch before.
+
 ## References
 
 PyTorch tutorial, "Optimizing Model Parameters".

@@ -100,6 +100,10 @@ A cache pays for each row once:
         model(**batch).loss.backward()
         optimizer.step()
 
+## Fix
+
+Asks first: workers cost memory, and random numbers are drawn in another order.
+
 ## References
 
 PyTorch documentation, "Performance Tuning Guide", section "Enable asynchronous data loading and augmentation".

@@ -44,6 +44,10 @@ seconds on a laptop, also for a model that a laptop could never hold.
 The projection may be off by 15 %, and nothing is claimed within that. Runs that spread a model over several devices
 (FSDP, DeepSpeed) and quantized weights are not judged.
 
+## Fix
+
+None: a smaller batch, accumulation, checkpointing and half precision are all reasonable.
+
 ## References
 
 PyTorch documentation, "Understanding CUDA Memory Usage"; Korthikanti et al.: Reducing activation recomputation in large

@@ -68,6 +68,10 @@ Reading one number per step, as `loss.item()` does, is what most loops live with
         optimizer.step()
         total += loss.item()
 
+## Fix
+
+None: how often the numbers are wanted, only you know.
+
 ## References
 
 PyTorch documentation, "Performance Tuning Guide"; `torch.cuda.empty_cache`; `torch.autograd.set_detect_anomaly`.

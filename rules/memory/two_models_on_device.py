@@ -67,6 +67,10 @@ A model that a function made is gone when the function returns:
     for name in ["distilbert-base-uncased", "bert-base-uncased"]:
         measure(name)
 
+## Fix
+
+None: which of the models has to stay, only the rest of the script tells.
+
 ## References
 
 PyTorch documentation, "Frequently Asked Questions: my model reports out of memory".

@@ -59,6 +59,10 @@ One output may be compared with a threshold:
         compute_metrics=judge,
     )
 
+## Fix
+
+None: a threshold and one output for each class are both reasonable.
+
 ## References
 
 NumPy documentation, `numpy.argmax`; transformers documentation, `PreTrainedConfig.num_labels`.

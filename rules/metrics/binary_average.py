@@ -74,6 +74,10 @@ How many classes there are may not be known:
         compute_metrics=judge,
     )
 
+## Fix
+
+Asks first: `macro`, `micro` and `weighted` are different scores.
+
 ## References
 
 transformers#16641, scikit-learn#30334; scikit-learn documentation, `f1_score`, parameter `average`.

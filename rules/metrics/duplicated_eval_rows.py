@@ -52,6 +52,10 @@ Of a loss that is only shown a few rows more or less make no difference:
             loss = criterion(net(x), y)
         losses.append(accelerator.gather(loss).mean().item())
 
+## Fix
+
+Safe: on one process it gives the same, and on several the rows that fill up the last batch are counted no more.
+
 ## References
 
 Accelerate documentation, `Accelerator.gather_for_metrics`.

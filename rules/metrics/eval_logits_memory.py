@@ -95,6 +95,10 @@ Or the metric is computed batch by batch, and nothing is kept:
         compute_metrics=judge,
     )
 
+## Fix
+
+None: the metric function has to read the chosen tokens in the stead of the logits, which is up to its author.
+
 ## References
 
 transformers#15466, transformers#25313; transformers documentation, `Trainer.preprocess_logits_for_metrics`.

@@ -147,6 +147,10 @@ Entries may be left out one by one:
         compute_metrics=judge,
     )
 
+## Fix
+
+Safe: -100 is no token, and decoding it ends with an error.
+
 ## References
 
 transformers#27714, transformers#10046; documentation of `DataCollatorForTokenClassification.label_pad_token_id`.

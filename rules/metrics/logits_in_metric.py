@@ -71,6 +71,10 @@ Some metrics want scores, like the area under the ROC curve:
         compute_metrics=compute_metrics,
     )
 
+## Fix
+
+Safe: a metric of classes ends with an error on logits.
+
 ## References
 
 scikit-learn, "Metrics and scoring"; Hugging Face course, chapter 8, "Debugging the training pipeline";

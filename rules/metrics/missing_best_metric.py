@@ -67,6 +67,10 @@ What a function returns is often not to be seen:
         compute_metrics=lambda prediction: measure(prediction),
     )
 
+## Fix
+
+Asks first: the nearest key is a guess at what was meant.
+
 ## References
 
 transformers#19957, transformers#29801; `Trainer._determine_best_metric` of 4.47 to 5.23.

@@ -5,10 +5,28 @@ well, and says so only when the training is over.
 
 ## Bad
 
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=2)
+    pairs = load_dataset("glue", "mrpc")
+    pairs = pairs.map(lambda batch: tokenizer(batch["sentence1"], batch["sentence2"], truncation=True), batched=True)
+    args = TrainingArguments("out", eval_strategy="epoch")
+    trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)  # <- missing-eval-dataset
+
+Where there are several splits to choose from:
+
     args = TrainingArguments("out", eval_strategy="epoch")
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- missing-eval-dataset
 
 ## Good
+
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=2)
+    pairs = load_dataset("glue", "mrpc")
+    pairs = pairs.map(lambda batch: tokenizer(batch["sentence1"], batch["sentence2"], truncation=True), batched=True)
+    args = TrainingArguments("out", eval_strategy="epoch")
+    trainer = Trainer(
+        model, args, train_dataset=pairs["train"], data_collator=collator, eval_dataset=pairs["validation"]
+    )
+
+One of several splits:
 
     args = TrainingArguments("out", eval_strategy="epoch")
     trainer = Trainer(
@@ -27,6 +45,10 @@ Evaluation may be given its own data set when it is called, or the trainer makes
     trainer.train()
     trainer.evaluate(tokenized["validation_matched"])
 
+## Fix
+
+Asks first: an evaluation takes time. Offered where one split beside the training rows is named for validation.
+
 ## References
 
 Transformers documentation, `TrainingArguments.eval_strategy` and `Trainer.evaluate`.
@@ -34,13 +56,17 @@ Transformers documentation, `TrainingArguments.eval_strategy` and `Trainer.evalu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain import (
     Absent,
     Act,
+    AddArgument,
+    DatasetDict,
     Evidence,
     Finding,
+    Fix,
     Level,
     Pipeline,
     Reason,
@@ -68,18 +94,18 @@ class MissingEvalDataset(Rule):
                 continue
             asked = evaluation_strategy(run.settings) if run.settings else None
             if asked is not None and asked.value != "no":
-                yield self._at_construction(run, asked)
+                yield self._at_construction(pipeline, run, asked)
             else:
                 yield from self._at_calls(pipeline, run)
 
-    def _at_construction(self, run: TrainerRun, asked: Strategy) -> Finding:
+    def _at_construction(self, pipeline: Pipeline, run: TrainerRun, asked: Strategy) -> Finding:
         return self.finding(
             run.construction,
             f"`{run.name}` is to evaluate (`{asked.name}`) and has no `eval_dataset`",
             because=asked.reason("asks for evaluation"),
             help='pass the validation split as `eval_dataset`, or set `eval_strategy="no"`',
             subject="eval_dataset",
-            facts={"strategy": asked.name},
+            facts={"strategy": asked.name, "rows": _held_out(pipeline, run)},
         )
 
     def _at_calls(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
@@ -107,3 +133,25 @@ class MissingEvalDataset(Rule):
         if evidence.passed("construction"):
             return unsettled("the trainer was made with 0 evaluation data sets; a probe ends before this call")
         return unsettled(evidence.not_reached("construction"))
+
+    def fix(self, finding: Finding) -> Fix | None:
+        rows = finding.facts.get("rows")
+        if not isinstance(rows, str) or "strategy" not in finding.facts:
+            return None
+        return Fix.of(f"evaluate on `{rows}`", AddArgument(finding.place, "eval_dataset", rows), safe=False)
+
+
+HELD_OUT = ("validation", "valid", "dev", "eval", "val")
+
+
+def _held_out(pipeline: Pipeline, run: TrainerRun) -> str | None:
+    """The code of the only split for validation beside the one that is trained on."""
+    given = run.arguments.get("train_dataset")
+    whole = re.fullmatch(r"""([A-Za-z_]\w*)\[(["'])train\2\]""", given.text) if given is not None else None
+    if whole is None:
+        return None
+    latest = [binding.value for binding in pipeline.bindings if binding.name == whole[1]][-1:]
+    if not latest or not isinstance(latest[0], DatasetDict):
+        return None
+    names = [name for name in latest[0].splits if name.startswith(HELD_OUT)] if latest[0].is_complete else []
+    return f"{whole[1]}[{whole[2]}{names[0]}{whole[2]}]" if len(names) == 1 else None

@@ -140,6 +140,10 @@ Measures of the forward pass need no text:
     )
     trainer.train()
 
+## Fix
+
+Safe: without it the metric is computed on logits, of which no text can be decoded.
+
 ## References
 
 ChatGLM3#376; transformers documentation, `Seq2SeqTrainingArguments.predict_with_generate`.

@@ -87,6 +87,10 @@ What a metric computes is a dictionary already, and so may be what another funct
         compute_metrics=judge,
     )
 
+## Fix
+
+Safe: anything but a dictionary ends the evaluation with an error.
+
 ## References
 
 `Trainer.evaluation_loop` of transformers 4.46 to 5.23; its documentation, `Trainer`, parameter `compute_metrics`.

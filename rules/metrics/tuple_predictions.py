@@ -59,6 +59,10 @@ The logits may be picked out before the metric function is called, or nothing el
         preprocess_logits_for_metrics=first,
     )
 
+## Fix
+
+Safe where the model certainly gives a tuple. Asks first where it may give one.
+
 ## References
 
 Transformers documentation, `Trainer.prediction_step` and `preprocess_logits_for_metrics`; ChatGLM3#376.

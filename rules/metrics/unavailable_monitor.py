@@ -71,14 +71,14 @@ The name by which the Lightning module logs it:
 
         def training_step(self, batch):
             loss = F.cross_entropy(self.net(batch[0]), batch[1])
-            self.log("train_loss", loss)
+            self.log("train/loss", loss)
             return loss
 
         def configure_optimizers(self):
             return torch.optim.Adam(self.parameters(), lr=1e-3)
 
     module = Classifier()
-    stop = L.pytorch.callbacks.EarlyStopping(monitor="train_loss")
+    stop = L.pytorch.callbacks.EarlyStopping(monitor="train/loss")
     trainer = L.Trainer(max_epochs=1, accelerator="cpu", callbacks=[stop], logger=False)
     trainer.fit(module, loader)
 
@@ -106,6 +106,11 @@ Loading the best model at the end takes the loss for the metric:
     )
     trainer.train()
 
+## Fix
+
+Asks first: what is watched decides when the training ends. Offered for the training arguments, and for a name that
+differs by its punctuation.
+
 ## References
 
 transformers#35101; `EarlyStoppingCallback.on_train_begin` of transformers 4.46 to 5.23 (measured: `AssertionError:
@@ -115,14 +120,17 @@ Lightning 2.6, `EarlyStopping` and `ModelCheckpoint` (measured).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from lintrain import (
     Absent,
+    AddArgument,
     Argument,
     Evidence,
     Finding,
+    Fix,
     Instance,
     Level,
     LibraryObject,
@@ -130,6 +138,7 @@ from lintrain import (
     Pipeline,
     Place,
     Reason,
+    RenameArgument,
     Rule,
     Sequence,
     TrainerRun,
@@ -186,9 +195,10 @@ class UnavailableMonitor(Rule):
         for callback in callbacks if logged else ():
             watched = _watched_by_lightning(callback)
             if watched and callback.origin and logged and not any(each.gives(watched) for each in logged):
-                yield self._never_logged(callback.origin, watched, logged)
+                is_named = "monitor=" in pipeline.code(callback.origin)
+                yield self._never_logged(callback.origin, watched, logged, is_named=is_named)
 
-    def _never_logged(self, place: Place, watched: str, logged: list[Logged]) -> Finding:
+    def _never_logged(self, place: Place, watched: str, logged: list[Logged], *, is_named: bool) -> Finding:
         near = max(logged, key=lambda each: SequenceMatcher(None, each.name, watched).ratio())
         return self.finding(
             place,
@@ -196,7 +206,10 @@ class UnavailableMonitor(Rule):
             because=[Reason(near.place, f"logs `{near.name}`", "logged")],
             help=f"watch a name that the module logs, or log `{watched}`",
             subject="callbacks",
-            facts={"watched": watched},
+            facts={
+                "watched": watched,
+                "near": near.name if is_named and _letters(near.name) == _letters(watched) else None,
+            },
         )
 
     def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Place) -> Iterator[Finding]:
@@ -216,6 +229,7 @@ class UnavailableMonitor(Rule):
             because=[*made, Reason(run.construction, "this trainer asks it", "trainer")],
             help=f"add {value} to the training arguments",
             subject="callbacks",
+            facts=_setting(run, has_metric=has_metric),
         )
 
     def _of_keras(self, place: Place, arguments: dict[str, Argument]) -> Iterator[Finding]:
@@ -248,6 +262,16 @@ class UnavailableMonitor(Rule):
         if metric is None or strategy == "no":
             return confirmed(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 0 values to compare")
         return refuted(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 1 value each time")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        made, name, value = (finding.related("arguments"), finding.facts.get("name"), finding.facts.get("value"))
+        logged = finding.facts.get("near")
+        if isinstance(logged, str):
+            edit = RenameArgument(finding.place, "monitor", "monitor", f'"{logged}"')
+            return Fix.of(f"watch `{logged}`", edit, safe=False)
+        if not made or not isinstance(name, str):
+            return None
+        return Fix.of(f'set `{name}="{value}"`', AddArgument(made[0].place, name, f'"{value}"'), safe=False)
 
 
 def _seen_by_lightning(watched: str, evidence: Evidence) -> Verdict:
@@ -315,3 +339,14 @@ def _watched_by_lightning(callback: Value) -> str | None:
     name = literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
     is_strict = "strict" not in callback.arguments
     return name if isinstance(name, str) and is_strict and name not in ALWAYS_THERE else None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"\W|_", "", name).lower()
+
+
+def _setting(run: TrainerRun, *, has_metric: bool) -> dict[str, str]:
+    """The setting that is missing, where nothing else is: an evaluation also needs its rows."""
+    if not has_metric:
+        return {"name": "metric_for_best_model", "value": "loss"}
+    return {} if is_missing(run.value("eval_dataset")) else {"name": "eval_strategy", "value": "epoch"}

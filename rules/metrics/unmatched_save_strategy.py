@@ -57,6 +57,10 @@ What the user chooses is not known:
         load_best_model_at_end=strategy != "no",
     )
 
+## Fix
+
+Safe: with both as they are the arguments cannot be made.
+
 ## References
 
 Transformers documentation, `TrainingArguments.load_best_model_at_end`; `TrainingArguments.__post_init__` of 4.46 to

@@ -71,6 +71,10 @@ A parameter that is called after labels is found, and one that takes any keyword
     )
     trainer.train()
 
+## Fix
+
+Asks first: offered where one parameter is called as targets usually are.
+
 ## References
 
 transformers documentation, `TrainingArguments.label_names`; `transformers.utils.find_labels` of 4.46 to 5.23.
@@ -81,8 +85,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    AddArgument,
     Evidence,
     Finding,
+    Fix,
     Function,
     Instance,
     Level,
@@ -101,6 +107,9 @@ from lintrain import (
 )
 
 OWN_EVALUATION = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "__init__"}
+TARGETS = frozenset({"target", "targets", "y", "y_true", "truth", "gold", "expected", "classes"})
+"""What a parameter for labels may be called beside `labels`."""
+
 FOUND = ("label", "start_positions", "end_positions", "return_loss")
 
 
@@ -118,13 +127,19 @@ class UnsetLabelNames(Rule):
 
     def _report(self, pipeline: Pipeline, run: TrainerRun, forward: Function) -> Finding:
         names = [each.arg for each in forward.node.args.args[1:]]
+        targets = [name for name in names if name in TARGETS]
+        made = run.settings.origin if run.settings is not None and len(targets) == 1 else None
         listed = ", ".join(f"`{name}`" for name in names)
         return self.finding(
             run.construction,
             "the evaluation finds no labels: no parameter of the model is called after them",
-            because=[Reason(head_of(pipeline, forward), f"takes {listed}", "forward")],
+            because=[
+                Reason(head_of(pipeline, forward), f"takes {listed}", "forward"),
+                *([Reason(made, "`label_names` is not set here", "settings")] if made else []),
+            ],
             help=f'say which parameter takes them, as in `label_names=["{names[-1]}"]`',
             subject="label_names",
+            facts={"name": targets[0] if made else None},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -135,6 +150,12 @@ class UnsetLabelNames(Rule):
         if not names and not evaluation.metric_function_called:
             return confirmed(f"0 label names, and on {evaluation.rows} rows no metric was computed")
         return refuted(f"{len(names)} label names: {', '.join(names)}")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        made, name = finding.related("settings"), finding.facts.get("name")
+        if not made or not isinstance(name, str):
+            return None
+        return Fix.of(f"name `{name}`", AddArgument(made[0].place, "label_names", f'["{name}"]'), safe=False)
 
 
 def _forward(run: TrainerRun) -> Function | None:

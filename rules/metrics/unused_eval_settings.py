@@ -75,6 +75,10 @@ for nothing:
     )
     other.train()
 
+## Fix
+
+Asks first: an evaluation takes time, and the arguments may be left over.
+
 ## References
 
 Transformers documentation, `TrainingArguments.eval_strategy`. Measured on transformers 5.23: `eval_steps=1` alone

@@ -66,6 +66,10 @@ An argument that is set on the finished object leaves the direction open, and th
     args = TrainingArguments("out", eval_strategy="epoch", save_strategy="best")
     args.metric_for_best_model = "wer"
 
+## Fix
+
+Safe: keeping the checkpoint with the worst value is what nobody wants.
+
 ## References
 
 Transformers documentation, `TrainingArguments.greater_is_better`; `TrainingArguments.__post_init__` of 4.46 to 5.23.

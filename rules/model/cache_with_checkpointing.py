@@ -49,6 +49,10 @@ Whether there is a cache is said elsewhere:
     lm(**settings.batch).loss.backward()
     optimizer.step()
 
+## Fix
+
+Safe: the library switches the cache off by itself, and warns.
+
 ## References
 
 Transformers documentation, "Gradient checkpointing"; `PreTrainedConfig.use_cache`.

@@ -45,6 +45,10 @@ A head whose weights start at zero answers the same to every row until its first
 after two steps at the peak learning rate, in eval mode; a model that tells them apart then is not reported. Answers in
 half precision may be equal by rounding, and are not judged.
 
+## Fix
+
+None: a probe shows that the input makes no difference, not why.
+
 ## References
 
 Karpathy, "A Recipe for Training Neural Networks", 2019 ("use backprop to chart dependencies").

@@ -53,6 +53,10 @@ The configuration comes from elsewhere, or the checkpoint was fine-tuned for the
 
     model = get_peft_model(model, LoraConfig(**adapter_settings))
 
+## Fix
+
+Safe: a head with random weights that never learns gives random classes.
+
 ## References
 
 PEFT documentation, "Working with custom models"; peft#310, peft#577, transformers#26160.

@@ -54,6 +54,10 @@ only positions whose target is the next token of the input are judged, and only 
 encoder beside their decoder, with a second text, or with more terms in their loss may be autoencoders, which read the
 whole text on purpose; they are not judged.
 
+## Fix
+
+None: where the mask gets lost, only the model's code tells.
+
 ## References
 
 Vaswani et al., "Attention Is All You Need", 2017, section 3.2.3.

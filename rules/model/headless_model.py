@@ -50,6 +50,11 @@ What a checkpoint's own code returns is not known, nor is it that of a name from
     model = AutoModel.from_pretrained(name, trust_remote_code=True)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Asks first: the head is chosen by the collator or by the labels. Offered where these tell of one task, and how many
+classes there are.
+
 ## References
 
 Transformers documentation, "Auto Classes"; Hugging Face course, chapter 3.
@@ -61,12 +66,19 @@ import re
 from collections.abc import Iterator
 
 from lintrain import (
+    AddArgument,
+    AddImport,
+    Collator,
     Evidence,
     Finding,
+    Fix,
+    Kind,
     Level,
     Model,
     Pipeline,
+    Place,
     Reason,
+    Replace,
     Rule,
     Task,
     TrainerRun,
@@ -76,6 +88,7 @@ from lintrain import (
     is_left_alone,
     is_missing,
     literal,
+    masks_words,
     refuted,
     trainings,
     unsettled,
@@ -139,6 +152,7 @@ class HeadlessModel(Rule):
                     because=[Reason(run.construction, f"`{run.name}` trains it")],
                     help="take the class of your task, such as `AutoModelForSequenceClassification`",
                     subject="model",
+                    facts=_head_for(pipeline, model, run),
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -148,6 +162,18 @@ class HeadlessModel(Rule):
         if evidence.forward is None:
             return _takes_no_labels(evidence) or unsettled(evidence.not_reached("forward"))
         return refuted(f"the model gives a loss: {evidence.forward.losses[0]:.3f}")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        made, name, classes = (finding.facts.get(key) for key in ("made", "name", "classes"))
+        if not isinstance(made, str) or not isinstance(name, str):
+            return None
+        place = finding.place
+        callee = Place(place.path, place.line, place.column, place.line, place.column + len(made))
+        imports = [] if "." in made else [AddImport("transformers", name)]
+        module = made.rpartition(".")[0]
+        sized = [] if classes is None else [AddArgument(place, "num_labels", str(classes))]
+        named = Replace(callee, f"{module}.{name}" if module else name)
+        return Fix.of(f"take `{name}`", named, *sized, *imports, safe=False)
 
 
 def _takes_no_labels(evidence: Evidence) -> Verdict | None:
@@ -185,3 +211,51 @@ def _wants_loss(run: TrainerRun) -> bool:
     if settings is not None and not is_missing(settings.value("label_names")):
         return False
     return run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
+
+
+def _head_for(pipeline: Pipeline, model: Model, run: TrainerRun) -> dict[str, str | int]:
+    """The class with the head of the task that collator and labels tell of, and how many classes are to be given."""
+    if model.origin is None or model.how != "from_pretrained":
+        return {}
+    made = pipeline.code(model.origin).partition(".from_pretrained(")[0]
+    short = made.rpartition(".")[2]
+    task = _task_of(run)
+    is_known = short == "AutoModel" or (short in CLASSIFIERS and task == "ForSequenceClassification")
+    if task is None or short != model.name or not is_known:
+        return {}
+    name = f"{short.removesuffix('Model') if short != 'AutoModel' else short}{task}"
+    if not task.endswith("Classification") or {"num_labels", "id2label", "config"} & set(model.arguments):
+        return {"made": made, "name": name}
+    classes = _classes_of(run)
+    return {"made": made, "name": name, "classes": classes} if classes else {}
+
+
+def _task_of(run: TrainerRun) -> str | None:
+    """What the head is for, as class names end; None where several would fit."""
+    collator = run.value("data_collator")
+    match collator.name if isinstance(collator, Collator) else "":
+        case "DataCollatorForLanguageModeling" if isinstance(collator, Collator):
+            masks = masks_words(collator)
+            return None if masks is None else "ForMaskedLM" if masks else "ForCausalLM"
+        case "DataCollatorForSeq2Seq":
+            return "ForSeq2SeqLM"
+        case "DataCollatorForTokenClassification":
+            return "ForTokenClassification"
+        case _:
+            dataset = run.dataset("train_dataset")
+            label = dataset.label if dataset is not None else None
+            return (
+                "ForSequenceClassification" if label is not None and label.kind in {Kind.CLASS, Kind.INTEGER} else None
+            )
+
+
+def _classes_of(run: TrainerRun) -> int | None:
+    dataset = run.dataset("train_dataset")
+    label = dataset.label if dataset is not None else None
+    return (len(label.class_names) or label.num_classes) if label is not None else None
+
+
+CLASSIFIERS = frozenset(
+    f"{family}Model" for family in ("Albert", "Bert", "Camembert", "DistilBert", "Electra", "Roberta", "XLMRoberta")
+)
+"""Classes without a head whose family has one for whole rows, under a name of the same making."""

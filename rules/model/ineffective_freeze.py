@@ -48,6 +48,10 @@ The module is also frozen in a way that works:
         parameter.requires_grad = False
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Safe: the attribute is none that PyTorch reads, so the line as it stands does nothing.
+
 ## References
 
 PyTorch documentation, `torch.nn.Module.requires_grad_`; catalyst#81.

@@ -27,6 +27,16 @@ Made in a function, for a head that was not told what it is for:
 
 ## Good
 
+    rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[1, 0, 1], [0, 1, 0]] * 8})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, problem_type="multi_label_classification"
+    )
+    rows = rows.cast_column("labels", datasets.Sequence(datasets.Value("float32")))
+    trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)
+
+Made as floats from the start:
+
     rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]] * 8})
     rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -67,6 +77,11 @@ What a function from elsewhere puts into the labels is not known:
     )
     trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)
 
+## Fix
+
+Safe: where the model is told of several labels, whole numbers end the first step with an error. Not offered without
+`problem_type`, where one class a row may be meant.
+
 ## References
 
 transformers#10232; PyTorch documentation, `torch.nn.BCEWithLogitsLoss`.
@@ -74,11 +89,16 @@ transformers#10232; PyTorch documentation, `torch.nn.BCEWithLogitsLoss`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain import (
+    AddImport,
+    Dataset,
     Evidence,
     Finding,
+    Fix,
+    InsertBefore,
     Kind,
     Level,
     Model,
@@ -117,9 +137,14 @@ class IntegerMultilabelTargets(Rule):
                 yield self.finding(
                     given.argument.place,
                     f"the labels of {given.text} are lists of whole numbers",
-                    because=[*origins, *([Reason(model.origin, f"it wants {wants}")] if model.origin else [])],
+                    because=[
+                        *origins,
+                        *([Reason(model.origin, f"it wants {wants}")] if model.origin else []),
+                        Reason(run.construction, f"`{run.name}` trains on them", "trainer"),
+                    ],
                     help="make floats of them: `[float(value) for value in …]`, and set `problem_type`",
                     subject="labels",
+                    facts={"statements": _casts(run) if is_told else None},
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -132,8 +157,36 @@ class IntegerMultilabelTargets(Rule):
             return confirmed(told, dimensions=len(labels.shape))
         return refuted(told, dimensions=len(labels.shape))
 
+    def fix(self, finding: Finding) -> Fix | None:
+        calls = finding.related("trainer")
+        statements = finding.facts.get("statements")
+        if not calls or not isinstance(statements, str):
+            return None
+        return Fix.of(
+            "make floats of the labels", InsertBefore(calls[0].place, statements), AddImport("datasets"), safe=True
+        )
+
 
 def _has_stock_loss(run: TrainerRun, model: Model) -> bool:
     """Whether a classifier of whole rows certainly computes its own loss from the labels as they are."""
     is_stock = run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
     return is_stock and model.task is Task.SEQUENCE_CLASSIFICATION and collates_plainly(run)
+
+
+def _casts(run: TrainerRun) -> str | None:
+    """Statements that cast the labels of what the trainer is given, where all of that stands under names."""
+    statements: dict[str, None] = {}
+    for name in ("train_dataset", "eval_dataset"):
+        argument = run.arguments.get(name)
+        if argument is None:
+            continue
+        rows = argument.value
+        if not isinstance(rows, Dataset) or rows.label is None or not PLAIN.fullmatch(argument.text):
+            return None
+        cast = f'cast_column("{rows.label.name}", datasets.Sequence(datasets.Value("float32")))'
+        statements[f"{argument.text} = {argument.text}.{cast}"] = None
+    return "\n".join(statements) or None
+
+
+PLAIN = re.compile(r"""[A-Za-z_]\w*(\[["']\w+["']\])?""")
+"""A name, or one entry of it."""

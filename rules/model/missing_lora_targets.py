@@ -36,6 +36,10 @@ What family a checkpoint is of is not known:
     model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=3)
     model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj", "v_proj"]))
 
+## Fix
+
+Asks first: it names the layers that make the same in this family, and others might be meant as well.
+
 ## References
 
 PEFT documentation, "Troubleshooting" and `LoraConfig.target_modules`.
@@ -51,11 +55,13 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Level,
     LibraryObject,
     Model,
     Pipeline,
     Reason,
+    RenameArgument,
     Rule,
     Sequence,
     TrainerRun,
@@ -132,6 +138,9 @@ class MissingLoraTargets(Rule):
                 because=[Reason(model.origin, f"a {facts.model_type}", "origin")] if model.origin else [],
                 help=f"name layers that it has, such as `{has[0]}`",
                 subject="target_modules",
+                facts={
+                    "code": _in_this_family(names, has) if "target_modules=" in pipeline.code(config.origin) else None
+                },
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -142,6 +151,13 @@ class MissingLoraTargets(Rule):
             return unsettled(evidence.not_reached("batch"))
         count = evidence.model.trainable_parameters
         return refuted(f"the model was wrapped, and {count:,} of its weights train", trainable=count)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        edit = RenameArgument(finding.place, "target_modules", "target_modules", code)
+        return Fix.of(f"adapt `{code}`", edit, safe=False)
 
 
 def _trained_by(run: TrainerRun) -> Model | None:
@@ -163,3 +179,28 @@ def _names(targets: Value) -> list[str]:
     names = [text_of(item) for item in items if not (isinstance(item, Constant) and item.is_default)]
     known = [name for name in names if name is not None]
     return known if len(known) == len(items) else []
+
+
+ROLES = (
+    frozenset({"q_proj", "q_lin", "query", "q"}),
+    frozenset({"k_proj", "k_lin", "key", "k"}),
+    frozenset({"v_proj", "v_lin", "value", "v"}),
+)
+"""The names of the layers that make queries, keys and values; GPT-2 has one for all three."""
+
+
+ALL_THREE = frozenset({"query_key_value", "qkv_proj", "Wqkv", "W_pack", "c_attn"})
+"""The names of layers that make queries, keys and values at once."""
+
+
+def _in_this_family(names: list[str], has: tuple[str, ...]) -> str | None:
+    """A list of the layers that do here what the named ones do elsewhere; None where some have no counterpart."""
+    found: dict[str, None] = {}
+    for part in [part for name in names for part in (("q", "k", "v") if name in ALL_THREE else (name,))]:
+        role = next((role for role in ROLES if part in role), None)
+        fitting = next((each for each in has if role is not None and (each in role or each == "c_attn")), None)
+        if fitting is None:
+            return None
+        found[fitting] = None
+    listed = ", ".join(f'"{name}"' for name in found)
+    return f"[{listed}]"

@@ -28,6 +28,10 @@ Labels of two classes need no number:
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased")
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
 
+## Fix
+
+Asks first: that the labels which the script shows are all of them is likely and not certain.
+
 ## References
 
 Hugging Face course, chapter 8, "Debugging the training pipeline"; transformers#1848, transformers#10449, pytorch#1204.

@@ -118,6 +118,10 @@ A callback of the script's own may free some:
         model, args, train_dataset=tokenized["train"], data_collator=collator, callbacks=[Thaw()]
     )
 
+## Fix
+
+Safe: without it an adapter is loaded to be used, and nothing trains. Offered for PEFT's own loading.
+
 ## References
 
 PEFT documentation, `PeftModel.from_pretrained`; PyTorch documentation, "Locally disabling gradient computation".

@@ -43,6 +43,10 @@ Code that is not known may have put an adapter in:
     add_adapters(lm)
     trainer = Trainer(lm, args, train_dataset=text["train"])
 
+## Fix
+
+None: which layers an adapter should have, and how large, only you know.
+
 ## References
 
 transformers#26248; Transformers documentation, "bitsandbytes".

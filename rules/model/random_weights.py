@@ -48,6 +48,10 @@ A comparison has a model with random weights on purpose, and its name says so:
     args = TrainingArguments("out", learning_rate=2e-5)
     trainer = Trainer(from_scratch, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Asks first: it trains another model, from the checkpoint whose configuration is used.
+
 ## References
 
 Transformers documentation, `AutoModel.from_config`.
@@ -63,11 +67,13 @@ from lintrain import (
     Config,
     Evidence,
     Finding,
+    Fix,
     Level,
     Model,
     Pipeline,
     Place,
     Reason,
+    Replace,
     Rule,
     Task,
     Training,
@@ -135,9 +141,9 @@ class RandomWeights(Rule):
             if not isinstance(model, Model) or model.origin is None or not _is_random(model):
                 continue
             if _is_fine_tuning(pipeline, training):
-                yield self._report(training, model, model.origin)
+                yield self._report(pipeline, training, model, model.origin)
 
-    def _report(self, training: Training, model: Model, origin: Place) -> Finding:
+    def _report(self, pipeline: Pipeline, training: Training, model: Model, origin: Place) -> Finding:
         config = model.config
         told = [Reason(config.origin, "an architecture, no weights", "origin")] if config and config.origin else []
         name = text_of(model.checkpoint)
@@ -147,6 +153,7 @@ class RandomWeights(Rule):
             because=[*told, Reason(training.place, "trained here")],
             help=f'write `{model.name}.from_pretrained("{name}", config=…)`',
             subject="model",
+            facts={"code": _pretrained(pipeline.code(origin), name)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -160,6 +167,12 @@ class RandomWeights(Rule):
             return confirmed(f"no checkpoint was loaded: all of {tensors} tensors are random", tensors=tensors)
         fresh = len(model.fresh)
         return refuted(f"a checkpoint filled all but {fresh} of {tensors} tensors", fresh=fresh)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        return Fix.of("load the checkpoint's weights", Replace(finding.place, code), safe=False)
 
 
 def _is_random(model: Model) -> bool:
@@ -183,3 +196,12 @@ def _is_fine_tuning(pipeline: Pipeline, training: Training) -> bool:
     else:
         rate = literal(training.optimizer.learning_rate) if training.optimizer else None
     return isinstance(rate, int | float) and 0 < rate <= HIGHEST
+
+
+def _pretrained(code: str, name: str | None) -> str | None:
+    """The call that loads the weights of a checkpoint, where the written one is given a configuration and no more."""
+    callee, _, given = code.removesuffix(")").partition("(")
+    config = given.strip().removeprefix("config=")
+    if name is None or not config.isidentifier():
+        return None
+    return f'{callee.removesuffix(".from_config")}.from_pretrained("{name}", config={config})'

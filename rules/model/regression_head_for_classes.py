@@ -55,6 +55,10 @@ What kind of labels a file holds is not known:
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=1)
     trainer = Trainer(model, args, train_dataset=train_rows, data_collator=collator)
 
+## Fix
+
+Asks first: another head trains with another loss.
+
 ## References
 
 simpletransformers#454, peft#876; Transformers documentation, `problem_type`.

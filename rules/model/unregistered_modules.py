@@ -119,6 +119,10 @@ The optimizer is given their parameters by hand:
         F.cross_entropy(deep(x), y).backward()
         optimizer.step()
 
+## Fix
+
+Asks first: the optimizer gets more parameters then, and old checkpoints lack them.
+
 ## References
 
 PyTorch documentation, `torch.nn.ModuleList`.

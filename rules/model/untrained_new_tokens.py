@@ -44,6 +44,10 @@ Which tokens there are, and which layers are adapted, may come from elsewhere:
     lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
     trainer = Trainer(adapted, args, train_dataset=lines["train"])
 
+## Fix
+
+None: training the new rows alone and training the whole embedding are both reasonable.
+
 ## References
 
 PEFT documentation, "LoRA", section "Efficiently train tokens alongside LoRA": `trainable_token_indices`.

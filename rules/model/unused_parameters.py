@@ -19,6 +19,10 @@ The poolers of BERT-like models are part of their checkpoints and unused under m
 ESM, the global attention of Longformer and the mask embedding of XLNet and Wav2Vec2; experts that no token of a batch
 chose and layers that were dropped at random have their turn later. None of these is reported.
 
+## Fix
+
+None: `find_unused_parameters=True` would only hide why they take no part.
+
 ## References
 
 pytorch#43259, pytorch#57473. `find_unused_parameters=True` hides the cause.

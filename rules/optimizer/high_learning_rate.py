@@ -71,6 +71,10 @@ One step on one batch shows what a step is, and nobody keeps the model:
     model(**batch).loss.backward()
     optimizer.step()
 
+## Fix
+
+Asks first: 2e-5 is where fine-tuning usually starts, and not the best rate for every task.
+
 ## References
 
 transformers#735, transformers#12041, transformers#13547; google-research/bert#1224.

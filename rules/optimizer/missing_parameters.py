@@ -72,6 +72,10 @@ A part may be frozen within its class, or be random on purpose:
         (criterion(head(edges(x)), y) + nn.functional.mse_loss(head(x), random_target(x))).backward()
         optimizer.step()
 
+## Fix
+
+Asks first: the other module trains then. Offered where it is made before the only optimizer.
+
 ## References
 
 PyTorch documentation, `torch.optim`, "Constructing it".
@@ -88,6 +92,7 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Instance,
     Level,
     Module,
@@ -95,12 +100,14 @@ from lintrain import (
     Pipeline,
     Place,
     Reason,
+    Replace,
     Rule,
     TrainingLoop,
     Value,
     Verdict,
     has_parameters,
     is_certain_step,
+    is_one_scope,
     mentions,
     modules_in,
     overlap,
@@ -139,18 +146,27 @@ class MissingParameters(Rule):
     def _report(self, pipeline: Pipeline, forward: Event, training: TrainingLoop) -> Finding:
         name = pipeline.names_of(forward.subject)[0].name
         made = forward.subject.origin
+        given = _only_parameters(pipeline, forward)
         return self.finding(
             forward.place,
             f"`{name}` takes part in the loss, but no optimizer has its parameters",
             because=[
                 *([Reason(made, "made here, never trained", "origin")] if made else []),
                 Reason(training.steps[-1].place, "changes other parameters", "step"),
+                *([Reason(given, "has these only", "given")] if given else []),
             ],
             help=f"give `{name}.parameters()` to the optimizer, or run it under `torch.no_grad()` if it is to stay",
+            facts={"code": f"[*{pipeline.code(given)}, *{name}.parameters()]" if given else None},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         return weights_outside(evidence, "optimizers")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        given, code = finding.related("given"), finding.facts.get("code")
+        if not given or not isinstance(code, str):
+            return None
+        return Fix.of("give it these parameters too", Replace(given[0].place, code), safe=False)
 
 
 def _trained(pipeline: Pipeline) -> list[Value]:
@@ -193,3 +209,20 @@ def _stays(module: Value) -> bool:
     """Whether a class of the script that the module is, or holds, freezes weights itself or is named for that."""
     classes = [owner.node for part in modules_in(module) if isinstance(part, Instance) for owner in part.cls.lineage()]
     return any(words_of(node.name) & STAYS or SETS_ASIDE.search(ast.unparse(node)) for node in classes)
+
+
+def _only_parameters(pipeline: Pipeline, forward: Event) -> Place | None:
+    """What the only optimizer is given, where that is `net.parameters()` and the other module is made before."""
+    origin = pipeline.optimizers[0].origin if len(pipeline.optimizers) == 1 else None
+    made = forward.subject.origin
+    if origin is None or made is None or not made < origin or not is_one_scope(pipeline, made, origin):
+        return None
+    source = pipeline.source_of(origin)
+    for call in source.nodes_of(ast.Call):
+        if (
+            call.args
+            and source.place(call) == origin
+            and re.fullmatch(r"[\w.]+\.parameters\(\)", ast.unparse(call.args[0]))
+        ):
+            return source.place(call.args[0])
+    return None

@@ -57,6 +57,10 @@ A schedule that is not prepared steps once, and one that is not tied to the opti
         optimizer.step()
         scheduler.step()
 
+## Fix
+
+None: a longer schedule and one that is made before `prepare` are both reasonable.
+
 ## References
 
 accelerate#2318, accelerate#2926, accelerate#1398, accelerate#662; transformers#24088; Accelerate documentation,

@@ -54,6 +54,10 @@ Fewer steps than the cycle has are no error, and neither is a length that cannot
             cycle.step()
             other.step()
 
+## Fix
+
+None: how many steps there are is known only once all loops are.
+
 ## References
 
 PyTorch documentation, `torch.optim.lr_scheduler.OneCycleLR`.

@@ -154,6 +154,11 @@ What a number counts cannot be seen from a name like `length`:
 
     train(net, optimizer, train_loader, int(os.environ.get("LENGTH", "18")))
 
+## Fix
+
+Safe: a schedule that is planned in steps and stepped in epochs never leaves its beginning. Offered where Lightning is
+told.
+
 ## References
 
 Lightning#18570, Lightning#3869, Lightning#4466, Lightning#5584; ACE-Step#198; k-diffusion#50; PyTorch documentation,

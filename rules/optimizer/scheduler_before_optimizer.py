@@ -76,6 +76,10 @@ With a scaler the order is the same, though the warning may come when it leaves 
         scaler.update()
         scheduler.step()
 
+## Fix
+
+Safe: PyTorch warns that the first rate is skipped in this order.
+
 ## References
 
 pytorch#44511; RAFT#104; Lightning#21339; transformers#11106; PyTorch documentation, "How to adjust learning rate".

@@ -61,6 +61,26 @@ A model that is made anew leaves its optimizer with the old one:
         criterion(classifier(x), y).backward()
         optimizer.step()
 
+Adapters first:
+
+    model = get_peft_model(model, LoraConfig(task_type=TaskType.SEQ_CLS, target_modules=["q_lin", "v_lin"]))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+And the new model:
+
+    net = nn.Linear(8, 3)
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
 ## When it is fine
 
 The parameters of the new part may be added, or an optimizer made for them alone:
@@ -97,6 +117,10 @@ Before the next training the optimizer is made again:
         criterion(net(x), y).backward()
         optimizer.step()
 
+## Fix
+
+Asks first: the new parameters train then. Offered where nothing in between uses the optimizer.
+
 ## References
 
 PyTorch documentation, `torch.optim`; PEFT documentation, `get_peft_model`; fairseq#4702.
@@ -112,7 +136,9 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Level,
+    MoveAfter,
     Optimizer,
     Pipeline,
     Reason,
@@ -122,6 +148,7 @@ from lintrain import (
     Verdict,
     always_with,
     is_module,
+    may_move,
     options_of,
     overlap,
     training_loops,
@@ -153,10 +180,17 @@ class StaleParameters(Rule):
             f"`{name}` is made before the model that it trains gets new parameters",
             because=[replaced],
             help="make the optimizer after the model is complete",
+            facts={"can_move": may_move(pipeline, made.place, replaced.place)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         return weights_outside(evidence, "optimizers")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        replaced = finding.related("replaced")
+        if not replaced or not finding.facts.get("can_move"):
+            return None
+        return Fix.of("make the optimizer after that", MoveAfter(finding.place, replaced[0].place), safe=False)
 
 
 def _what(replaced: Event) -> str:

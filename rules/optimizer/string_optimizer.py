@@ -60,6 +60,10 @@ One batch that shows how training looks is no training:
     model.compile(optimizer="adam", loss=loss)
     model.train_on_batch(dict(tokenizer(["Good.", "Bad."], return_tensors="tf")), [1, 0])
 
+## Fix
+
+Asks first: the rate of 5e-5 is the usual one for fine-tuning, and not that of the name.
+
 ## References
 
 transformers#13547, transformers#8960; keras-bert#11; Keras documentation, "Optimizers".

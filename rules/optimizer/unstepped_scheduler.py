@@ -51,6 +51,18 @@ An object that keeps it for itself, and never steps it:
             optimizer.step()
         scheduler.step()
 
+A warm-up counts steps of the optimizer:
+
+    scheduler = get_linear_schedule_with_warmup(optimizer, 10, len(train_loader) * epochs)
+    model.train()
+    for epoch in range(epochs):
+        for batch in train_loader:
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+            scheduler.step()
+        print(epoch, scheduler.get_last_lr())
+
 ## When it is fine
 
 A schedule that is handed on is stepped by somebody else: by Trainer, by another schedule, by a function of the script:
@@ -105,6 +117,11 @@ Whatever takes all names of the script may step it:
         optimizer.step()
     state["schedule"].step()
 
+## Fix
+
+Asks first: the learning rate follows the schedule then. Offered for schedules that are planned in steps; others may be
+meant for epochs.
+
 ## References
 
 PyTorch documentation, "How to adjust learning rate"; Transformers documentation, "Optimization".
@@ -113,12 +130,15 @@ PyTorch documentation, "How to adjust learning rate"; Transformers documentation
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from lintrain import (
     Act,
     Evidence,
     Finding,
+    Fix,
+    InsertAfter,
     Instance,
     Level,
     Optimizer,
@@ -129,6 +149,7 @@ from lintrain import (
     Verdict,
     confirmed,
     every_node,
+    is_one_scope,
     nodes_of_kind,
     options_of,
     refuted,
@@ -168,6 +189,7 @@ class UnsteppedScheduler(Rule):
                 f"`{name}` is never stepped, so the learning rate does not follow it",
                 because=[step],
                 help=f"call `{name}.step()` after the optimizer's step",
+                facts={"statement": f"{name}.step()" if _counts_steps(pipeline, scheduler, step) else None},
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -183,6 +205,12 @@ class UnsteppedScheduler(Rule):
         if idle and len(idle) == len(loop.schedules) and loop.ended and loop.steps:
             return confirmed(f"`{idle[0].name}` took 0 steps in an epoch with {loop.steps} of the optimizer", steps=0)
         return unsettled(f"{len(idle)} of {len(loop.schedules)} schedules took no step as far as the loop was seen")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        steps, statement = finding.related("step"), finding.facts.get("statement")
+        if not steps or not isinstance(statement, str):
+            return None
+        return Fix.of(f"insert `{statement}`", InsertAfter(steps[0].place, statement), safe=False)
 
 
 def _is_made_to_set_the_rate(pipeline: Pipeline, scheduler: Scheduler) -> bool:
@@ -273,3 +301,20 @@ def _prepared(pipeline: Pipeline, scheduler: Scheduler) -> set[int]:
     nodes = nodes_of_kind(pipeline, ast.Call)
     calls = [node for node in nodes if places and pipeline.source.place(node) in places]
     return {id(each) for call in calls for each in call.args}
+
+
+def _counts_steps(pipeline: Pipeline, scheduler: Scheduler, step: Reason) -> bool:
+    """Whether a schedule is certainly one of steps, and its name is known where the only optimizer steps."""
+    steps = [event for event in pipeline.acts(Act.STEP) if event.loops]
+    is_of_steps = STEPWISE.fullmatch(scheduler.name) is not None
+    is_alone = len({event.place for event in steps}) == 1 and len(pipeline.schedulers) == 1
+    return (
+        is_of_steps
+        and is_alone
+        and scheduler.origin is not None
+        and is_one_scope(pipeline, scheduler.origin, step.place)
+    )
+
+
+STEPWISE = re.compile(r"get_\w+_schedule_with_warmup|get_scheduler|OneCycleLR")
+"""Schedules that are planned in steps of the optimizer."""

@@ -50,6 +50,10 @@ How many steps there are may be the user's to say:
     args = TrainingArguments("out", max_steps=steps, warmup_steps=500)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Asks first: a tenth of the run is usual, and not what the number says.
+
 ## References
 
 Lightning#18570; transformers documentation, `TrainingArguments.warmup_steps`. Measured on transformers 5.23: 500 steps

@@ -66,6 +66,10 @@ Evaluation computes no gradients:
         criterion(net(x), y).backward()
         optimizer.step()
 
+## Fix
+
+None: bfloat16, which needs no scaler, and a scaler with all its calls are both reasonable.
+
 ## References
 
 PyTorch documentation, "Automatic Mixed Precision package", section "Gradient Scaling".

@@ -35,6 +35,10 @@ A test that wants the error says so:
     except ValueError:
         print("one at a time")
 
+## Fix
+
+None: which one fits, only the GPU tells.
+
 ## References
 
 Transformers documentation, `TrainingArguments.fp16`.

@@ -63,6 +63,10 @@ The launcher's own clipping divides first:
         accelerator.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
 
+## Fix
+
+Safe: a threshold on gradients that are still scaled clips almost all of them.
+
 ## References
 
 PyTorch documentation, "Automatic Mixed Precision examples", section "Gradient clipping".

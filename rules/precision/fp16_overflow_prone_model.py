@@ -71,6 +71,10 @@ A loop of one's own may ask for bfloat16:
         optimizer.step()
         optimizer.zero_grad()
 
+## Fix
+
+Asks first: bfloat16 needs a GPU of the Ampere generation or a later one.
+
 ## References
 
 transformers#10956, transformers#14189, transformers#23918.

@@ -68,6 +68,10 @@ A model that is only used may have any format:
     teacher = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", dtype=torch.float16)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Asks first: weights in float32 take twice the memory.
+
 ## References
 
 transformers#23165; PyTorch documentation, "Automatic Mixed Precision examples".

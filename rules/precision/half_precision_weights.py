@@ -75,6 +75,10 @@ A model that is only used may have any format:
     reference = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", dtype=torch.bfloat16)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Asks first: weights in float32 take twice the memory.
+
 ## References
 
 Zamirai et al., "Revisiting BFloat16 Training", 2020; PyTorch documentation, "Automatic Mixed Precision package".

@@ -44,6 +44,10 @@ Other code may do it:
         scaler.step(optimizer)
         finish(scaler)
 
+## Fix
+
+Safe: without it the scale stays as it is, and after one overflow no step is taken any more.
+
 ## References
 
 PyTorch documentation, `torch.amp.GradScaler.update`.

@@ -96,6 +96,10 @@ What a caller hands over may be in any format, and a mask that may be left out i
     with torch.autocast("cpu", dtype=torch.float16):
         print(network(torch.randn(2, 4, 4)))
 
+## Fix
+
+Safe: after a softmax both give 0, and the number is one that the type can hold.
+
 ## References
 
 PyTorch documentation, "Automatic Mixed Precision package", operations that run in float16; measured on torch 2.13, CPU.

@@ -66,6 +66,10 @@ One number may be compared with a whole tensor on purpose:
     F.mse_loss(regressor(torch.randn(4, 8)), torch.tensor(0.5)).backward()
     F.mse_loss(regressor(torch.randn(4, 8)), torch.zeros(1)).backward()
 
+## Fix
+
+Safe: the loss compares every prediction with every target as it stands.
+
 ## References
 
 PyTorch documentation, `torch.nn.MSELoss`; pytorch#18349.

@@ -78,6 +78,10 @@ Targets that are probabilities have the shape of the logits:
     mixed = torch.full((16, 3), 1 / 3)
     F.cross_entropy(nn.Linear(8, 3)(features[:16]), mixed).backward()
 
+## Fix
+
+Asks first: that the last axis holds the classes, the shapes tell and not the model.
+
 ## References
 
 PyTorch documentation, `torch.nn.CrossEntropyLoss`, section "Shape".

@@ -88,6 +88,10 @@ They are other tokens:
     loss = t5(input_ids=ids, decoder_input_ids=t5._shift_right(labels), labels=labels).loss
     loss.backward()
 
+## Fix
+
+Safe: the model makes them of the labels, shifted by one, as it was trained.
+
 ## References
 
 Transformers documentation, `T5ForConditionalGeneration`, parameter `decoder_input_ids`; transformers#27714.

@@ -42,6 +42,23 @@ A number has no `backward`:
         loss.backward()
         optimizer.step()
 
+Through the numbers that the network gives:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        logits = net(x)
+        loss = F.cross_entropy(logits, y)
+        loss.backward()
+        optimizer.step()
+
+A tensor has a `backward`:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+
 ## When it is fine
 
 A copy for the log, a target without gradient, and one loss of several that trains nothing:
@@ -78,6 +95,10 @@ What the other side of the loss holds may have a gradient:
     for x, y in loader:
         F.mse_loss(net(x).detach(), generator(x)).backward()
 
+## Fix
+
+Asks first: the run trains then. Offered where the script does nothing else with the loss but read its number.
+
 ## References
 
 PyTorch documentation, `torch.Tensor.detach` and `torch.tensor`.
@@ -85,6 +106,7 @@ PyTorch documentation, `torch.Tensor.detach` and `torch.tensor`.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
@@ -92,11 +114,13 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Level,
     Operation,
     Pipeline,
     Place,
     Reason,
+    Replace,
     Role,
     Rule,
     Tensor,
@@ -104,8 +128,10 @@ from lintrain import (
     confirmed,
     options_of,
     refuted,
+    statement_at,
     text_of_event,
     unsettled,
+    uses_of,
 )
 
 HOW = {
@@ -133,18 +159,23 @@ class DetachedLoss(Rule):
         for event in pipeline.acts(Act.BACKWARD):
             cut = _cut_of(event)
             if cut is not None and cut.place is not None:
-                found.setdefault(cut.place, self._report(cut, cut.place, event))
+                found.setdefault(cut.place, self._report(pipeline, cut.place, event, cut.name))
         yield from found.values()
 
-    def _report(self, cut: Operation, place: Place, event: Event) -> Finding:
+    def _report(self, pipeline: Pipeline, place: Place, event: Event, cut: str) -> Finding:
         text = text_of_event(event)
         loss = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the loss"
-        how = HOW.get(cut.name, f"`{cut.name}` has no gradient")
+        how = HOW.get(cut, f"`{cut}` has no gradient")
+        statement, code = _loss_without(pipeline, place, event)
         return self.finding(
             place,
             f"no gradient reaches the model from {loss}: {how}",
-            because=[Reason(event.place, "goes back from here, and reaches no parameter", "backward")],
+            because=[
+                Reason(event.place, "goes back from here, and reaches no parameter", "backward"),
+                *([Reason(statement, "makes another loss of it", "statement")] if statement else []),
+            ],
             help="call `backward` on the loss as the loss function gave it",
+            facts={"loss": code},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -160,6 +191,14 @@ class DetachedLoss(Rule):
             return unsettled(text)
         return (refuted if reached else confirmed)(text, reached=reached)
 
+    def fix(self, finding: Finding) -> Fix | None:
+        loss, backwards = finding.facts.get("loss"), finding.related("statement")
+        if not isinstance(loss, str):
+            return None
+        if backwards:
+            return Fix.of("take the statement out", Replace(backwards[0].place, ""), safe=False)
+        return Fix.of("keep the loss as it is", Replace(finding.place, loss), safe=False)
+
 
 def _cut_of(event: Event) -> Operation | None:
     """What took the loss off the graph, where that is certain of everything that it may be."""
@@ -167,3 +206,42 @@ def _cut_of(event: Event) -> Operation | None:
     losses = [option for option in options if isinstance(option, Tensor) and option.role is Role.LOSS]
     cuts = [loss.cut for loss in losses if loss.cut is not None]
     return cuts[0] if cuts and len(cuts) == len(losses) == len(options) else None
+
+
+def _read_only(pipeline: Pipeline, name: str, place: Place) -> int:
+    """How often a tensor is only asked for its number, below the statement that makes it."""
+    calls = pipeline.source_of(place).nodes_of(ast.Attribute)
+    return sum(
+        isinstance(node.value, ast.Name) and node.value.id == name and node.attr == "item" and node.lineno > place.line
+        for node in calls
+    )
+
+
+def _loss_without(pipeline: Pipeline, place: Place, event: Event) -> tuple[Place | None, str | None]:
+    """The statement that makes another loss of the loss, to be left out, and the code of the loss as it was given.
+
+    Only where the script does nothing with the loss but go back from it: it may want a number elsewhere.
+    """
+    statement = statement_at(pipeline, place)
+    loss = pipeline.code(event.place).partition(".backward(")[0]
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if name == loss:
+            source = pipeline.source_of(place)
+        case _:
+            return None, None
+    uses = uses_of(pipeline, name, place)
+    inside = [node for node in uses if source.place(statement).holds(source.place(node))]
+    kept = _read_only(pipeline, name, place) if "tensor" in ast.unparse(made.func) else 0
+    if source.place(made) != place or len(uses) != len(inside) + kept + 1:
+        return None, None
+    match made:
+        case ast.Call(
+            func=ast.Attribute(attr="tensor"), args=[ast.Call(func=ast.Attribute(value=ast.Name(id=rebuilt)))]
+        ):
+            return (source.place(statement), name) if rebuilt == name else (None, None)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=again), attr="detach" | "item")) if again == name:
+            return source.place(statement), name
+        case ast.Call(func=ast.Attribute(value=ast.Call() as given, attr="detach" | "item"), args=[]):
+            return None, source.code(source.place(given))
+        case _:
+            return None, None

@@ -81,6 +81,11 @@ Windows that do not lie one token apart are other texts:
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     lm(input_ids=ids[:, :-2], labels=ids[:, :-2]).loss.backward()
 
+## Fix
+
+Safe: the model moves the labels by itself, so that they are moved twice as it stands. Not offered where tokens are
+padded.
+
 ## References
 
 Transformers documentation, `GPT2LMHeadModel`, parameter `labels`; transformers#44642, #32944, #2033.

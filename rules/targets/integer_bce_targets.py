@@ -42,6 +42,10 @@ Targets that are converted, or whose kind is not known:
     for x, y in DataLoader(TensorDataset(torch.randn(96, 8), answers), batch_size=16):
         F.binary_cross_entropy_with_logits(classifier(x), y).backward()
 
+## Fix
+
+Safe: with whole numbers the loss ends with an error.
+
 ## References
 
 PyTorch documentation, `torch.nn.BCEWithLogitsLoss`; pytorch#45373.

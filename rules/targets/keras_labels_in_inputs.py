@@ -19,7 +19,7 @@ gradients, or a loss is computed twice in different ways.
     outputs = keras.layers.Dense(3, activation="softmax")(inputs)
     network = keras.Model(inputs, outputs)
     network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
-    network.fit({"x": x_train}, y_train)
+    network.fit({"x": x_train}, y=y_train)
 
 ## When it is fine
 
@@ -29,6 +29,11 @@ A data set may give pairs of inputs and targets; a dictionary of inputs alone ca
         network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
         network.fit(rows)
 
+## Fix
+
+Asks first: a model that takes the labels among its inputs would miss them. Offered for a dictionary that is written
+out.
+
 ## References
 
 transformers#8456; Keras documentation, `Model.fit`.
@@ -36,18 +41,23 @@ transformers#8456; Keras documentation, `Model.fit`.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
+    AddArgument,
     Argument,
     Encoding,
     Evidence,
     Finding,
+    Fix,
     KerasRun,
     Level,
     Mapping,
     Pipeline,
+    Place,
     Reason,
+    Replace,
     Rule,
     Slices,
     Unknown,
@@ -70,10 +80,12 @@ class KerasLabelsInInputs(Rule):
             loss = run.value("loss")
             if is_missing(loss) or isinstance(loss, Unknown):
                 continue
-            for _, arguments in run.fits:
-                yield from self._judge(run, arguments)
+            for call, arguments in run.fits:
+                yield from self._judge(pipeline, run, call, arguments)
 
-    def _judge(self, run: KerasRun, arguments: dict[str, Argument]) -> Iterator[Finding]:
+    def _judge(
+        self, pipeline: Pipeline, run: KerasRun, call: Place, arguments: dict[str, Argument]
+    ) -> Iterator[Finding]:
         given = arguments.get("x")
         has_targets = "y" in arguments and not is_missing(arguments["y"].value)
         if given is None or has_targets or "**" in arguments:
@@ -82,6 +94,9 @@ class KerasLabelsInInputs(Rule):
         if label is None or run.compiled is None:
             return
         because = [Reason(run.compile_arguments["loss"].place, "this loss expects `y`", "loss")]
+        parts = _parted(pipeline.code(given.place), label)
+        if parts:
+            because.append(Reason(call, "trained here", "fit"))
         origin = given.value.origin
         if origin is not None and origin != given.place:
             because.insert(0, Reason(origin, f"`{label}` is one of the inputs", "origin"))
@@ -91,6 +106,7 @@ class KerasLabelsInInputs(Rule):
             because=because,
             help="pass the labels as `y`, or name them in `label_cols`",
             subject="x",
+            facts={"inputs": parts[0], "labels": parts[1]} if parts else None,
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -105,6 +121,13 @@ class KerasLabelsInInputs(Rule):
             return confirmed(f"no targets beside the {len(keras.inputs)} inputs {names}", stage=stage.name)
         return unsettled(f"no stage fails on the inputs {names}")
 
+    def fix(self, finding: Finding) -> Fix | None:
+        calls, inputs, labels = finding.related("fit"), finding.facts.get("inputs"), finding.facts.get("labels")
+        if not calls or not isinstance(inputs, str) or not isinstance(labels, str):
+            return None
+        edits = Replace(finding.place, inputs), AddArgument(calls[0].place, "y", labels)
+        return Fix.of(f"pass `y={labels}`", *edits, safe=False)
+
 
 def _label_among(inputs: Value) -> str | None:
     """The label's name in a dictionary of inputs, or in the rows of a data set that gives nothing beside it."""
@@ -117,3 +140,22 @@ def _label_among(inputs: Value) -> str | None:
             return next((name for name in LABELS if name in inputs.items), None)
         case _:
             return None
+
+
+def _parted(code: str, label: str) -> tuple[str, str] | None:
+    """The inputs of a written dictionary without its labels, and the labels; None where there are no others."""
+    try:
+        given = ast.parse(code, mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(given, ast.Dict) or "\n" in code:
+        return None
+    pairs = [
+        (ast.get_source_segment(code, key) if key else None, ast.get_source_segment(code, value))
+        for key, value in zip(given.keys, given.values, strict=True)
+    ]
+    labels = [value for key, value in pairs if key is not None and key.strip("'\"") == label]
+    kept = [f"{key}: {value}" for key, value in pairs if key is not None and key.strip("'\"") != label]
+    if len(labels) != 1 or labels[0] is None or len(kept) != len(pairs) - 1 or not kept:
+        return None
+    return f"{{{', '.join(kept)}}}", labels[0]

@@ -26,6 +26,10 @@ The last layer gives probabilities, as activation or as a layer of its own:
     network = keras.Sequential([keras.layers.Dense(3), keras.layers.Softmax()])
     network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
 
+## Fix
+
+Safe where the last layer stands in the script and has no activation. Asks first for models of a library.
+
 ## References
 
 transformers#13547; Keras documentation, "Probabilistic losses".

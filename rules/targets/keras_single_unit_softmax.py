@@ -51,6 +51,10 @@ The number of classes is not known:
     network = keras.Sequential([keras.layers.Dense(classes, activation="softmax")])
     network.compile(optimizer="adam", loss="categorical_crossentropy")
 
+## Fix
+
+Safe: the softmax of one number is 1, whatever the number. Offered beside a binary cross-entropy.
+
 ## References
 
 Keras documentation, "Layer activation functions".

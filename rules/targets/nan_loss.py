@@ -30,6 +30,10 @@ The gradient scaler of fp16 training skips a few first steps with infinite gradi
 becomes zero in the softmax. Neither is reported: only the loss itself, gradients of full precision, and the data are
 looked at.
 
+## Fix
+
+None: a probe shows where the first value is not finite, not why.
+
 ## References
 
 transformers#25065, transformers#27212.

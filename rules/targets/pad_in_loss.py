@@ -53,8 +53,7 @@ In a loop of one's own:
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
     batch = lm_tokenizer(["one", "one two three four"], padding=True, return_tensors="pt")
-    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-    loss = lm(**batch, labels=labels).loss
+    loss = lm(**batch, labels=batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)).loss
     loss.backward()
     optimizer.step()
 
@@ -100,6 +99,11 @@ Tokens that are not padded have nothing to mask:
     ids = lm_tokenizer("one two three four five", return_tensors="pt")["input_ids"]
     lm(input_ids=ids, labels=ids).loss.backward()
 
+## Fix
+
+Safe: -100 is where the mask is 0, and no run means to learn padding. Offered where labels are given to the model as the
+tokens that it reads; a collator and masked rows are both reasonable elsewhere.
+
 ## References
 
 Transformers documentation, "Causal language modeling"; transformers#6238, #16455, #10046.
@@ -107,15 +111,19 @@ Transformers documentation, "Causal language modeling"; transformers#6238, #1645
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain import (
+    ABSENT,
+    Argument,
     Column,
     ColumnValues,
     Dataset,
     Encoding,
     Evidence,
     Finding,
+    Fix,
     Given,
     Kind,
     Level,
@@ -125,16 +133,19 @@ from lintrain import (
     Pipeline,
     Place,
     Reason,
+    Replace,
     Rule,
     Sequence,
     Task,
     Verdict,
     confirmed,
     given_datasets,
+    is_missing,
     keeps_labels,
     last_map,
     own_batches,
     refuted,
+    text_of,
     unsettled,
 )
 
@@ -150,7 +161,7 @@ class PadInLoss(Rule):
         for call in pipeline.model_calls:
             labels = call.arguments.get("labels")
             if labels is not None and _trains_on_tokens(call) and _is_padded_here(labels.value):
-                found.setdefault(labels.place, self._of_call(labels.place, labels.value))
+                found.setdefault(labels.place, self._of_call(labels.place, labels.value, code=_masked(labels)))
         yield from found.values()
         for given in given_datasets(pipeline):
             if _scores_padding(given):
@@ -160,7 +171,7 @@ class PadInLoss(Rule):
             if batch.run.model is not None and batch.run.model.task in SCORE_TOKENS and _is_padded_here(part):
                 yield self._of_call(batch.place, part, "data_collator")
 
-    def _of_call(self, place: Place, labels: object, subject: str | None = None) -> Finding:
+    def _of_call(self, place: Place, labels: object, subject: str | None = None, *, code: str | None = None) -> Finding:
         owner = labels.dataset if isinstance(labels, ColumnValues) else None
         padded = owner.origin if isinstance(owner, Encoding) else None
         return self.finding(
@@ -171,6 +182,7 @@ class PadInLoss(Rule):
             else [],
             help="set labels to -100 where `attention_mask` is 0",
             subject=subject,
+            facts={"code": code},
         )
 
     def _of_rows(self, given: Given) -> Finding:
@@ -196,6 +208,12 @@ class PadInLoss(Rule):
         text = f"{targets.padding} of {targets.scored} scored labels are padding"
         told = confirmed if targets.padding else refuted
         return told(text, padding=targets.padding, scored=targets.scored)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        return Fix.of("mask the padding", Replace(finding.place, code), safe=True)
 
 
 def _trains_on_tokens(call: ModelCall) -> bool:
@@ -235,3 +253,19 @@ def _has_padded_labels(dataset: Dataset) -> bool:
         return False
     is_batched = any("batched=True" in made.text for made in last_map(dataset))
     return labels.padding is Padding.FIXED or (labels.padding is Padding.LONGEST and is_batched)
+
+
+def _masked(labels: Argument) -> str | None:
+    """The labels with -100 for padding, where they are the tokens of an encoding of tensors with its mask."""
+    owner = labels.value.dataset if isinstance(labels.value, ColumnValues) else None
+    tokens = re.fullmatch(r"""(\w+)(?:\[(["'])input_ids\2\]|(\.)input_ids)""", labels.text)
+    if (
+        tokens is None
+        or not isinstance(owner, Encoding)
+        or text_of(owner.arguments.get("return_tensors", ABSENT)) != "pt"
+    ):
+        return None
+    if not is_missing(owner.arguments.get("return_attention_mask", ABSENT)):
+        return None
+    mask = f"{tokens[1]}.attention_mask" if tokens[3] else f"{tokens[1]}[{tokens[2]}attention_mask{tokens[2]}]"
+    return f"{tokens[0]}.masked_fill({mask} == 0, -100)"

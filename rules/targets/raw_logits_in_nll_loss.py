@@ -67,6 +67,10 @@ Other likelihoods take other inputs:
     for x, y in loader:
         F.gaussian_nll_loss(regressor(x), y[:, None].float(), torch.ones(len(x), 1)).backward()
 
+## Fix
+
+Asks first: code that reads the outputs later may count on logits or on probabilities.
+
 ## References
 
 PyTorch documentation, `torch.nn.NLLLoss`.
@@ -79,12 +83,14 @@ from collections.abc import Iterator
 from lintrain import (
     Evidence,
     Finding,
+    Fix,
     Level,
     LossCall,
     Operation,
     Pipeline,
     Place,
     Reason,
+    Replace,
     Rule,
     Verdict,
     callee_of,
@@ -93,6 +99,7 @@ from lintrain import (
     operations_before,
     refuted,
     unsettled,
+    uses_of,
 )
 
 GIVEN = {
@@ -114,16 +121,21 @@ class RawLogitsInNllLoss(Rule):
         for loss in losses_called(pipeline, "nll_loss"):
             made = operations_before(loss, *GIVEN)
             if made:
-                found.setdefault(loss.place, self._report(made[0], loss))
+                found.setdefault(loss.place, self._report(pipeline, made[0], loss))
         yield from found.values()
 
-    def _report(self, made: Operation, loss: LossCall) -> Finding:
+    def _report(self, pipeline: Pipeline, made: Operation, loss: LossCall) -> Finding:
         given = GIVEN[made.name]
+        callee, code = _better(pipeline, made, loss) or (None, None)
         return self.finding(
             loss.place,
             f"`{callee_of(loss)}` gets {given}, and takes log-probabilities",
-            because=[Reason(made.place, f"gives {given}", "origin")] if made.place else [],
+            because=[
+                *([Reason(made.place, f"gives {given}", "origin")] if made.place else []),
+                *([Reason(callee, "written here", "callee")] if callee else []),
+            ],
             help="use `cross_entropy` on the logits, or apply `log_softmax` first",
+            facts={"code": code},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -149,3 +161,34 @@ class RawLogitsInNllLoss(Rule):
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
+
+    def fix(self, finding: Finding) -> Fix | None:
+        callees, code = finding.related("callee"), finding.facts.get("code")
+        if not callees or not isinstance(code, str):
+            return None
+        return Fix.of(f"write `{code}`", Replace(callees[0].place, code), safe=False)
+
+
+def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Place, str] | None:
+    """What to write for which callee: `log_softmax` where probabilities are made, else the loss that takes logits."""
+    if made.name == "softmax":
+        return _renamed(made.place, pipeline.code(made.place), "softmax", "log_softmax") if made.place else None
+    if loss.without_grad:
+        return None
+    code = pipeline.code(loss.place)
+    if code.partition("(")[0].endswith("nll_loss"):
+        return _renamed(loss.place, code, "nll_loss", "cross_entropy")
+    name = code.partition("(")[0]
+    places = [binding.value.origin for binding in pipeline.bindings if binding.name == name]
+    if len(places) != 1 or places[0] is None or len(uses_of(pipeline, name, loss.place)) != 1:
+        return None
+    return _renamed(places[0], pipeline.code(places[0]), "NLLLoss", "CrossEntropyLoss")
+
+
+def _renamed(place: Place, code: str, old: str, new: str) -> tuple[Place, str] | None:
+    """The place of a callee that ends with a name, and the callee with another one."""
+    callee = code.partition("(")[0]
+    if "\n" in callee or not callee.endswith(old) or callee.endswith(f"_{old}"):
+        return None
+    end = place.column + len(callee)
+    return Place(place.path, place.line, place.column, place.line, end), f"{callee.removesuffix(old)}{new}"

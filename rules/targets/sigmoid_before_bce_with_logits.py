@@ -78,6 +78,10 @@ A flag chooses between the two losses, and the sigmoid goes with one of them:
         output = classifier(x) if with_logits else torch.sigmoid(classifier(x))
         criterion(output, (y == 0).float().unsqueeze(1)).backward()
 
+## Fix
+
+Asks first: code that reads the outputs later has to compare with 0 and no more with 0.5.
+
 ## References
 
 PyTorch documentation, `torch.nn.BCEWithLogitsLoss` and `torch.nn.BCELoss`.

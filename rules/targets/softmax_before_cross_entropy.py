@@ -115,6 +115,10 @@ A loss of one's own may want probabilities:
     for x, y in loader:
         SoftLoss()(F.softmax(net(x), dim=1), y).backward()
 
+## Fix
+
+Asks first: code that reads the outputs later may count on probabilities.
+
 ## References
 
 PyTorch documentation, `torch.nn.CrossEntropyLoss`; lightning-bolts#654; tflearn#562; DSSM#2.

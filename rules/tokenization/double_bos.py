@@ -55,6 +55,10 @@ A template whose text is not known may leave the token to the tokenizer:
         chat = lm_tokenizer.apply_chat_template(row["messages"], tokenize=False)
         return lm_tokenizer(chat, truncation=True)
 
+## Fix
+
+Safe: the template writes the token already, and no model was trained with two of them.
+
 ## References
 
 OpenRLHF#393, DeepSeek-R1#151; Transformers documentation, "Chat templates".

@@ -95,6 +95,10 @@ A collator of the script's own may put such rows together:
     rows = raw.map(tokenize_row)
     trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=join_rows)
 
+## Fix
+
+Safe where a collator pads: it makes the tensors. Asks first elsewhere, where tensors may be expected.
+
 ## References
 
 transformers#17052, transformers#28206.

@@ -36,6 +36,10 @@ a batch of them has no loss: the model gives NaN, which the Trainer logs as 0.0.
 Rows without an answer by design, such as the turns of a tool, are few; below one in a hundred nothing is said. Masked
 language models leave short rows without a mask by chance.
 
+## Fix
+
+None: what went wrong shows only in the rows.
+
 ## References
 
 trl#1820, trl#588; Transformers documentation, `DataCollatorForSeq2Seq.label_pad_token_id`.

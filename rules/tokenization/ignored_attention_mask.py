@@ -44,6 +44,10 @@ fails, and the evaluation changes with the batch size.
 Causal models with their padding on the right need no mask: nothing that is read comes after it. Others find the
 padding by its token. Both answer the same to a row with its padding and without, and are not reported.
 
+## Fix
+
+None: where the mask gets lost, only the model's code tells.
+
 ## References
 
 Hugging Face course, chapter 2, "Handling multiple sequences".

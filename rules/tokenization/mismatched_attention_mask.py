@@ -28,6 +28,10 @@ error, worse the more the lengths differ. A mask of another shape ends the run i
 Packed sequences with `position_ids` or a mask of three or four dimensions follow rules of their own, and where the
 padding token is the end-of-text token a one over it may be meant: nothing is said of these.
 
+## Fix
+
+None: whether the mask or the tokens are wrong, the batch does not tell.
+
 ## References
 
 Hugging Face course, chapter 2, "Handling multiple sequences".

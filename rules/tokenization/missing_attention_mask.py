@@ -50,6 +50,10 @@ Batches of code that is not shown may have rows of one length:
         model(batch["input_ids"], labels=batch["labels"]).loss.backward()
         optimizer.step()
 
+## Fix
+
+Safe: where a mask is in the batch, padding is read as text without it.
+
 ## References
 
 Hugging Face course, chapter 2, "Handling multiple sequences"; transformers#2630, transformers#3167.

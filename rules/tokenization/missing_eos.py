@@ -52,6 +52,11 @@ TRL adds it to text by itself:
     chats = raw.map(lambda row: {"text": f"Premise: {row['premise']}"}, remove_columns=raw["train"].column_names)
     trainer = SFTTrainer("gpt2", train_dataset=chats["train"])
 
+## Fix
+
+None: a padding token of its own has to come with it, for labels of padding are masked, and where the end belongs only
+the data tells.
+
 ## References
 
 transformers#22794, trl#734.

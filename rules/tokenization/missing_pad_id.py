@@ -50,6 +50,10 @@ Code that is not shown may set it:
     prepare_model(model)
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=DataCollatorWithPadding(lm_tokenizer))
 
+## Fix
+
+Safe: without it the first batch of several rows ends with an error.
+
 ## References
 
 trl#422, transformers#8452.

@@ -5,6 +5,19 @@ a single row or rows of equal length.
 
 ## Bad
 
+    words = AutoTokenizer.from_pretrained("gpt2")
+    writer = AutoModelForSequenceClassification.from_pretrained("gpt2", num_labels=3)
+
+    def tokenize(batch):
+        return words(batch["premise"], batch["hypothesis"], truncation=True)
+
+    pairs = raw.map(tokenize, batched=True)
+    collator = DataCollatorWithPadding(words)  # <- missing-pad-token
+    trainer = Trainer(writer, args, train_dataset=pairs["train"], data_collator=collator)
+    # raises ValueError: Asking to pad but the tokenizer does not have a padding token
+
+Where the model is made later:
+
     def tokenize_pairs(batch):
         return lm_tokenizer(batch["premise"], batch["hypothesis"], truncation=True)
 
@@ -16,14 +29,33 @@ a single row or rows of equal length.
 
 A tokenizer call that pads ends the same way:
 
+    lm_tokenizer = AutoTokenizer.from_pretrained("gpt2")
+    lm = AutoModelForCausalLM.from_pretrained("gpt2")
+
     def tokenize_lines(batch):
-        return lm_tokenizer(batch["text"], truncation=True, padding="max_length", max_length=32)  # <- missing-pad-token
+        return lm_tokenizer(batch["text"], truncation=True, padding=True, max_length=32)  # <- missing-pad-token
 
     lines = text.map(tokenize_lines, batched=True, remove_columns=["text"])
-    trainer = Trainer(lm, args, train_dataset=lines["train"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
     # raises ValueError: Asking to pad but the tokenizer does not have a padding token
 
 ## Good
+
+    words = AutoTokenizer.from_pretrained("gpt2")
+    writer = AutoModelForSequenceClassification.from_pretrained("gpt2", num_labels=3)
+    words.add_special_tokens({"pad_token": "<|pad|>"})
+    writer.resize_token_embeddings(len(words))
+    writer.config.pad_token_id = words.pad_token_id
+
+    def tokenize(batch):
+        return words(batch["premise"], batch["hypothesis"], truncation=True)
+
+    pairs = raw.map(tokenize, batched=True)
+    collator = DataCollatorWithPadding(words)
+    trainer = Trainer(writer, args, train_dataset=pairs["train"], data_collator=collator)
+
+Where the model is made later:
 
     def tokenize_pairs(batch):
         return lm_tokenizer(batch["premise"], batch["hypothesis"], truncation=True)
@@ -35,6 +67,21 @@ A tokenizer call that pads ends the same way:
     model.resize_token_embeddings(len(lm_tokenizer))
     model.config.pad_token_id = lm_tokenizer.pad_token_id
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
+
+A tokenizer call that pads:
+
+    lm_tokenizer = AutoTokenizer.from_pretrained("gpt2")
+    lm = AutoModelForCausalLM.from_pretrained("gpt2")
+    lm_tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
+    lm.resize_token_embeddings(len(lm_tokenizer))
+    lm.config.pad_token_id = lm_tokenizer.pad_token_id
+
+    def tokenize_lines(batch):
+        return lm_tokenizer(batch["text"], truncation=True, padding=True, max_length=32)
+
+    lines = text.map(tokenize_lines, batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
 ## When it is fine
 
@@ -72,6 +119,11 @@ Blocks of one length need no padding:
                       batch_size=None, remove_columns=["text"])
     trainer = Trainer(lm, args, train_dataset=blocks["train"], data_collator=default_data_collator)
 
+## Fix
+
+Asks first: the embedding gets a row more, and old checkpoints do not fit it. Offered where one tokenizer and one model
+are made side by side.
+
 ## References
 
 transformers#9785, transformers#2630.
@@ -79,12 +131,16 @@ transformers#9785, transformers#2630.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
     Evidence,
     Finding,
+    Fix,
+    InsertAfter,
     Level,
+    Model,
     Padding,
     Pipeline,
     Place,
@@ -92,12 +148,15 @@ from lintrain import (
     Rule,
     Tokenizer,
     Verdict,
+    block_of,
     collations,
     confirmed,
+    is_one_scope,
     lacks_pad,
     literal,
     masks_words,
     refuted,
+    statement_at,
     text_of,
     unsettled,
 )
@@ -116,11 +175,13 @@ class MissingPadToken(Rule):
                 continue
             reported.add(place)
             made = [Reason(tokenizer.origin, "made here, without a padding token")] if tokenizer.origin else []
+            last, statements = _cure(pipeline, tokenizer, place) or (None, None)
             yield self.finding(
                 place,
                 f"the tokenizer of `{text_of(tokenizer.checkpoint)}` has no padding token to pad with",
-                because=made,
+                because=[*made, *([Reason(last, "both are made by here", "last")] if last else [])],
                 help="add one with `add_special_tokens` and resize the embeddings, or name a token that is not used",
+                facts={"statements": statements},
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -133,6 +194,12 @@ class MissingPadToken(Rule):
         if tokenizer.pad_id is not None:
             return refuted(f"the tokenizer pads with id {tokenizer.pad_id}", pad_id=tokenizer.pad_id)
         return unsettled("the tokenizer has no padding token, and nothing was padded")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        last, statements = finding.related("last"), finding.facts.get("statements")
+        if not last or not isinstance(statements, str):
+            return None
+        return Fix.of("add a padding token", InsertAfter(last[0].place, statements), safe=False)
 
 
 def _padded_at(pipeline: Pipeline, tokenizer: Tokenizer) -> list[Place]:
@@ -159,3 +226,41 @@ def _may_have_one(tokenizer: Tokenizer) -> bool:
     """Chat models of one name were published with and without a padding token."""
     name = literal(tokenizer.checkpoint)
     return isinstance(name, str) and ("instruct" in name.lower() or "chat" in name.lower())
+
+
+def _cure(pipeline: Pipeline, tokenizer: Tokenizer, padded: Place) -> tuple[Place, str] | None:
+    """After which statement what has to be done, where one tokenizer and one model are made side by side."""
+    if len(pipeline.tokenizers) != 1 or len(pipeline.models) != 1 or tokenizer.origin is None:
+        return None
+    (model,) = pipeline.models
+    names = [{binding.name for binding in pipeline.names_of(value)} for value in (tokenizer, model)]
+    if (
+        model.origin is None
+        or any(len(each) != 1 for each in names)
+        or not _are_side_by_side(pipeline, tokenizer, model)
+    ):
+        return None
+    words, writer = (each.pop() for each in names)
+    last = max(tokenizer.origin, model.origin)
+    if f"{words}{writer}".isidentifier() and last < padded and "resize_token_embeddings" not in pipeline.source.text:
+        lines = (
+            f'{words}.add_special_tokens({{"pad_token": "<|pad|>"}})',
+            f"{writer}.resize_token_embeddings(len({words}))",
+        )
+        return last, "\n".join([*lines, f"{writer}.config.pad_token_id = {words}.pad_token_id"])
+    return None
+
+
+def _are_side_by_side(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
+    """Whether both are made in one block by statements of their own, the tokenizer unused in between."""
+    assert tokenizer.origin is not None
+    assert model.origin is not None
+    if not is_one_scope(pipeline, tokenizer.origin, model.origin):
+        return False
+    one, other = (statement_at(pipeline, place) for place in (tokenizer.origin, model.origin))
+    block = block_of(pipeline, one, tokenizer.origin) if one is not None else []
+    if one is None or other not in block or not isinstance(one, ast.Assign) or not isinstance(other, ast.Assign):
+        return False
+    first, last = sorted((block.index(one), block.index(other)))
+    between = {node.id for each in block[first + 1 : last] for node in ast.walk(each) if isinstance(node, ast.Name)}
+    return not between & {ast.unparse(one.targets[0])}

@@ -69,6 +69,10 @@ Relative and rotary positions have no such limit:
         data_collator=DataCollatorForSeq2Seq(words),
     )
 
+## Fix
+
+Asks first: it drops text.
+
 ## References
 
 transformers#2446, transformers#3902, transformers#14384.

@@ -47,6 +47,10 @@ What a subclass of Trainer does with the labels is its own affair:
     lines = text.map(lambda batch: words(batch["text"], truncation=True), batched=True, remove_columns=["text"])
     trainer = Denoising(model, args, train_dataset=lines["train"], data_collator=DataCollatorForLanguageModeling(words))
 
+## Fix
+
+Safe for a causal model, which ends with an error or learns to predict words that it reads. Asks first for a masked one.
+
 ## References
 
 Transformers documentation, `DataCollatorForLanguageModeling.mlm`; trl#445.

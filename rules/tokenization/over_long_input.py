@@ -18,6 +18,10 @@ may come hours into the run. A model with rotary positions (Llama) goes on, with
 Relative positions (T5) and ALiBi have no limit; rotary positions with scaling configured are made for more than their
 first limit.
 
+## Fix
+
+None: cutting the text and a model for longer text are both reasonable.
+
 ## References
 
 transformers, RoBERTa: of 514 positions, 512 can be used.

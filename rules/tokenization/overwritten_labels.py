@@ -30,7 +30,8 @@ care, is learned like the answer; nothing fails.
         return {**ids, "labels": labels}
 
     examples = raw.map(mask_premise, remove_columns=raw["train"].column_names)
-    trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=default_data_collator)
+    collator = DataCollatorForSeq2Seq(lm_tokenizer, padding=True)
+    trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)
 
 ## When it is fine
 
@@ -75,6 +76,10 @@ A collator of the script's own may keep them:
     lines = text.map(mask_start, batched=True, remove_columns=["text"])
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=KeepLabels(lm_tokenizer, mlm=False))
 
+## Fix
+
+Asks first: the loss counts other tokens then.
+
 ## References
 
 Transformers documentation, `DataCollatorForLanguageModeling` and `DataCollatorForSeq2Seq`.
@@ -82,16 +87,20 @@ Transformers documentation, `DataCollatorForLanguageModeling` and `DataCollatorF
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
+    AddImport,
     Collator,
     Evidence,
     Finding,
+    Fix,
     Level,
     Pipeline,
     Place,
     Reason,
+    Replace,
     Rule,
     Verdict,
     confirmed,
@@ -127,6 +136,7 @@ class OverwrittenLabels(Rule):
                 "the collator makes new labels over those that the data masks with -100",
                 because=[*because, *made],
                 help="use `DataCollatorForSeq2Seq(tokenizer, padding=True)`, which keeps the labels of the data",
+                facts={"code": _keeping(pipeline, collator)},
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -143,9 +153,28 @@ class OverwrittenLabels(Rule):
             return confirmed(text, scored=scored, attended=seen.attended)
         return refuted(text, scored=scored, attended=seen.attended)
 
+    def fix(self, finding: Finding) -> Fix | None:
+        made, code = finding.related("collator"), finding.facts.get("code")
+        if not made or not isinstance(code, str):
+            return None
+        edits = Replace(made[0].place, code), AddImport("transformers", "DataCollatorForSeq2Seq")
+        return Fix.of("keep the labels of the data", *edits, safe=False)
+
 
 def _masks_padding(pipeline: Pipeline) -> bool:
     """Whether code masks labels of padding, as the collator does: what else it masks is not certain then."""
     lines = [line for source in pipeline.sources.values() for line in source.text.splitlines()]
     beside = any(str(IGNORED) in line and ("pad" in line or "attention_mask" in line) for line in lines)
     return beside or any(test.token.kind == "pad" for test in pipeline.token_tests)
+
+
+def _keeping(pipeline: Pipeline, collator: Collator) -> str | None:
+    """The collator that pads labels beside the tokens, on the same tokenizer."""
+    if collator.origin is None:
+        return None
+    source = pipeline.source_of(collator.origin)
+    for call in source.nodes_of(ast.Call):
+        if source.place(call) == collator.origin and set(collator.arguments) <= {"tokenizer", "mlm"}:
+            given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "tokenizer")]
+            return f"DataCollatorForSeq2Seq({source.code(source.place(given[0]))}, padding=True)" if given else None
+    return None

@@ -62,6 +62,10 @@ Text without any end of text has none to lose:
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"].select(range(1, 40)), data_collator=collator)
 
+## Fix
+
+None: a new token and a collator that masks by attention are both reasonable.
+
 ## References
 
 transformers#23530, transformers#22794, trl#976; Transformers documentation, `DataCollatorForLanguageModeling`.

@@ -42,6 +42,10 @@ Without a collator that pads, somebody has to:
     pairs = raw.map(tokenize_pairs, batched=True)
     trainer = Trainer(model, args, train_dataset=pairs["train"])
 
+## Fix
+
+Asks first: batches get other shapes, which a compiled model may not bear.
+
 ## References
 
 Hugging Face course, chapter 3, "Dynamic padding".

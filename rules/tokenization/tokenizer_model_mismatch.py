@@ -64,6 +64,10 @@ A model may be moved to other words, by a new embedding for them:
         model, args, train_dataset=premises["train"], data_collator=DataCollatorWithPadding(tokenizer)
     )
 
+## Fix
+
+None: which of the two was meant, only you know.
+
 ## References
 
 Hugging Face course, chapter 2, "Models" and "Tokenizers".

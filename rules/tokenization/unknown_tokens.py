@@ -19,6 +19,10 @@ another language, script or case than the tokenizer was made for. No error is ra
 Tokenizers that work on bytes have no unknown token, and text that masks characters on purpose loses nothing. Up to
 one in a hundred unknown tokens is usual.
 
+## Fix
+
+None: another tokenizer, cleaned text and new tokens are all reasonable.
+
 ## References
 
 Hugging Face course, chapter 6, "WordPiece tokenization".

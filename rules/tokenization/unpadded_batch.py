@@ -56,6 +56,11 @@ A batch of one row has nothing to be padded to:
     args = TrainingArguments("out", per_device_train_batch_size=1)
     trainer = Trainer(model, args, train_dataset=tokenized["train"])
 
+## Fix
+
+Safe for classifiers of whole rows, whose rows of different lengths end the run. Asks first for other tasks, which may
+need a collator of their own.
+
 ## References
 
 transformers#15183; Hugging Face course, chapter 3 "Dynamic padding".

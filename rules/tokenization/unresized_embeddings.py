@@ -63,6 +63,10 @@ Models whose embedding is larger than their vocabulary have rows to spare, and c
     fit_embeddings(tokenizer, model)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+## Fix
+
+Safe: an id beyond the embedding ends the run.
+
 ## References
 
 transformers#1848, transformers#24698; Transformers documentation, `PreTrainedModel.resize_token_embeddings`.

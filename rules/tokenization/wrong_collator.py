@@ -76,6 +76,10 @@ Rows that other code has prepared may be of one length:
     model = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     trainer = Trainer(model, args, train_dataset=load_tagged(tokenizer), processing_class=tokenizer)
 
+## Fix
+
+Safe: labels of different lengths end the run with the other collator.
+
 ## References
 
 Hugging Face course, chapter 7, "Token classification" and "Translation".

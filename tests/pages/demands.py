@@ -22,6 +22,13 @@ from tests.pages.assembly import Script, assemble
 BAD, GOOD, FINE = "Bad", "Good", "When it is fine"
 PAGE = "page.py"
 LONGEST_MESSAGE = 80
+FIX_SECTION = {
+    "safe": r"Safe: \S",
+    "unsafe": r"Asks first: \S",
+    "either": r"Safe (?=.*\. Asks\s+first )",
+    "": r"None: \S",
+}
+"""How the section about the fix starts, by its safety."""
 SCOLDING = re.compile(r"\b(?:please|invalid|should probably|you must|illegal|wrongly)\b", re.IGNORECASE)
 
 
@@ -37,6 +44,9 @@ def lacks_parts(rule: RuleFile) -> list[str]:
         missing.append("a first line that is a sentence with its full stop")
     if not (rule.reads_text or rule.reads_evidence):
         missing.append("any of `check`, `verify`, `inspect`")
+    said = rule.manual.sections.get("Fix", "").strip()
+    if not re.match(FIX_SECTION[rule.fix_safety], said, re.DOTALL):
+        missing.append(f"`## Fix`, which says why its fix is {rule.fix_safety or 'none'}; it starts with {said[:20]!r}")
     return [*missing, *_repeated_headings(rule)]
 
 

@@ -1,0 +1,88 @@
+"""Statements in their blocks, for fixes that move or add some: what stands beside them, and what uses their names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.core.place import Place
+from lintrain.pipeline.pipeline import Pipeline
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def statement_at(pipeline: Pipeline, place: Place) -> ast.stmt | None:
+    """The innermost statement around a place."""
+    source = pipeline.source_of(place)
+    around = [node for node in source.nodes if isinstance(node, ast.stmt) and source.place(node).holds(place)]
+    return min(around, key=lambda node: (source.place(node).end_line - node.lineno, -node.col_offset), default=None)
+
+
+def scope_of(pipeline: Pipeline, place: Place) -> ast.AST:
+    """The function around a place, else the whole file."""
+    source = pipeline.source_of(place)
+    around = [node for node in source.nodes if isinstance(node, FUNCTIONS) and source.place(node).holds(place)]
+    return max(around, key=lambda node: (node.lineno, node.col_offset), default=source.tree)
+
+
+def is_one_scope(pipeline: Pipeline, *places: Place) -> bool:
+    """Whether places lie in one function, or all outside of any."""
+    return len({place.path for place in places}) == 1 and len({scope_of(pipeline, place) for place in places}) == 1
+
+
+def block_of(pipeline: Pipeline, statement: ast.stmt, place: Place) -> list[ast.stmt]:
+    """The statements beside one, and itself."""
+    for node in (pipeline.source_of(place).tree, *pipeline.source_of(place).nodes):
+        for _, value in ast.iter_fields(node):
+            if isinstance(value, list) and any(each is statement for each in value):  # pyright: ignore[reportUnknownVariableType]
+                return [each for each in value if isinstance(each, ast.stmt)]  # pyright: ignore[reportUnknownVariableType]
+    return []
+
+
+def may_move(pipeline: Pipeline, moved: Place, target: Place) -> bool:
+    """Whether a plain statement can change its place: nothing that it passes uses what it binds, or binds what it uses.
+
+    Going down, it may pass what binds names that it uses: to come after that is what it moves for.
+    """
+    first, second = statement_at(pipeline, moved), statement_at(pipeline, target)
+    if first is None or second is None or not isinstance(first, ast.Assign | ast.Expr):
+        return False
+    block = block_of(pipeline, first, moved)
+    if second not in block or not _stands_alone(pipeline, first, moved) or not _stands_alone(pipeline, second, target):
+        return False
+    here, there = block.index(first), block.index(second)
+    passed = block[there:here] if there < here else block[here + 1 : there + 1]
+    bound = set(_names(first, ast.Store))
+    if bound & {name for each in passed for name in _names(each)}:
+        return False
+    return here < there or not set(_names(first, ast.Load)) & {
+        name for each in passed for name in _names(each, ast.Store)
+    }
+
+
+def _stands_alone(pipeline: Pipeline, statement: ast.stmt, place: Place) -> bool:
+    """Whether a statement shares its lines with no other."""
+    source = pipeline.source_of(place)
+    at = source.place(statement)
+    before = source.lines[at.line - 1][: at.column - 1]
+    after = source.lines[at.end_line - 1][at.end_column - 1 :].strip()
+    return not before.strip() and (not after or after.startswith("#"))
+
+
+def uses_of(pipeline: Pipeline, name: str, place: Place) -> list[ast.Name | ast.Attribute]:
+    """Where the file of a place reads a name (or `self.name`)."""
+    return [
+        node
+        for node in pipeline.source_of(place).nodes
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) == name
+    ]
+
+
+def _names(node: ast.AST, context: type[ast.expr_context] | None = None) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name | ast.Attribute) and (context is None or isinstance(each.ctx, context)):
+            yield ast.unparse(each)
+        elif isinstance(each, ast.FunctionDef | ast.ClassDef) and context is not ast.Load:
+            yield each.name
+        elif isinstance(each, ast.alias) and context is not ast.Load:
+            yield (each.asname or each.name).partition(".")[0]
