@@ -9,7 +9,7 @@ import pytest
 from lintrain.check.edits import TextEdits
 from lintrain.core.fix import AddImport, Fix, InsertBefore, RemoveArgument, Replace
 from lintrain.core.place import Place
-from lintrain.fix import read_tree
+from lintrain.fix import Tree, read_tree
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from tests.notebooks import notebook
@@ -67,7 +67,12 @@ def test_the_tree_of_a_file_is_read_once_for_all_its_fixes(monkeypatch: pytest.M
     import lintrain.fix
 
     read: list[str] = []
-    monkeypatch.setattr(lintrain.fix, "read_tree", lambda text: read.append(text) or read_tree(text))
+
+    def counted(text: str) -> Tree:
+        read.append(text)
+        return read_tree(text)
+
+    monkeypatch.setattr(lintrain.fix, "read_tree", counted)
     one, other = read_bytes("t.py", b"f(a)\ng(a)\n"), read_bytes("u.py", b"f(b)\n")
     edits = TextEdits()
     first, second = Place("t.py", 1, 3, 1, 4), Place("t.py", 2, 3, 2, 4)
