@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -21,6 +22,12 @@ for step in range(10):
     optimizer.step()
 """
 CLEARED = LOOP.replace("    loss.backward()", "    optimizer.zero_grad()\n    loss.backward()")
+MODULE = f"import torch\n\n\ndef run(net, optimizer):\n{indent(LOOP[LOOP.index('for') :], '    ')}"
+CALLER = """import torch
+from steps import run
+net = torch.nn.Linear(4, 3)
+run(net, torch.optim.SGD(net.parameters(), lr=0.1))
+"""
 RELATED: Json = {"textDocument": {"publishDiagnostics": {"relatedInformation": True}}}
 MARKDOWN: Json = {"textDocument": {"hover": {"contentFormat": ["markdown"]}}}
 
@@ -105,6 +112,15 @@ def test_a_client_that_pulls_is_told_nothing_unasked(connect: Connect, tmp_path:
     client.change(uri, 2, {"text": CLEARED})
     assert client.ask("textDocument/diagnostic", again)["items"] == []
     assert [message["method"] for message in client.told] == []
+
+
+def test_a_client_that_pulls_is_told_of_files_that_are_not_open(connect: Connect, tmp_path: Path) -> None:
+    client = connect(PULLS)
+    module = written(tmp_path, MODULE, "steps.py")
+    uri = client.open(written(tmp_path, CALLER))
+    report = client.ask("textDocument/diagnostic", {"textDocument": {"uri": uri}})
+    assert report["items"] == []
+    assert rules(report["relatedDocuments"][module.as_uri()]["items"]) == ["missing-zero-grad"]
 
 
 def test_only_a_client_that_pulls_is_offered_to(connect: Connect, tmp_path: Path) -> None:
@@ -276,13 +292,8 @@ def test_a_module_that_changes_on_the_disk_counts_too(connect: Connect, tmp_path
 
 def test_a_finding_in_a_module_is_shown_there_and_goes_with_its_script(connect: Connect, tmp_path: Path) -> None:
     client = connect()
-    module = written(
-        tmp_path, "def run(net, optimizer):\n" + "".join(f"    {line}\n" for line in LOOP.split("\n")[4:-1]), "steps.py"
-    )
-    module.write_text("import torch\n\n\n" + module.read_text())
-    script = "import torch\nfrom steps import run\nnet = torch.nn.Linear(4, 3)\n"
-    script += "run(net, torch.optim.SGD(net.parameters(), lr=0.1))\n"
-    uri = client.open(written(tmp_path, script))
+    module = written(tmp_path, MODULE, "steps.py")
+    uri = client.open(written(tmp_path, CALLER))
     assert client.diagnostics(uri) == []
     assert rules(client.diagnostics(module.as_uri())) == ["missing-zero-grad"]
     client.change(uri, 2, {"text": "import torch\n"})

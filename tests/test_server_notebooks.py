@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.language_client import Json, LanguageClient, applied, span
+from tests.language_client import PULLS, Json, LanguageClient, applied, span
 from tests.notebooks import notebook
 from tests.test_server import LOOP, Connect, connect, rules
 
@@ -50,6 +50,14 @@ def test_a_finding_stands_in_its_cell(connect: Connect, tmp_path: Path) -> None:
     (found,) = client.diagnostics(last)
     assert (found["code"], found["range"]) == ("missing-zero-grad", span(2, 4, 19))
     assert client.diagnostics(first) == []
+
+
+def test_a_cell_is_asked_about_by_a_client_that_pulls(connect: Connect, tmp_path: Path) -> None:
+    client = connect(LISTENS | PULLS)
+    first, _, last = open_notebook(client, tmp_path / "train.ipynb", CELLS)
+    found = [client.ask("textDocument/diagnostic", {"textDocument": {"uri": uri}})["items"] for uri in (first, last)]
+    assert list(map(rules, found)) == [[], ["missing-zero-grad"]]
+    assert client.told == []
 
 
 def test_an_edit_of_a_cell_is_taken_in(connect: Connect, tmp_path: Path) -> None:

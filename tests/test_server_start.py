@@ -1,0 +1,62 @@
+"""The command that editors start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.language_client import ROOT, start_process
+from tests.test_server import LOOP, rules
+
+WITHOUT_PYGLS = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pygls", "lsprotocol"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
+
+sys.meta_path.insert(0, Absent())
+sys.argv = ["lintrain", "server"]
+from lintrain.cli import main
+main()
+"""
+
+PRINTS = """
+import sys
+import lintrain.check.run as run
+before = run.Run.check
+def check(self):
+    print("a rule that prints")
+    return before(self)
+run.Run.check = check
+"""
+
+
+def test_what_is_printed_does_not_get_between_the_messages(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(PRINTS)
+    (tmp_path / "train.py").write_text(LOOP)
+    process, client = start_process(tmp_path, {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
+    told = client.start([tmp_path])
+    assert told["serverInfo"]["name"] == "lintrain"
+    assert rules(client.diagnostics(client.open(tmp_path / "train.py"))) == ["missing-zero-grad"]
+    client.stop()
+    assert process.wait(30) == 0
+    assert process.stderr is not None
+    with process.stderr as said:
+        assert said.read().decode().splitlines() == ["a rule that prints"]
+
+
+def test_without_pygls_the_command_says_what_brings_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYGLS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == 'lintrain: the server needs pygls; `pip install "lintrain[lsp]"` brings it\n'
