@@ -23,8 +23,8 @@ class Urgency(IntEnum):
     LATER = 2
 
 
-BETWEEN_COLLECTIONS = 25
-"""Jobs between two collections of what they leave: readings hold cycles, and memory would grow by a megabyte or so."""
+BETWEEN_COLLECTIONS = 20
+"""Jobs between two collections of what they leave: readings hold cycles, some thousand objects each."""
 
 
 @dataclass(order=True, slots=True)

@@ -130,9 +130,15 @@ class Source:
             known = self._places[node] = self._place(node)
         return known
 
+    @cached_property
+    def _is_ascii(self) -> bool:
+        return self.text.isascii()
+
     def _place(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Place:
         end_line = node.end_lineno or node.lineno
         end_column = node.end_col_offset if node.end_col_offset is not None else node.col_offset
+        if self._is_ascii:
+            return Place(self.path, node.lineno, node.col_offset + 1, end_line, end_column + 1)
         return Place(
             self.path,
             node.lineno,
