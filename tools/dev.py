@@ -1,4 +1,5 @@
-"""Sets lintrain up and runs it: `python tools/dev.py try` shows the main job, `python tools/dev.py test` tests it.
+"""Sets lintrain up and runs it: `python tools/dev.py try` shows the main job, `python tools/dev.py test` tests it,
+`python tools/dev.py docs` builds the documentation site in `build/site`.
 
 Needs Python 3.11 or newer and git, nothing else: the environment in `.venv` is made on the first run and kept until
 `pyproject.toml` changes.
@@ -30,8 +31,8 @@ class StepError(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the two commands; 0 when everything went well."""
-    commands: dict[str, Callable[[], None]] = {"try": try_example, "test": run_tests}
+    """Run one of the commands; 0 when everything went well."""
+    commands: dict[str, Callable[[], None]] = {"try": try_example, "test": run_tests, "docs": build_site}
     if len(arguments) != 1 or arguments[0] not in commands:
         print(__doc__)
         return 2
@@ -65,7 +66,7 @@ def assets() -> dict[str, str]:
 
 def run_tests() -> None:
     """Everything that a change must pass, in the order of what fails soonest."""
-    set_up("probe,test")
+    set_up("probe,test,docs")
     set_up_node()
     run("lint (ruff check)", python("-m", "ruff", "check", "."))
     run("layout (ruff format)", python("-m", "ruff", "format", "--check", "."))
@@ -74,6 +75,12 @@ def run_tests() -> None:
     run("types (pyright)", [str(program("pyright")), "--pythonpath", str(program("python"))])
     try_wheel()
     run("tests (pytest)", python("-m", "pytest", "-n", "2", "--dist", "worksteal"), quiet=False)
+
+
+def build_site() -> None:
+    """The pages of `docs/` and of the rules as a site; a link that leads nowhere fails it."""
+    set_up("docs")
+    run("build the site", python("-m", "tools.site"), quiet=False)
 
 
 def set_up(extras: str) -> None:
@@ -85,10 +92,13 @@ def set_up(extras: str) -> None:
     stamp = ENVIRONMENT / f"made-for-{extras.replace(',', '-')}"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
-    print(f"making {ENVIRONMENT.name} for `{extras}`; torch is large, the first time takes minutes", flush=True)
+    needs_torch = "probe" in extras.split(",")
+    large = "; torch is large, the first time takes minutes" if needs_torch else ""
+    print(f"making {ENVIRONMENT.name} for `{extras}`{large}", flush=True)
     if not is_usable():
         venv.create(ENVIRONMENT, with_pip=True, clear=True)
-    run("install torch", pip("install", pinned_torch(project)))
+    if needs_torch:
+        run("install torch", pip("install", pinned_torch(project)))
     run(f"install lintrain with `{extras}`", pip("install", "--editable", f".[{extras}]"))
     stamp.write_text(wanted)
 

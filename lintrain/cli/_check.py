@@ -136,7 +136,7 @@ def report_text(
     if options.statistics and name == "json":
         return statistics_json(outcome.reported) + "\n"
     if name not in FOR_PEOPLE and not options.statistics:
-        return _program_text(name, options, outcome, rules, fixed)
+        return _program_text(name, options, settings, outcome, rules, fixed)
     look = Look() if options.output_file else look_of(sys.stdout)
     if options.statistics:
         blocks, between = statistics(outcome.reported, look), "\n"
@@ -156,7 +156,9 @@ def form_of(options: CheckOptions, settings: Settings) -> str:
     return settings.output_format or ("full" if sys.stdout.isatty() and not options.output_file else "concise")
 
 
-def _program_text(name: str, options: CheckOptions, outcome: Outcome, rules: Sequence[RuleFile], fixed: int) -> str:
+def _program_text(
+    name: str, options: CheckOptions, settings: Settings, outcome: Outcome, rules: Sequence[RuleFile], fixed: int
+) -> str:
     from lintrain.report.document import without_suppressed
     from lintrain.report.entries import check_report, no_edits
     from lintrain.report.forms.choice import WITH_EDITS, program_text
@@ -167,7 +169,8 @@ def _program_text(name: str, options: CheckOptions, outcome: Outcome, rules: Seq
 
         return checked_page(outcome.reported, find_source, summary(outcome.reported, len(outcome.files), fixed))
     report = check_report(outcome, find_source, fixed, None if name in WITH_EDITS else no_edits)
-    return program_text(name, without_suppressed(report) if options.hide_suppressed else report, find_source, rules)
+    shown = without_suppressed(report) if options.hide_suppressed else report
+    return program_text(name, shown, find_source, rules, settings.documentation)
 
 
 def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:

@@ -47,6 +47,7 @@ class Text:
     sources: dict[str, Source]
     rules: tuple[RuleFile, ...]
     selection: Selection
+    documentation: str | None = None
 
     def silences(self, finding: Finding) -> bool:
         """Whether a comment of the author silences a finding."""
@@ -80,15 +81,16 @@ def start_reading(script: str, select: Sequence[str], ignore: Sequence[str], con
 
 def _read(script: str, rules: tuple[RuleFile, ...], settings: Settings, selection: Selection) -> Text:
     outcome = Run(Request([script], rules, selection, lambda folder: find_targets(folder, settings))).check()
-    return Text(tuple(outcome.reported), dict(outcome.sources), _in_force(rules, selection, script), selection)
+    in_force = _in_force(rules, selection, script)
+    return Text(tuple(outcome.reported), dict(outcome.sources), in_force, selection, settings.documentation)
 
 
 def stored_text(record: Record, select: Sequence[str], ignore: Sequence[str], config: Path | None) -> Text:
     """The findings that a record holds; their script is not read."""
-    rules, _, selection = _chosen(".", select, ignore, config)
+    rules, settings, selection = _chosen(".", select, ignore, config)
     names = selection.of(record.script)
     kept = tuple(Reported(finding) for finding in record.findings if finding.rule in names)
-    return Text(kept, {}, _in_force(rules, selection, record.script), selection)
+    return Text(kept, {}, _in_force(rules, selection, record.script), selection, settings.documentation)
 
 
 def _chosen(
@@ -115,6 +117,7 @@ class Judgement:
     judged: tuple[Reported, ...]
     conclusion: Conclusion
     sources: dict[str, Source]
+    documentation: str | None = None
 
     @property
     def pairs(self) -> Iterator[Judged]:
@@ -135,7 +138,7 @@ class Judgement:
             case _:
                 from lintrain.report.forms.choice import program_text
 
-                return program_text(name, self.report(), self.sources.get, load_rules())
+                return program_text(name, self.report(), self.sources.get, load_rules(), self.documentation)
 
     def _as_list(self, name: str, look: Look) -> str:
         from lintrain.report.columns import printable
@@ -203,7 +206,7 @@ def judge_record(record: Record, text: Text) -> Judgement:
     ]
     sources = _sources(record, text)
     conclusion = conclude(record, heard, lambda place: line_of(place, sources.get))
-    return Judgement(record, tuple(reported), conclusion, sources)
+    return Judgement(record, tuple(reported), conclusion, sources, text.documentation)
 
 
 def _ordered(judged: Sequence[Judged]) -> list[Judged]:

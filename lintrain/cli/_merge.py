@@ -17,6 +17,8 @@ from lintrain.report.reopening import open_sources, reopened
 from lintrain.report.summary import summary
 from lintrain.rulebook import load_rules
 from lintrain.settings.formats import FOR_PEOPLE, TELL_SUPPRESSED
+from lintrain.settings.loading import load_settings
+from lintrain.settings.settings import UsageError
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
@@ -71,7 +73,11 @@ def _program_text(name: str, report: CheckReport) -> str:
         return checked_page(reported, sources.get, summary(reported, report.summary.files), report.probes)
     from lintrain.report.forms.choice import program_text
 
-    return program_text(name, report, sources.get, load_rules())
+    try:
+        documentation = load_settings(report.sources or (".",)).documentation
+    except UsageError as error:
+        raise Refusal(str(error)) from error
+    return program_text(name, report, sources.get, load_rules(), documentation)
 
 
 def read_report(file: Path) -> CheckReport:

@@ -18,9 +18,12 @@ def command(rule: str, output_format: str) -> None:
 
     from lintrain.check.selection import nearest
     from lintrain.cli._output import Refusal, write_report
+    from lintrain.report.documentation import address_of
     from lintrain.report.look import look_of
     from lintrain.report.pages import as_plain_page, page_text, pages
     from lintrain.rulebook import load_rules
+    from lintrain.settings.loading import load_settings
+    from lintrain.settings.settings import UsageError
 
     by_name = {page.name: page for page in pages(load_rules())}
     page = by_name.get(rule.strip().lower().replace("_", "-"))
@@ -28,7 +31,11 @@ def command(rule: str, output_format: str) -> None:
         near = nearest(rule, by_name)
         hint = f"nearest: `{near}`" if near else "`lintrain rules` lists them"
         raise Refusal(f"no rule is called `{rule}`; {hint}")
+    try:
+        address = address_of(page.name, load_settings(["."]).documentation)
+    except UsageError as error:
+        raise Refusal(str(error)) from error
     if output_format == "json":
-        write_report(json.dumps(as_plain_page(page), indent=2) + "\n")
+        write_report(json.dumps(as_plain_page(page, address), indent=2) + "\n")
     else:
-        write_report(page_text(page, look_of(sys.stdout)))
+        write_report(page_text(page, look_of(sys.stdout), address))

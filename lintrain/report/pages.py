@@ -109,18 +109,19 @@ def as_plain(page: Page) -> dict[str, object]:
     }
 
 
-def as_plain_page(page: Page) -> dict[str, object]:
-    """A page with all its text, as programs read it."""
-    return {**as_plain(page), "why": page.manual.why, "sections": page.manual.sections}
+def as_plain_page(page: Page, address: str = "") -> dict[str, object]:
+    """A page with all its text, as programs read it, and where the project has it as a web page."""
+    link = {"address": address} if address else {}
+    return {**as_plain(page), "why": page.manual.why, "sections": page.manual.sections, **link}
 
 
-def page_text(page: Page, look: Look) -> str:
-    """A page as a person reads it: the mistake, why it hurts, examples, and when it is fine."""
+def page_text(page: Page, look: Look, address: str = "") -> str:
+    """A page as a person reads it: the mistake, why it hurts, examples, when it is fine, and its address."""
     lines = [f"{look.paint(page.name, bold=True)}: {look.code(page.manual.title)}", "", *_facts(page, look), ""]
     lines.extend(_prose(page.manual.why, look))
     for heading, text in page.manual.sections.items():
         lines.extend(["", look.paint(heading, ACCENT, bold=True), "", *_prose(text, look)])
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *(["", address] if address else []), ""])
 
 
 def _facts(page: Page, look: Look) -> Iterator[str]:

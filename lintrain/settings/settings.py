@@ -33,8 +33,16 @@ class Settings:
     output_format: str | None = None
     preview: bool = False
     baseline: str | None = None
+    documentation: str | None = None
     levels: Mapping[str, str] = field(default_factory=dict[str, str])
     target_versions: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def checked_address(text: str) -> str:
+    """The address of a site as it was written; raises ValueError for anything else."""
+    if not text.startswith(("https://", "http://", "file:///")) or any(sign.isspace() for sign in text):
+        raise ValueError(f"`{text}` is no address (`https://…`, `http://…`, `file:///…`)")
+    return text
 
 
 def checked_version(text: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from lintrain.settings.formats import Format
-from lintrain.settings.settings import UsageError, checked_version
+from lintrain.settings.settings import UsageError, checked_address, checked_version
 
 
 def _dashed(name: str) -> str:
@@ -33,6 +33,7 @@ class Table(BaseModel):
     output_format: Format | None = None
     preview: bool | None = None
     baseline: str | None = None
+    documentation: Annotated[str, AfterValidator(checked_address)] | None = None
     levels: dict[str, Literal["error", "warning", "note"]] | None = None
     target_versions: dict[str, Annotated[str, AfterValidator(checked_version)]] | None = Field(default=None)
 

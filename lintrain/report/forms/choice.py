@@ -12,8 +12,17 @@ WITH_EDITS = frozenset({"json", "json-lines", "rdjson", "sarif"})
 """Forms that tell what a fix would write."""
 
 
-def program_text(name: str, report: CheckReport, find_source: FindSource, rules: Sequence[RuleFile]) -> str:
-    """The text of a report for programs; a form is loaded when it is asked for."""
+def program_text(
+    name: str,
+    report: CheckReport,
+    find_source: FindSource,
+    rules: Sequence[RuleFile],
+    documentation: str | None = None,
+) -> str:
+    """The text of a report for programs; a form is loaded when it is asked for.
+
+    `documentation` is the address that links to the pages of rules begin with.
+    """
     match name:
         case "json":
             return as_json(report) + "\n"
@@ -23,11 +32,11 @@ def program_text(name: str, report: CheckReport, find_source: FindSource, rules:
             from lintrain.report.forms.sarif import sarif
             from lintrain.report.pages import pages
 
-            return sarif(report, pages(rules)) + "\n"
+            return sarif(report, pages(rules), documentation) + "\n"
         case "rdjson":
             from lintrain.report.forms.rdjson import rdjson
 
-            return rdjson(report, find_source) + "\n"
+            return rdjson(report, find_source, documentation) + "\n"
         case "junit":
             from lintrain.report.forms.junit import junit
 

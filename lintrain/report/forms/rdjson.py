@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from lintrain.core.level import Level
 from lintrain.report.document import CheckReport, EditEntry, FindingEntry, Position
+from lintrain.report.documentation import address_of
 from lintrain.report.forms.wording import message_of, one_line, remarks_of
 from lintrain.report.frame import FindSource
 
@@ -17,25 +18,26 @@ Point = Callable[[int, int], dict[str, int]]
 """From line and column in characters to what the format counts: UTF-8 bytes from 1."""
 
 
-def rdjson(report: CheckReport, find_source: FindSource) -> str:
+def rdjson(report: CheckReport, find_source: FindSource, documentation: str | None = None) -> str:
     """The diagnostics as JSON."""
     document = {
         "source": {"name": "lintrain"},
         "severity": "WARNING",
-        "diagnostics": [_diagnostic(entry, find_source) for entry in report.problems],
+        "diagnostics": [_diagnostic(entry, find_source, documentation) for entry in report.problems],
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def _diagnostic(entry: FindingEntry, find_source: FindSource) -> dict[str, object]:
+def _diagnostic(entry: FindingEntry, find_source: FindSource, documentation: str | None) -> dict[str, object]:
     edits = entry.fix.edits if entry.fix else ()
     point = _points_of(entry.position.path, find_source)
+    address = address_of(entry.rule, documentation)
     message = "\n".join([message_of(entry), *remarks_of(entry)])
     diagnostic: dict[str, object] = {
         "message": message,
         "location": _location(entry.position, find_source),
         "severity": SEVERITIES[entry.level],
-        "code": {"value": entry.rule},
+        "code": {"value": entry.rule, **({"url": address} if address else {})},
     }
     if edits:
         diagnostic["suggestions"] = [_suggestion(edit, point) for edit in edits]

@@ -36,19 +36,20 @@ LINK = re.compile(r"\[(?=[^\]]*\]\(\d+\))")
 Json = dict[str, Any]  # Any: whatever JSON holds
 
 
-def sarif(report: CheckReport, pages: Sequence[Page]) -> str:
-    """A log of one run as JSON; `pages` are those of all rules."""
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report, pages)]}
+def sarif(report: CheckReport, pages: Sequence[Page], documentation: str | None = None) -> str:
+    """A log of one run as JSON; `pages` are those of all rules, `documentation` is where these can be read."""
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report, pages, documentation)]}
     return json.dumps(plain(log), indent=2, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
-def _run(report: CheckReport, pages: Sequence[Page]) -> Json:
+def _run(report: CheckReport, pages: Sequence[Page], documentation: str | None) -> Json:
     named = {entry.rule for entry in (*report.findings, *(one.finding for one in report.suppressed))}
     shown = [page for page in pages if page.name in named]
     numbers = {page.name: number for number, page in enumerate(shown)}
     judged = bool(report.probes)
+    rules = rule_objects(shown, documentation)
     return {
-        "tool": {"driver": {"name": "lintrain", "version": __version__, "rules": rule_objects(shown)}},
+        "tool": {"driver": {"name": "lintrain", "version": __version__, "rules": rules}},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {ROOT: {"uri": folder_uri(repository_root())}},
         "invocations": _invocations(report),
