@@ -6,6 +6,7 @@ import { CloseAction, ErrorAction, LanguageClient, type LanguageClientOptions, S
 import { candidates, commandOf, findServer, type Miss, type Server } from "./finding.ts";
 import type { Interpreters } from "./interpreters.ts";
 import { middleware } from "./middleware.ts";
+import { ProbeProgress } from "./progress.ts";
 import { absolute } from "./settings.ts";
 import type { Status } from "./status.ts";
 
@@ -72,9 +73,11 @@ export class Connection implements vscode.Disposable {
   private async serve(server: Server): Promise<void> {
     const { command, args } = commandOf(server, "server");
     this.log.info(`lintrain ${server.version} from ${server.origin}: ${command} ${args.join(" ")}`);
-    const client = new LanguageClient("lintrain", "lintrain", { command, args }, this.options());
+    const progress = new ProbeProgress((type, given) => client.sendNotification(type, given));
+    const client = new LanguageClient("lintrain", "lintrain", { command, args }, this.options(progress));
     this.client = client;
     client.onDidChangeState(({ newState }) => {
+      if (newState !== State.Running) progress.clear();
       if (this.client !== client) return;
       if (newState === State.Running) {
         this.status.show({ is: "running", version: server.version, from: server.origin });
@@ -90,14 +93,14 @@ export class Connection implements vscode.Disposable {
     }
   }
 
-  private options(): LanguageClientOptions {
+  private options(progress: ProbeProgress): LanguageClientOptions {
     return {
       documentSelector: SELECTOR,
       outputChannel: this.log,
       initializationOptions: { settings: vscode.workspace.isTrusted ? {} : { codeLens: false } },
       diagnosticPullOptions: { onChange: true, onSave: true },
       errorHandler: untilItEndsTooOften(this.log),
-      middleware: middleware(this.interpreters),
+      middleware: middleware(this.interpreters, progress),
     };
   }
 

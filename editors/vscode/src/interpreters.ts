@@ -17,21 +17,28 @@ interface PythonExtension {
   };
 }
 
-/** The selected interpreters by folder, as far as they are environments' own. */
+interface Selected {
+  program: string;
+  isEnvironments: boolean;
+}
+
+/** The selected interpreters by folder. */
 export class Interpreters {
-  private readonly byFolder = new Map<string, string>();
+  private readonly byFolder = new Map<string, Selected>();
   private readonly log: (line: string) => void;
 
   constructor(log: (line: string) => void) {
     this.log = log;
   }
 
+  /** The folder's, for probes; none where it is the whole machine's, which is mostly what nobody has chosen. */
   of(folder: string | undefined): string | undefined {
-    return folder === undefined ? undefined : this.byFolder.get(folder);
+    const selected = folder === undefined ? undefined : this.byFolder.get(folder);
+    return selected?.isEnvironments ? selected.program : undefined;
   }
 
   all(): string[] {
-    return [...new Set(this.byFolder.values())];
+    return [...new Set([...this.byFolder.values()].map((selected) => selected.program))];
   }
 
   /** Call back when another interpreter is selected. */
@@ -40,20 +47,17 @@ export class Interpreters {
     return python?.environments.onDidChangeActiveEnvironmentPath(changed);
   }
 
-  /** Ask what is selected now; gives whether it is another than before. */
-  async refresh(folders: readonly vscode.WorkspaceFolder[]): Promise<boolean> {
-    const before = JSON.stringify([...this.byFolder]);
+  /** Ask what is selected now. */
+  async refresh(folders: readonly vscode.WorkspaceFolder[]): Promise<void> {
     const python = await this.extension();
     this.byFolder.clear();
     for (const folder of python ? folders : []) {
       const selected = await python?.environments.resolveEnvironment(
         python.environments.getActiveEnvironmentPath(folder.uri),
       );
-      if (selected?.environment && selected.executable.uri) {
-        this.byFolder.set(folder.uri.fsPath, selected.executable.uri.fsPath);
-      }
+      const program = selected?.executable.uri?.fsPath;
+      if (program) this.byFolder.set(folder.uri.fsPath, { program, isEnvironments: Boolean(selected.environment) });
     }
-    return JSON.stringify([...this.byFolder]) !== before;
   }
 
   private async extension(): Promise<PythonExtension | undefined> {

@@ -4,12 +4,14 @@ import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 
 import type { Interpreters } from "./interpreters.ts";
+import type { ProbeProgress } from "./progress.ts";
 import { forServer, type Settings } from "./settings.ts";
 
 const PROBE = "lintrain.probe";
 
-export function middleware(interpreters: Interpreters): Middleware {
+export function middleware(interpreters: Interpreters, progress: ProbeProgress): Middleware {
   return {
+    handleWorkDoneProgress: (token, step) => progress.take(token, step),
     workspace: {
       configuration: async (params, token, next) => {
         const answers = await next(params, token);
