@@ -1,0 +1,294 @@
+"""Tries the extension in a real VS Code: `python -m tools.try_vscode PICTURES`, with playwright and Chromium.
+
+It builds the .vsix, installs it into code-server (from npm, kept in `.venv/code-server`), opens a script and a notebook
+in a browser, and takes a picture of each thing that a user does. Look at the pictures: nothing here says whether they
+are right.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tools.dev import ENVIRONMENT, ROOT
+
+EXTENSION = ROOT / "editors" / "vscode"
+EDITOR = ENVIRONMENT / "code-server"
+INSTALLED = EDITOR / "node_modules" / "code-server"
+NATIVE = ("@vscode/spdlog", "@vscode/native-watchdog", "@vscode/deviceid")
+LINKS = {"bin/helpers/browser.sh": "browser-linux.sh", "node_modules.asar": "node_modules"}
+"""What code-server's installation makes besides; its script refuses to run as the root of a container."""
+
+PATIENCE = 60_000
+"""Milliseconds that anything on the screen may take."""
+
+ITEM = "#lintrain\\.lintrain\\.lintrain"
+"""The extension's item in the status bar."""
+
+SCRIPT = """import torch
+
+net = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(10):
+    loss = torch.nn.functional.cross_entropy(net(torch.randn(8, 4)), torch.randint(0, 3, (8,)))
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Take the pictures into the folder that is named."""
+    if len(arguments) != 1:
+        print(__doc__)
+        return 2
+    pictures = Path(arguments[0]).resolve()
+    pictures.mkdir(parents=True, exist_ok=True)
+    install_editor()
+    package = build_extension()
+    with editor(package, {"lintrain.path": str(ENVIRONMENT / "bin" / "lintrain")}) as address:
+        look(address, pictures, work)
+    with editor(package, {}) as address:
+        look(address, pictures, install)
+    print(*sorted(pictures.glob("*.png")), sep="\n")
+    return 0
+
+
+def install_editor() -> None:
+    """Install code-server, without the scripts of its packages but for those that build what it cannot do without."""
+    if (INSTALLED / "ready").is_file():
+        return
+    EDITOR.mkdir(parents=True, exist_ok=True)
+    npm = ["npm", "--no-audit", "--no-fund", "--ignore-scripts"]
+    subprocess.run([*npm, "install", "--prefix", str(EDITOR), "code-server"], check=True)
+    inside = INSTALLED / "lib" / "vscode"
+    for folder in (inside, inside / "extensions"):
+        subprocess.run([*npm, "install", "--omit=dev"], cwd=folder, check=True)
+    subprocess.run(["npm", "rebuild", *NATIVE], cwd=inside, check=True)
+    subprocess.run(["npm", "rebuild", "argon2"], cwd=EDITOR, check=True)
+    for name, target in LINKS.items():
+        (inside / name).unlink(missing_ok=True)
+        (inside / name).symlink_to(target)
+    (INSTALLED / "ready").touch()
+
+
+def build_extension() -> Path:
+    """The packaged extension."""
+    subprocess.run(["npm", "ci"], cwd=EXTENSION, check=True)
+    subprocess.run(["npm", "run", "package"], cwd=EXTENSION, check=True)
+    return next((EXTENSION / "dist").glob("*.vsix"))
+
+
+@contextmanager
+def editor(package: Path, settings: dict[str, str]) -> Iterator[str]:
+    """A code-server with the extension and a workspace, under its address; all that it keeps goes with it."""
+    with tempfile.TemporaryDirectory(prefix="lintrain-vscode-") as name:
+        folder = Path(name)
+        write_settings(folder, settings)
+        write_wheel(folder)
+        subprocess.run(command(folder, "--install-extension", str(package)), env=variables(folder), check=True)
+        with serving(folder, write_workspace(folder)) as address:
+            yield address
+
+
+def write_workspace(folder: Path) -> Path:
+    """A project with a script, and a notebook of the same."""
+    workspace = folder / "project"
+    workspace.mkdir()
+    (workspace / "train.py").write_text(SCRIPT)
+    head, _, loop = SCRIPT.partition("for step")
+    cell: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    cells = [{**cell, "id": text[:3], "source": text.strip()} for text in (head, f"for step{loop}")]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    (workspace / "train.ipynb").write_text(json.dumps(notebook, indent=1))
+    return workspace
+
+
+def write_settings(folder: Path, settings: dict[str, str]) -> None:
+    """The user's settings, with those that keep VS Code's own questions off the pictures."""
+    quiet = {
+        "files.autoSave": "off",
+        "workbench.startupEditor": "none",
+        "workbench.colorTheme": "Default Light Modern",
+        "security.workspace.trust.startupPrompt": "never",
+        "security.workspace.trust.banner": "never",
+        "telemetry.telemetryLevel": "off",
+    }
+    user = folder / "data" / "User"
+    user.mkdir(parents=True)
+    (user / "settings.json").write_text(json.dumps(quiet | settings))
+
+
+def write_wheel(folder: Path) -> None:
+    """The wheel of this checkout, which pip takes for the newest release."""
+    pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "-q"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder / "wheels"), "."], cwd=ROOT, check=True)
+
+
+def command(folder: Path, *given: str) -> list[str]:
+    """What starts code-server with everything that it keeps in a folder."""
+    kept = ["--user-data-dir", str(folder / "data"), "--extensions-dir", str(folder / "extensions")]
+    return [
+        "node",
+        str(INSTALLED / "out" / "node" / "entry.js"),
+        "--config",
+        str(folder / "config.yaml"),
+        *kept,
+        *given,
+    ]
+
+
+def variables(folder: Path) -> dict[str, str]:
+    """The variables of the editor: its home is the folder, and PATH has no lintrain."""
+    kept = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "LINTRAIN_CACHE_DIR": str(folder / "cache")}
+    search = os.environ["PATH"].split(os.pathsep)
+    path = os.pathsep.join(each for each in search if not (Path(each) / "lintrain").exists())
+    return {**os.environ, **kept, "PATH": path, "PIP_FIND_LINKS": str(folder / "wheels")}
+
+
+@contextmanager
+def serving(folder: Path, workspace: Path) -> Iterator[str]:
+    """A running code-server, under its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    given = ["--bind-addr", f"127.0.0.1:{port}", "--auth", "none", "--disable-telemetry", "--disable-update-check"]
+    with (folder / "editor.log").open("w") as log:
+        process = subprocess.Popen(
+            command(folder, *given, str(workspace)), env=variables(folder), stdout=log, stderr=log
+        )
+        try:
+            wait_for(port)
+            yield f"http://127.0.0.1:{port}/?folder={workspace}"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def wait_for(port: int) -> None:
+    """Return when something listens."""
+    end = time.monotonic() + PATIENCE / 1000
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise TimeoutError("code-server does not listen")
+
+
+def look(address: str, pictures: Path, what: Callable[[User], None]) -> None:
+    """Do what a user does, at a page."""
+    playwright: Any = import_module("playwright.sync_api")  # Any: it is installed for this alone
+    with playwright.sync_playwright() as browsers:
+        browser = browsers.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        user = User(browser.new_page(viewport={"width": 1200, "height": 760}), pictures)
+        user.page.goto(address, timeout=PATIENCE)
+        user.open("train.py")
+        what(user)
+        browser.close()
+
+
+def work(user: User) -> None:
+    """Write, mend and probe."""
+    user.sees(".squiggly-error", "1-restricted")  # findings, but no lens
+    user.trust()
+    user.open("train.py")
+    user.sees(".codelens-decoration a", "2-findings")
+    user.hover(".squiggly-error", "3-hover")
+    user.command("Go to Next Problem in Files", "4-problem")
+    user.press("Escape")
+    user.press("Control+.", "5-quick-fix")
+    user.press("Escape")
+    user.page.click(".codelens-decoration a")
+    user.sees(".notification-list-item:has-text('probe')", "6-probing")
+    user.sees(".notification-list-item:has-text('confirmed')", "7-confirmed")
+    user.command("Notifications: Clear All Notifications")
+    user.command("lintrain: Fix All", "8-fixed")
+    user.command("Revert File")
+    user.command("lintrain: Explain Rule", "9-rules")
+    user.write("missing-zero-grad")
+    user.page.wait_for_timeout(3000)  # the preview of Markdown is an extension of its own
+    user.picture("10-page")
+    user.page.click(ITEM)
+    user.picture("11-menu")
+    user.press("Escape")
+    user.open("train.ipynb")
+    user.sees(".cell .squiggly-error", "12-notebook")
+
+
+def install(user: User) -> None:
+    """Start without a server, and let the extension install one."""
+    user.sees(".notification-list-item:has-text('no server was found')", "13-offer")
+    user.page.click(".notification-list-item >> text=Install It")
+    user.sees(".notification-list-item:has-text('installing')", "14-installing")
+    user.sees(".squiggly-error", "15-installed")
+
+
+class User:
+    """Hands and eyes at a page."""
+
+    def __init__(self, page: Any, pictures: Path) -> None:  # Any: as above
+        self.page, self.pictures = page, pictures
+        page.set_default_timeout(PATIENCE)
+
+    def picture(self, name: str) -> None:
+        """Wait until things are at rest, and keep what is seen."""
+        self.page.wait_for_timeout(1500)
+        self.page.screenshot(path=str(self.pictures / f"{name}.png"))
+
+    def press(self, keys: str, picture: str = "") -> None:
+        """Press keys."""
+        self.page.keyboard.press(keys)
+        self.page.wait_for_timeout(300)
+        if picture:
+            self.picture(picture)
+
+    def write(self, text: str, picture: str = "") -> None:
+        """Write into what is open, and confirm."""
+        self.page.keyboard.type(text)
+        self.page.wait_for_timeout(800)
+        self.press("Enter", picture)
+
+    def open(self, name: str) -> None:
+        """Open a file of the workspace."""
+        self.page.dblclick(f".explorer-folders-view >> text={name}")
+
+    def command(self, title: str, picture: str = "") -> None:
+        """Run a command of the palette."""
+        self.press("F1")
+        self.write(title, picture)
+
+    def sees(self, what: str, picture: str) -> None:
+        """Wait for something on the page, and keep what is seen."""
+        try:
+            self.page.wait_for_selector(what)
+        except Exception:
+            self.picture(f"{picture}-missing")
+            raise
+        self.picture(picture)
+
+    def hover(self, what: str, picture: str) -> None:
+        """Point at something."""
+        self.page.hover(what, force=True)
+        self.picture(picture)
+
+    def trust(self) -> None:
+        """Trust the workspace."""
+        self.command("Workspaces: Manage Workspace Trust")
+        self.page.click(".workspace-trust-editor .monaco-button >> text=Trust")
+        self.page.wait_for_timeout(3000)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
