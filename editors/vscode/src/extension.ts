@@ -4,10 +4,12 @@ import * as vscode from "vscode";
 
 import { explainRule, fixAll, menu, probeThisRun } from "./commands.ts";
 import { Connection } from "./connection.ts";
-import { findPython, install, REQUIREMENT, stepsWith } from "./installing.ts";
+import { COMMAND, findPython, install, REQUIREMENT, stepsWith } from "./installing.ts";
 import { Interpreters } from "./interpreters.ts";
 import { Status } from "./status.ts";
 
+const TRUSTED = "in the workspace's environment or on PATH";
+const RESTRICTED = "on PATH, and the workspace's environment is not looked into while the workspace is not trusted";
 const INSTALL = "Install It";
 const LOG = "Show Log";
 const SETTING = "Set Its Path";
@@ -60,7 +62,7 @@ async function offer(connection: Connection, log: vscode.LogOutputChannel): Prom
   const setting = connection.lookedAt.find((miss) => miss.origin.includes("lintrain.path"));
   const text = setting
     ? `lintrain: \`${setting.program}\`, which \`lintrain.path\` names, cannot serve: ${setting.reason}`
-    : `lintrain: no server was found in the workspace's environment or on PATH. ` +
+    : `lintrain: no server was found ${vscode.workspace.isTrusted ? TRUSTED : RESTRICTED}. ` +
       `Shall \`${REQUIREMENT}\` be installed into an environment of this extension?`;
   const chosen = await vscode.window.showWarningMessage(text, ...(setting ? [SETTING, LOG] : [INSTALL, SETTING, LOG]));
   if (chosen === INSTALL) await vscode.commands.executeCommand("lintrain.install");
@@ -93,7 +95,7 @@ async function installServer(
       token.onCancellationRequested(() => stop.abort());
       const step = stepsWith((line) => {
         log.info(line);
-        progress.report({ message: line.slice(0, 80) });
+        if (!line.startsWith(COMMAND)) progress.report({ message: line.slice(0, 80) });
       }, stop.signal);
       await install(python, environment, process.platform, step);
     });

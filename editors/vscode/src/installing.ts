@@ -6,6 +6,8 @@ import * as path from "node:path";
 import { interpreterIn, type Run, runProgram } from "./finding.ts";
 
 export const REQUIREMENT = "lintrain[lsp]";
+/** What the line of a step begins with that is started; the others are what it says. */
+export const COMMAND = "$ ";
 const OLDEST = [3, 11] as const;
 const QUESTION = "import sys; print(*sys.version_info[:2])";
 
@@ -38,7 +40,7 @@ export async function install(python: string, environment: string, platform: Nod
 export function stepsWith(log: (line: string) => void, signal: AbortSignal): Step {
   return (program, given) =>
     new Promise((resolve, reject) => {
-      log(`$ ${program} ${given.join(" ")}`);
+      log(`${COMMAND}${program} ${given.join(" ")}`);
       const child = spawn(program, given, { signal, windowsHide: true, stdio: ["ignore", "pipe", "pipe"] });
       for (const stream of [child.stdout, child.stderr]) {
         stream.setEncoding("utf8");
