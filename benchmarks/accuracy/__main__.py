@@ -3,7 +3,8 @@
 Every operator injects its mistake into every script of `scripts/` where it fits. A mutant counts as found where its
 rule reports it, and as placed where that is on the line that carries the mistake. The correct scripts must stay silent.
 `--execute` also runs every correct script and a tenth of the mutants, to prove that the mistakes are real; `--probe`
-has `lintrain probe` judge them. The exit code is 1 when a bound is missed.
+has `lintrain probe` judge them. `--fix` writes the fixes of all mutants instead and looks at the outcome; with `--probe`,
+those of the sample are probed when they are mended, and the claim has to be refuted. The exit code is 1 when a bound is missed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from benchmarks.accuracy.executing import execute
 from benchmarks.accuracy.fixing import fix_all
 from benchmarks.accuracy.mutants import FOLDER, Mutant, load_injections, load_scripts, mutants_of
 from benchmarks.accuracy.probing import probe_all
+from benchmarks.accuracy.refuting import refute_all
 
 LEAST_FOUND = 0.95
 LEAST_PLACED = 0.95
@@ -81,7 +83,10 @@ def main() -> int:
     options = parser.parse_args()
     paths = [path.resolve() for path in options.scripts] or [Path(code.path) for code in load_scripts()]
     if options.fix:
-        return 0 if fix_all(paths, options.rule, jobs=options.jobs) else 1
+        good = fix_all(paths, options.rule, jobs=options.jobs)
+        if options.probe:
+            good &= refute_all(paths, options.rule, everything=options.all, jobs=options.jobs)
+        return 0 if good else 1
     with ProcessPoolExecutor(options.jobs) as pool:
         reports = list(pool.map(report_on, paths))
     good = print_static(reports, options.rule)

@@ -87,11 +87,11 @@ class Prober:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def probe(self, code: Code, text: str) -> Any:  # Any: what JSON holds
-        """The report of `lintrain probe` on a script with this text, in a folder of its own."""
+    def probe(self, code: Code, text: str, evidence: Path | None = None) -> Any:  # Any: what JSON holds
+        """The report of `lintrain probe` on a script with this text, in a folder of its own; its evidence in a file."""
         warm = self._free.get()
         try:
-            return probed(code, text, warm.program)
+            return probed(code, text, warm.program, evidence)
         finally:
             self._free.put(warm)
 
@@ -130,7 +130,7 @@ def ruling_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
     return MISSED, str(document["reason"])
 
 
-def probed(code: Code, text: str, python: Path) -> Any:  # Any: what JSON holds
+def probed(code: Code, text: str, python: Path, evidence: Path | None = None) -> Any:  # Any: what JSON holds
     """The report of `lintrain probe --python` on a script with this text, in a folder of its own."""
     path = Path(code.path)
     with written(code, text) as (folder, target):
@@ -140,6 +140,7 @@ def probed(code: Code, text: str, python: Path) -> Any:  # Any: what JSON holds
             entry.write_text(text)
         shutil.copytree(DATA, folder, dirs_exist_ok=True)
         words = ("probe", "--json", "--no-cache", "--python", str(python))
+        words += ("--evidence", str(evidence)) if evidence else ()
         done = subprocess.run(
             [sys.executable, "-m", "lintrain", *words, str(entry.relative_to(folder))],
             cwd=folder,

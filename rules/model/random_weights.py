@@ -59,6 +59,7 @@ Transformers documentation, `AutoModel.from_config`.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -200,8 +201,10 @@ def _is_fine_tuning(pipeline: Pipeline, training: Training) -> bool:
 
 def _pretrained(code: str, name: str | None) -> str | None:
     """The call that loads the weights of a checkpoint, where the written one is given a configuration and no more."""
-    callee, _, given = code.removesuffix(")").partition("(")
-    config = given.strip().removeprefix("config=")
-    if name is None or not config.isidentifier():
+    call = ast.parse(code, mode="eval").body
+    given = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
+    is_config = len(given) == 1 and isinstance(call, ast.Call) and all(each.arg == "config" for each in call.keywords)
+    config = ast.get_source_segment(code, given[0]) if is_config else None
+    if name is None or config is None:
         return None
-    return f'{callee.removesuffix(".from_config")}.from_pretrained("{name}", config={config})'
+    return f'{code.partition("(")[0].removesuffix(".from_config")}.from_pretrained("{name}", config={config})'

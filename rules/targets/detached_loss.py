@@ -232,7 +232,7 @@ def _loss_without(pipeline: Pipeline, place: Place, event: Event) -> tuple[Place
     uses = uses_of(pipeline, name, place)
     inside = [node for node in uses if source.place(statement).holds(source.place(node))]
     kept = _read_only(pipeline, name, place) if "tensor" in ast.unparse(made.func) else 0
-    if source.place(made) != place or len(uses) != len(inside) + kept + 1:
+    if place not in {source.place(each) for each in (made, *made.args[:1])} or len(uses) != len(inside) + kept + 1:
         return None, None
     match made:
         case ast.Call(
