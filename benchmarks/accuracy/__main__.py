@@ -3,8 +3,9 @@
 Every operator injects its mistake into every script of `scripts/` where it fits. A mutant counts as found where its
 rule reports it, and as placed where that is on the line that carries the mistake. The correct scripts must stay silent.
 `--execute` also runs every correct script and a tenth of the mutants, to prove that the mistakes are real; `--probe`
-has `lintrain probe` judge them. `--fix` writes the fixes of all mutants instead and looks at the outcome; with `--probe`,
-those of the sample are probed when they are mended, and the claim has to be refuted. The exit code is 1 when a bound is missed.
+has `lintrain probe` judge them. `--fix` writes the fixes of all mutants instead and looks at the outcome; with
+`--probe`, those of the sample are probed when they are mended: they have to run, and no claim may be confirmed again.
+The exit code is 1 when a bound is missed.
 """
 
 from __future__ import annotations
