@@ -11,13 +11,6 @@ to be made again.
 
 ## Good
 
-    args = TrainingArguments("out", save_strategy="no")
-    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
-    trainer.train()
-    trainer.save_model()
-
-With checkpoints:
-
     args = TrainingArguments("out")
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     trainer.train()
@@ -56,7 +49,7 @@ So may one of a few steps, and one that hands its model on:
 
 ## Fix
 
-Asks first: it writes the model to the output folder, which costs space, and a trial run may not want it.
+Asks first: checkpoints cost space and time, and `trainer.save_model()` at the end may be enough.
 
 ## References
 
@@ -74,10 +67,10 @@ from lintrain import (
     Evidence,
     Finding,
     Fix,
-    InsertAfter,
     Level,
     Pipeline,
     Reason,
+    RemoveArgument,
     Rule,
     TrainerRun,
     TrainingArguments,
@@ -111,17 +104,20 @@ class UnsavedModel(Rule):
             if settings is None or not run.train_calls or run.overrides & OWN_WAYS or not run.is_plain:
                 continue
             if _is_never_saved(settings) and is_missing(run.value("callbacks")) and _is_left(pipeline, run):
-                yield self._report(pipeline, run, settings)
+                yield self._report(run, settings)
 
-    def _report(self, pipeline: Pipeline, run: TrainerRun, settings: TrainingArguments) -> Finding:
+    def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding:
         saving = saving_strategy(settings)
         return self.finding(
             run.train_calls[-1],
             "the trained model is neither saved nor used, and no checkpoint is written",
-            because=[Reason(saving.place, "no checkpoints", "setting")] if saving and saving.place else [],
+            because=[
+                *([Reason(saving.place, "no checkpoints", "setting")] if saving and saving.place else []),
+                *([Reason(settings.origin, "made here", "arguments")] if settings.origin else []),
+            ],
             help="call `save_model()` on the trainer when it has trained, or leave `save_strategy` out",
             subject="save_strategy",
-            facts={"line": run.train_calls[-1].line, "statement": _saving(pipeline.code(run.train_calls[-1]))},
+            facts={"line": run.train_calls[-1].line},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -133,10 +129,10 @@ class UnsavedModel(Rule):
         return confirmed(f"checkpoints are saved by `{strategy}`: 0 of them in the whole run")
 
     def fix(self, finding: Finding) -> Fix | None:
-        statement = finding.facts.get("statement")
-        if not isinstance(statement, str):
+        made = finding.related("arguments")
+        if not made:
             return None
-        return Fix.of("save it when it has trained", InsertAfter(finding.place, statement), safe=False)
+        return Fix.of("leave `save_strategy` out", RemoveArgument(made[0].place, "save_strategy"), safe=False)
 
 
 def _is_never_saved(settings: TrainingArguments) -> bool:
@@ -163,9 +159,3 @@ def _keeps_something(pipeline: Pipeline) -> bool:
         if MAY_KEEP.search(name):
             return True
     return False
-
-
-def _saving(code: str) -> str | None:
-    """The call that saves what a call of `train` on a plain name has trained."""
-    trainer, dot, _ = code.partition(".train(")
-    return f"{trainer}.save_model()" if dot and trainer.isidentifier() else None

@@ -71,14 +71,14 @@ The name by which the Lightning module logs it:
 
         def training_step(self, batch):
             loss = F.cross_entropy(self.net(batch[0]), batch[1])
-            self.log("train/loss", loss)
+            self.log("train_loss", loss)
             return loss
 
         def configure_optimizers(self):
             return torch.optim.Adam(self.parameters(), lr=1e-3)
 
     module = Classifier()
-    stop = L.pytorch.callbacks.EarlyStopping(monitor="train/loss")
+    stop = L.pytorch.callbacks.EarlyStopping(monitor="train_loss")
     trainer = L.Trainer(max_epochs=1, accelerator="cpu", callbacks=[stop], logger=False)
     trainer.fit(module, loader)
 
@@ -108,8 +108,8 @@ Loading the best model at the end takes the loss for the metric:
 
 ## Fix
 
-Asks first: what is watched decides when the training ends. Offered for the training arguments, and for a name that
-differs by its punctuation.
+Asks first: what is watched decides when the training ends. Offered for the training arguments; elsewhere
+watching another name and logging another number are both reasonable.
 
 ## References
 
@@ -120,7 +120,6 @@ Lightning 2.6, `EarlyStopping` and `ModelCheckpoint` (measured).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
@@ -138,7 +137,6 @@ from lintrain import (
     Pipeline,
     Place,
     Reason,
-    RenameArgument,
     Rule,
     Sequence,
     TrainerRun,
@@ -195,10 +193,9 @@ class UnavailableMonitor(Rule):
         for callback in callbacks if logged else ():
             watched = _watched_by_lightning(callback)
             if watched and callback.origin and logged and not any(each.gives(watched) for each in logged):
-                is_named = "monitor=" in pipeline.code(callback.origin)
-                yield self._never_logged(callback.origin, watched, logged, is_named=is_named)
+                yield self._never_logged(callback.origin, watched, logged)
 
-    def _never_logged(self, place: Place, watched: str, logged: list[Logged], *, is_named: bool) -> Finding:
+    def _never_logged(self, place: Place, watched: str, logged: list[Logged]) -> Finding:
         near = max(logged, key=lambda each: SequenceMatcher(None, each.name, watched).ratio())
         return self.finding(
             place,
@@ -206,10 +203,7 @@ class UnavailableMonitor(Rule):
             because=[Reason(near.place, f"logs `{near.name}`", "logged")],
             help=f"watch a name that the module logs, or log `{watched}`",
             subject="callbacks",
-            facts={
-                "watched": watched,
-                "near": near.name if is_named and _letters(near.name) == _letters(watched) else None,
-            },
+            facts={"watched": watched},
         )
 
     def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Place) -> Iterator[Finding]:
@@ -264,11 +258,7 @@ class UnavailableMonitor(Rule):
         return refuted(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 1 value each time")
 
     def fix(self, finding: Finding) -> Fix | None:
-        made, name, value = (finding.related("arguments"), finding.facts.get("name"), finding.facts.get("value"))
-        logged = finding.facts.get("near")
-        if isinstance(logged, str):
-            edit = RenameArgument(finding.place, "monitor", "monitor", f'"{logged}"')
-            return Fix.of(f"watch `{logged}`", edit, safe=False)
+        made, name, value = finding.related("arguments"), finding.facts.get("name"), finding.facts.get("value")
         if not made or not isinstance(name, str):
             return None
         return Fix.of(f'set `{name}="{value}"`', AddArgument(made[0].place, name, f'"{value}"'), safe=False)
@@ -339,10 +329,6 @@ def _watched_by_lightning(callback: Value) -> str | None:
     name = literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
     is_strict = "strict" not in callback.arguments
     return name if isinstance(name, str) and is_strict and name not in ALWAYS_THERE else None
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"\W|_", "", name).lower()
 
 
 def _setting(run: TrainerRun, *, has_metric: bool) -> dict[str, str]:

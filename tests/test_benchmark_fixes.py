@@ -1,0 +1,64 @@
+"""The benchmarks of fixes see what a fix breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.accuracy.fixing import Mending, fix_one
+from benchmarks.accuracy.mutants import FOLDER
+from benchmarks.untouched import strays, strays_of_file
+from lintrain.core.fix import AddArgument, Fix, MoveAfter, Replace
+from lintrain.core.place import Place
+from lintrain.source.reading import read_bytes
+from lintrain.source.source import Source
+from tests.notebooks import notebook
+
+TEXT = "a = 1  # one\nb = f(a)  # two\nc = 3\n"
+
+
+def place_of(line: int, start: int, end: int) -> Place:
+    return Place("t.py", line, start, line, end)
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ("a = 1  # one\nb = g(a)  # two\nc = 3\n", []),
+        ("a = 1  # one\nb = g(a)\nc = 3\n", ["a comment is lost: # two"]),
+        ("a = 1  # one\nb = g(a)  # two\nc = 4\n", ["line 3 changed: c = 3"]),
+        ("b = g(a)  # two\nc = 3\n", ["line 1 changed: a = 1  # one", "a comment is lost: # one"]),
+    ],
+)
+def test_what_changes_beside_an_edit_is_named(after: str, said: list[str]) -> None:
+    fix = Fix.of("call another", Replace(place_of(2, 5, 9), "g(a)"), safe=True)
+    assert list(strays(Source("t.py", TEXT), fix, after)) == said
+
+
+def test_a_new_argument_may_touch_the_end_of_its_call_alone() -> None:
+    source = Source("t.py", "f(\n    a,\n    b,\n)\n")
+    fix = Fix.of("add it", AddArgument(Place("t.py", 1, 1, 4, 2), "k", "1"), safe=True)
+    assert not list(strays(source, fix, "f(\n    a,\n    b,\n    k=1,\n)\n"))
+    assert list(strays(source, fix, "f(\n    c,\n    b,\n    k=1,\n)\n")) == ["line 2 changed: a,"]
+
+
+def test_a_move_may_touch_what_it_passes() -> None:
+    fix = Fix.of("move it", MoveAfter(place_of(1, 1, 6), place_of(2, 1, 9)), safe=True)
+    assert not list(strays(Source("t.py", TEXT), fix, "b = f(a)  # two\na = 1  # one\nc = 3\n"))
+
+
+def test_a_notebook_may_change_in_the_code_of_its_cells_only() -> None:
+    text = notebook("a = 1", "#md words", "b = 2")
+    source = read_bytes("n.ipynb", text.encode())
+    assert not list(strays_of_file(source, text.replace("a = 1", "a = 3").encode()))
+    other = text.replace("a = 1", "a = 3").replace('"nbformat": 4', '"nbformat": 5')
+    assert other != text.replace("a = 1", "a = 3")
+    assert list(strays_of_file(source, other.encode())) == ["more of the notebook changed than the code of its cells"]
+
+
+def test_the_mutants_of_a_script_are_mended_and_looked_at() -> None:
+    path = Path(FOLDER) / "scripts" / "loop" / "fresh_head.py"
+    assert fix_one(path, ["missing-zero-grad"]) == [
+        Mending("missing-zero-grad", "loop/fresh_head.py:forget_to_clear:0 (line 32)", "safe")
+    ]
