@@ -14,7 +14,7 @@ from lintrain.rulebook import load_rules
 from tools.site.__main__ import build
 from tools.site.loads import loads_from_elsewhere
 from tools.site.rule_pages import prose
-from tools.site.stage import SiteError, refuse_lost_pages
+from tools.site.stage import SiteError, refuse_lost_pages, without_links_outside
 from tools.site.tables import with_tables
 
 NAMES = sorted([*(rule.name for rule in load_rules()), *BUILTINS])
@@ -82,6 +82,12 @@ def test_text_of_a_rule_means_nothing_to_markdown_and_issues_are_links() -> None
     assert prose("`a_b` is a_b*, <c>; transformers#22119") == (
         r"`a_b` is a\_b\*, \<c\>; [transformers#22119](https://github.com/huggingface/transformers/issues/22119)"
     )
+
+
+def test_a_link_to_a_file_beside_the_pages_becomes_words() -> None:
+    assert without_links_outside("see [the readme](../README.md#use).") == "see the readme."
+    with pytest.raises(SiteError, match=r"nothing\.md"):
+        without_links_outside("[it](../nothing.md)")
 
 
 def test_a_table_that_there_is_not_is_an_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ RULES = '"Rules"'
 WHOLE_FILES = {"contributing.md": "CONTRIBUTING.md"}
 """Files of the project's root that are pages of the site as well, by the path of the page."""
 
+OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
+
 
 class SiteError(Exception):
     """A site that is not as it should be; the text says what and where."""
@@ -32,7 +35,8 @@ def stage(build: Path) -> Path:
     shutil.rmtree(build / "site", ignore_errors=True)
     shutil.copytree(ROOT / "docs", pages)
     for path in pages.rglob("*.md"):
-        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+        text = without_links_outside(path.read_text(encoding="utf-8"))
+        path.write_text(with_tables(text), encoding="utf-8")
     for path, text in {**rule_pages(), **whole_files()}.items():
         (pages / path).parent.mkdir(exist_ok=True)
         (pages / path).write_text(text, encoding="utf-8")
@@ -40,6 +44,20 @@ def stage(build: Path) -> Path:
     configuration.write_text(staged_configuration(), encoding="utf-8")
     refuse_lost_pages(pages, configuration)
     return configuration
+
+
+def without_links_outside(text: str) -> str:
+    """A page whose links to files beside `docs/` are plain words: the site holds no such file, and has no repository.
+
+    Raises SiteError where the repository has none either.
+    """
+
+    def words(link: re.Match[str]) -> str:
+        if not (ROOT / link[2]).exists():
+            raise SiteError(f"[{link[1]}](../{link[2]}): there is no such file")
+        return link[1]
+
+    return OUTSIDE.sub(words, text)
 
 
 def whole_files() -> dict[str, str]:

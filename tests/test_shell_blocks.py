@@ -1,0 +1,100 @@
+"""Every shell line of the README and of the guides is executed: on a script without training, so that it takes no time.
+
+What a probe measures is tested elsewhere; here its command line is carried out to its end. The pages on adoption, CI,
+reports and Python have tests of their own, and so have the configurations.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+GUIDES = (
+    "README.md",
+    "docs/index.md",
+    "docs/install.md",
+    "docs/probe.md",
+    "docs/reading.md",
+    "docs/more-measurements.md",
+)
+FENCED = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^    ((?:lintrain|pip|python) .+)$", re.MULTILINE)
+PROGRAM = re.compile(r"^(?:lintrain|pip|python) ")
+NOT_HERE = {
+    "pip": "installs from a package index; `python tools/dev.py test` installs the wheel and uses it",
+    "python": "makes an environment; it is the command that runs these tests",
+}
+SCRIPT = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=1e-3)
+print(parser.parse_args().lr)
+"""
+NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+
+
+def shell_lines() -> list[str]:
+    lines: list[str] = []
+    for name in GUIDES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        lines += [line for block in FENCED.findall(text) for line in block.splitlines()]
+        lines += INDENTED.findall(FENCED.sub("", text))
+    return sorted({line.partition(" #")[0].strip() for line in lines})
+
+
+def test_the_guides_show_commands_and_nothing_else() -> None:
+    lines = shell_lines()
+    assert len(lines) > 20
+    assert [line for line in lines if not PROGRAM.match(line)] == []
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "package").mkdir(parents=True)
+    (folder / "package" / "__init__.py").touch()
+    for name in ("train.py", "package/train.py"):
+        (folder / name).write_text(SCRIPT)
+    (folder / "train.ipynb").write_text(NOTEBOOK)
+    (folder / "pyproject.toml").write_text('[project]\nname = "mine"\n')
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "begin"]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    return folder
+
+
+def carried_out(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    programs = folder.parent / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "lintrain").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lintrain "$@"\n')
+    (programs / "lintrain").chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "LINTRAIN_CACHE_DIR": str(folder.parent / "cache"),
+    }
+    return subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("line", shell_lines())
+def test_a_shell_line_is_carried_out(line: str, project: Path) -> None:
+    if reason := NOT_HERE.get(line.split()[0]):
+        pytest.skip(reason)
+    if line.startswith("lintrain judge "):
+        carried_out("lintrain probe train.py --evidence evidence.json", project)
+    done = carried_out(line, project)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (3 if line.startswith(("lintrain probe ", "lintrain judge ")) else 0), done.stderr
+
+
+def test_a_line_with_an_option_that_there_is_not_would_fail(project: Path) -> None:
+    assert carried_out("lintrain probe train.py --over-fit 20", project).returncode == 2
