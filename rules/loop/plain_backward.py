@@ -45,6 +45,20 @@ Who only lets accelerate place things on a device can do without it:
         criterion(net(x), y).backward()
         optimizer.step()
 
+The launcher may come in later, for another loop:
+
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    accelerator = Accelerator(gradient_accumulation_steps=2)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            optimizer.zero_grad()
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+
 ## Fix
 
 Safe: without the launcher's own call gradients are not scaled and not shared among processes.
@@ -75,6 +89,7 @@ from lintrain import (
     Verdict,
     confirmed,
     divisor_of,
+    is_one_scope,
     launchers_of,
     number_of,
     refuted,
@@ -137,7 +152,11 @@ def _passed_over(pipeline: Pipeline, training: TrainingLoop) -> Launcher | None:
     if any("scaler" in step.details for step in training.steps):
         return None
     prepared = [launchers_of(step.subject, pipeline.launchers) for step in training.steps]
-    return prepared[0][0] if all(prepared) else None
+    if not all(prepared):
+        return None
+    made, backward = prepared[0][0].origin, training.backward.place
+    is_later = made is not None and is_one_scope(pipeline, made, backward) and backward < made
+    return None if is_later else prepared[0][0]
 
 
 def _does(launcher: Launcher) -> str:
