@@ -139,8 +139,8 @@ def probed(code: Code, text: str, python: Path, evidence: Path | None = None) ->
             entry = target.with_suffix(".py")
             entry.write_text(text)
         shutil.copytree(DATA, folder, dirs_exist_ok=True)
-        words = ("probe", "--json", "--no-cache", "--python", str(python))
-        words += ("--evidence", str(evidence)) if evidence else ()
+        kept = ("--evidence", str(evidence)) if evidence else ()
+        words = ("probe", "--json", "--no-cache", "--python", str(python), *kept)
         done = subprocess.run(
             [sys.executable, "-m", "lintrain", *words, str(entry.relative_to(folder))],
             cwd=folder,
