@@ -14,7 +14,7 @@ import pytest
 from lintrain.report.document import CheckReport, ProbeEntry, without_suppressed
 from lintrain.report.entries import check_report
 from lintrain.report.forms.choice import program_text
-from lintrain.report.forms.sarif_rules import markdown
+from lintrain.report.markdown import markdown
 from lintrain.report.pages import pages
 from lintrain.report.paths import file_uri, folder_uri, relative, uri_in
 from lintrain.rulebook import load_rules

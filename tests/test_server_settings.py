@@ -138,3 +138,14 @@ def test_known_findings_of_a_baseline_are_hidden(connect: Connect, tmp_path: Pat
     assert client.diagnostics(uri, 1) == []
     client.change(uri, 2, {"range": span(6, 18, 18), "text": "retain_graph=False"})
     assert rules(client.diagnostics(uri, 2)) == ["missing-zero-grad"]
+
+
+def test_a_diagnostic_links_to_its_page_where_the_project_names_the_site(connect: Connect, tmp_path: Path) -> None:
+    client = connect()
+    file = written(tmp_path)
+    (plain,) = client.diagnostics(client.open(file))
+    assert "codeDescription" not in plain
+    (tmp_path / "lintrain.toml").write_text('documentation = "https://docs.example.org/lintrain"\n')
+    client = connect()
+    (linked,) = client.diagnostics(client.open(file))
+    assert linked["codeDescription"]["href"] == f"https://docs.example.org/lintrain/rules/{linked['code']}.html"

@@ -42,7 +42,8 @@ class Snapshot:
 class Checked:
     """What a check found in the document and in other files (by their absolute paths).
 
-    `looked_at` are the files that the answer depends on, `problem` is why the configuration could not be read.
+    `looked_at` are the files that the answer depends on, `problem` is why the configuration could not be read,
+    `documentation` is where the pages of rules can be read.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Checked:
     elsewhere: Mapping[str, FileOutcome] = field(default_factory=dict[str, FileOutcome])
     looked_at: frozenset[str] = frozenset()
     problem: str = ""
+    documentation: str | None = None
 
     @property
     def file(self) -> FileOutcome:
@@ -97,7 +99,9 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
             file.source.forget_tree()  # the answer is kept as long as the document is open
     outcome = _with_measured(outcome, snapshot.path, measured)
     elsewhere = {os.path.abspath(file.path): file for file in outcome.files if file.path != snapshot.path}  # noqa: PTH100
-    return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, run.project.looked_at, snapshot.in_force.problem)
+    given = snapshot.in_force
+    looked_at = run.project.looked_at
+    return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, looked_at, given.problem, given.documentation)
 
 
 def _with_measured(outcome: Outcome, path: str, measured: Sequence[Reported]) -> Outcome:

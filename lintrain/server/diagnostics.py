@@ -13,6 +13,7 @@ from lintrain.core.finding import Reason
 from lintrain.core.level import Level
 from lintrain.core.place import Place
 from lintrain.core.verdict import Ruling
+from lintrain.report.documentation import address_of
 from lintrain.server.checking import Checked
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.paths import uri_of
@@ -59,11 +60,13 @@ class Viewer:
         finding = one.finding
         related = [each for why in finding.because if (each := self._related(checked, why))]
         is_unused = finding.rule == UNUSED_SUPPRESSION.name
+        address = address_of(finding.rule, checked.documentation)
         return lsp.Diagnostic(
             range=where,
             message="\n".join(message_lines(one)),
             severity=severity_of(one),
             code=finding.rule,
+            code_description=lsp.CodeDescription(href=address) if address else None,
             source=SOURCE,
             tags=[lsp.DiagnosticTag.Unnecessary] if is_unused else None,
             related_information=related if related and self.shows_related else None,

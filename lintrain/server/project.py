@@ -43,6 +43,7 @@ class InForce:
     target_versions: Mapping[str, str]
     baseline: Baseline | None = None
     problem: str = ""
+    documentation: str | None = None
 
 
 @dataclass(eq=False)
@@ -137,4 +138,4 @@ def _chosen(rules: tuple[RuleFile, ...], settings: Settings, client: ClientSetti
     young = frozenset[str]() if preview else frozenset(rule.name for rule in rules if rule.is_preview)
     selection = choose(known_names(rules), configured(settings), editor, young)
     excludes = Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
-    return InForce(rules, selection, excludes, settings.target_versions)
+    return InForce(rules, selection, excludes, settings.target_versions, documentation=settings.documentation)

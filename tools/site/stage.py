@@ -34,9 +34,9 @@ def stage(build: Path) -> Path:
     shutil.rmtree(pages, ignore_errors=True)
     shutil.rmtree(build / "site", ignore_errors=True)
     shutil.copytree(ROOT / "docs", pages)
-    for path in pages.rglob("*.md"):
-        text = without_links_outside(path.read_text(encoding="utf-8"))
-        path.write_text(with_tables(text), encoding="utf-8")
+    for file in pages.rglob("*.md"):
+        own = without_links_outside(file.read_text(encoding="utf-8"))
+        file.write_text(with_tables(own), encoding="utf-8")
     for path, text in {**rule_pages(), **whole_files()}.items():
         (pages / path).parent.mkdir(exist_ok=True)
         (pages / path).write_text(text, encoding="utf-8")
