@@ -47,6 +47,9 @@ def may_move(pipeline: Pipeline, moved: Place, target: Place) -> bool:
     first, second = statement_at(pipeline, moved), statement_at(pipeline, target)
     if first is None or second is None or not isinstance(first, ast.Assign | ast.Expr):
         return False
+    notebook = pipeline.source_of(moved).notebook
+    if notebook is not None and notebook.cell_at(moved.line) != notebook.cell_at(target.line):
+        return False
     block = block_of(pipeline, first, moved)
     if second not in block or not _stands_alone(pipeline, first, moved) or not _stands_alone(pipeline, second, target):
         return False
