@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from lintrain.probe.child.garbage import Thresholds
 from lintrain.probe.child.run import Run
 from lintrain.probe.child.session import Session
 
@@ -14,7 +15,8 @@ class RecordedRun(Run):
 
     def __init__(self, model: Any) -> None:
         self.shortcuts: list[str] = []
-        super().__init__(cast("Session", SimpleNamespace(shorten=self.shortcuts.append)), None)
+        session = SimpleNamespace(shorten=self.shortcuts.append, thresholds=Thresholds())
+        super().__init__(cast("Session", session), None)
         self.evidence: dict[str, Any] = {}
         self._model = model
 

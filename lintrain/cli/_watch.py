@@ -15,6 +15,9 @@ CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 WATCHED = (".py", ".ipynb", ".toml", ".yaml", ".yml", ".json")
 """What a check reads: code, its configuration, and the settings beside a script."""
 
+TICK = 100
+"""Milliseconds after which the watch says that nothing has changed."""
+
 
 def watch(options: CheckOptions, check: Callable[[], int]) -> int:
     """Check now and after every change, until Ctrl-C, which is how a watch ends: the exit code is 0."""
@@ -27,13 +30,20 @@ def watch(options: CheckOptions, check: Callable[[], int]) -> int:
         settings = settings_of(options)
     except UsageError as error:
         raise Refusal(str(error)) from error
-    _check_once(check)
     changes = watch_files(
-        *_folders(options, settings), watch_filter=filter_of(options, settings), step=50, debounce=400
+        *_folders(options, settings),
+        watch_filter=filter_of(options, settings),
+        step=50,
+        debounce=400,
+        rust_timeout=TICK,
+        yield_on_timeout=True,
     )
     try:
-        for _ in changes:
-            _check_once(check)
+        next(changes)  # from here on every change is kept, also what is saved during the first check
+        _check_once(check)
+        for changed in changes:
+            if changed:
+                _check_once(check)
     except KeyboardInterrupt:
         pass
     if sys.stdout.isatty():
