@@ -192,7 +192,7 @@ TRAINED = (
 
 def test_a_pretrained_model_under_the_name_of_an_optimizer_is_confirmed(tmp_path: Path) -> None:
     found = probed(tmp_path, BERT + TRAINED.format(optimizer='"adam"'))
-    assert ("string-optimizer", 17, "confirmed") in found.verdicts, found.out + found.err
+    assert ("string-optimizer", 16, "confirmed") in found.verdicts, found.out + found.err
     assert (found.run["model"]["pretrained"], found.run["model"]["num_labels"]) == (True, 3)
     assert found.run["forward"]["logits_shape"] == [8, 3]
 
