@@ -68,7 +68,9 @@ if TYPE_CHECKING:
     from lintrain.knowledge.api import name_state as name_state
     from lintrain.knowledge.api import signature as signature
     from lintrain.knowledge.renames import ArgumentRename as ArgumentRename
+    from lintrain.knowledge.renames import NameRename as NameRename
     from lintrain.knowledge.successors import argument_rename as argument_rename
+    from lintrain.knowledge.succession import takes_calls as takes_calls
     from lintrain.knowledge.successors import name_rename as name_rename
     from lintrain.knowledge.target import Target as Target
     from lintrain.knowledge.target import Targets as Targets
@@ -360,7 +362,8 @@ _WORDS_OF = {
     "lintrain.inside.probing": "probe",
     "lintrain.inside.report": "MistakesError Report",
     "lintrain.knowledge.api": "Known covered_names default_value keyword_state name_state signature",
-    "lintrain.knowledge.renames": "ArgumentRename",
+    "lintrain.knowledge.renames": "ArgumentRename NameRename",
+    "lintrain.knowledge.succession": "takes_calls",
     "lintrain.knowledge.successors": "argument_rename name_rename",
     "lintrain.knowledge.target": "Target Targets",
     "lintrain.knowledge.versions": "exactly",

@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.core.fix import Fix
 from lintrain.knowledge.target import Target
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.pipeline.reader import read_pipeline
@@ -239,6 +240,45 @@ def test_names_of_an_old_version_are_left_alone_there() -> None:
 @pytest.mark.parametrize("code", ["from transformers import AdamW", "import transformers\ntransformers.AdamW(weights)"])
 def test_a_name_is_found_in_an_import_and_as_an_attribute(code: str) -> None:
     assert len(found("removed-name", code)) == 1
+
+
+def fixes_of(code: str) -> list[Fix | None]:
+    (rule,) = (each.rule for each in load_rules() if each.name == "removed-name")
+    targets = exactly(transformers="5.23.0", datasets="5.2.0", evaluate="0.4.6", trl="1.16.0", torch="2.13.0")
+    return [rule.fix(each) for each in rule.check(read_pipeline(Source("train.py", code), targets=targets))]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from transformers import AdamW\nAdamW(weights, correct_bias=False)",
+        "from transformers import AdamW\nAdamW(weights, 1e-3, (0.9, 0.999), 1e-6, 0.0, False)",
+        "import transformers\ntransformers.AdamW(weights, lr=1e-3, no_deprecation_warning=True)",
+        "from datasets import list_metrics\nlist_metrics(with_community_metrics=False)",
+        "from transformers import is_torch_tpu_available\nis_torch_tpu_available(False)",
+        'from datasets import load_metric\nload_metric("glue", "mrpc", 0)',
+        'from trl import setup_chat_format\nsetup_chat_format(model, tokenizer, format="chatml")',
+        "from trl import setup_chat_format\nsetup_chat_format(model, tokenizer)",
+        'from trl import setup_chat_format\nsetup_chat_format(model, tokenizer, "chatml")',
+    ],
+)
+def test_a_successor_that_does_not_take_what_the_calls_give_is_not_offered(code: str) -> None:
+    assert fixes_of(code) == [None]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from transformers import AdamW\nAdamW(weights, 1e-3, eps=1e-6, **options)",
+        "import transformers\ntransformers.AdamW(weights, lr=1e-3)\nother(weights, correct_bias=False)",
+        'from datasets import load_metric\nload_metric("glue", "mrpc")',
+        "from trl import set_seed\nset_seed(0)",
+        "from trl import setup_chat_format\nsetup_chat_format(model, tokenizer, **options)",
+    ],
+)
+def test_a_successor_that_takes_what_the_calls_give_is_offered(code: str) -> None:
+    (fix,) = fixes_of(code)
+    assert fix is not None
 
 
 ONE_LOOP = """

@@ -235,12 +235,9 @@ _ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
 }
 
 _GLUE_GONE = NameRename(None, None, "load GLUE with `datasets.load_dataset` and `evaluate.load`")
-_TEXT_DATASET = NameRename(
-    "datasets", "load_dataset", '`load_dataset("text", data_files=…)` and `map` a tokenizer over it'
-)
-_WHOLE_WORD = NameRename(
-    "transformers", "DataCollatorForLanguageModeling", "`DataCollatorForLanguageModeling(whole_word_mask=True)`"
-)
+_TEXT_DATASET = NameRename(None, None, '`load_dataset("text", data_files=…)` and `map` a tokenizer over it')
+# Without the argument it masks single tokens: the same name would train another model.
+_WHOLE_WORD = NameRename(None, None, "`DataCollatorForLanguageModeling(whole_word_mask=True)`")
 
 _NAMES: Mapping[str, NameRename] = {
     # Both decouple the decay, but torch decays 0.01 by default and the old class 0.0.
@@ -282,7 +279,9 @@ _NAMES: Mapping[str, NameRename] = {
         None, None, "`SFTConfig(completion_only_loss=True)` with prompt and completion columns"
     ),
     "trl.ConstantLengthDataset": NameRename(None, None, "`SFTConfig(packing=True)`"),
-    "trl.setup_chat_format": NameRename("trl", "clone_chat_template", "`clone_chat_template`"),
+    "trl.setup_chat_format": NameRename(
+        "trl", "clone_chat_template", "`clone_chat_template` with the tokenizer to copy from; it gives three values"
+    ),
     "trl.set_seed": NameRename("transformers", "set_seed", "`transformers.set_seed`", True),
     "peft.BoneConfig": NameRename("peft", "MissConfig", "`MissConfig`"),
 }

@@ -41,7 +41,7 @@ The version that counts is the one that the project names: in a lock file, in it
 ## Fix
 
 Safe where the name only moved: without the fix the import fails. Asks first where another class or function takes its
-part, with defaults of its own.
+part, with defaults of its own. Where a call gives what the other one does not take, there is none.
 
 ## References
 
@@ -61,6 +61,7 @@ from lintrain import (
     Known,
     Level,
     LibraryName,
+    NameRename,
     Pipeline,
     Place,
     Reason,
@@ -74,6 +75,7 @@ from lintrain import (
     name_rename,
     name_state,
     refuted,
+    takes_calls,
     unsettled,
 )
 
@@ -117,7 +119,9 @@ class RemovedName(Rule):
                 "new_module": (rename.new_module if rename else None) or "",
                 "new_name": (rename.new_name if rename else None) or "",
                 "is_safe": rename.is_safe if rename else False,
-                "is_mendable": used.bound_as in ("", used.name) and len(uses) < MOST_USES,
+                "is_mendable": used.bound_as in ("", used.name)
+                and len(uses) < MOST_USES
+                and _takes_its_calls(pipeline, used, uses, rename),
             },
         )
 
@@ -161,6 +165,16 @@ def _uses(pipeline: Pipeline, used: LibraryName) -> list[Place]:
         return []
     source = pipeline.source_of(used.place)
     return [source.place(node) for node in source.nodes_of(ast.Name) if node.id == used.bound_as][:MOST_USES]
+
+
+def _takes_its_calls(pipeline: Pipeline, used: LibraryName, uses: list[Place], rename: NameRename | None) -> bool:
+    """Whether the successor of a name can be called with what the script gives to the name."""
+    if rename is None or rename.new_name is None:
+        return False
+    source = pipeline.source_of(used.place)
+    calls = [node for node in source.nodes_of(ast.Call) if source.place(node.func) in (used.place, *uses)]
+    old, new = f"{used.module}.{used.name}", f"{rename.new_module}.{rename.new_name}"
+    return takes_calls(old, new, calls, pipeline.targets)
 
 
 def _is_certain(pipeline: Pipeline, used: LibraryName) -> bool:
