@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lintrain.core.level import Level
-from lintrain.core.manual import Manual, read_manual
+
+if TYPE_CHECKING:
+    from lintrain.core.manual import Manual
 
 STAGE = "file"
 
@@ -28,6 +31,8 @@ class Builtin:
     @property
     def manual(self) -> Manual:
         """The manual page, taken apart."""
+        from lintrain.core.manual import read_manual
+
         return read_manual(self.page)
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
-import inspect
+import os
 import sys
-import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from lintrain.core.manual import Manual, read_manual
-from lintrain.core.rule import Rule
+if TYPE_CHECKING:
+    from lintrain.core.manual import Manual
+    from lintrain.core.rule import Rule
 
 RULE_MODULES = "lintrain_rule_files"
 """Rule modules get names of their own: `lintrain.rules` exists in a wheel but not in an editable install."""
@@ -24,43 +23,55 @@ class RuleFileError(Exception):
     """A file in the rule folder that holds no single rule; the text names the file."""
 
 
-@dataclass(frozen=True, slots=True)
 class RuleFile:
-    """One rule with the file that it was read from and its manual page."""
+    """One rule with the file that it was read from and its manual page, loaded when they are asked for."""
 
-    rule: Rule
-    path: Path
-    manual: Manual
+    def __init__(self, rule: Rule | None, path: Path, manual: Manual | None) -> None:
+        self.path = path
+        self.name = path.stem.replace("_", "-")
+        """The name of its file, with dashes."""
+        self.stage = path.parent.name
+        """Its pipeline stage: the folder that its file lies in."""
+        self._loaded = (rule, manual) if rule and manual else None
 
     @property
-    def name(self) -> str:
-        """The rule's name: that of its file, with dashes."""
-        return self.rule.name
+    def rule(self) -> Rule:
+        """The rule itself; raises RuleFileError where the file defines none."""
+        return self._load()[0]
 
     @property
-    def stage(self) -> str:
-        """The rule's pipeline stage: the folder that its file lies in."""
-        return self.rule.stage
+    def manual(self) -> Manual:
+        """The rule's page."""
+        return self._load()[1]
+
+    def _load(self) -> tuple[Rule, Manual]:
+        if self._loaded is None:
+            self._loaded = _read(self.path)
+        return self._loaded
 
     @property
     def is_preview(self) -> bool:
         """Whether the rule is young, and only heard where somebody asks for such rules."""
+        if self._loaded is None:
+            with open(self.path, "rb", buffering=0) as file:  # noqa: PTH123 - every check asks this of every rule
+                if b"is_preview" not in file.read():
+                    return False
         return self.rule.is_preview
 
     @property
     def reads_text(self) -> bool:
         """Whether the rule finds anything without running the script."""
-        return type(self.rule).check is not Rule.check
+        return type(self.rule).check is not _base().check
 
     @property
     def reads_evidence(self) -> bool:
         """Whether a probe can judge or find this mistake."""
-        return type(self.rule).verify is not Rule.verify or type(self.rule).inspect is not Rule.inspect
+        return type(self.rule).verify is not _base().verify or type(self.rule).inspect is not _base().inspect
 
     @property
     def mends(self) -> bool:
         """Whether the rule offers a fix."""
-        return type(self.rule).fix is not Rule.fix
+        return type(self.rule).fix is not _base().fix
 
     @property
     def fix_safety(self) -> str:
@@ -70,6 +81,10 @@ class RuleFile:
         """
         if not self.mends:
             return ""
+        import ast
+        import inspect
+        import textwrap
+
         method = ast.parse(textwrap.dedent(inspect.getsource(type(self.rule).fix)))
         said = {
             ast.unparse(node.value) for node in ast.walk(method) if isinstance(node, ast.keyword) and node.arg == "safe"
@@ -85,26 +100,45 @@ def rule_folder() -> Path:
 
 
 @cache
+def find_rules() -> tuple[RuleFile, ...]:
+    """Every shipped rule, ordered by stage and name; a run that meets nothing to judge loads none."""
+    return tuple(RuleFile(None, path, None) for path in sorted(rule_paths(rule_folder())))
+
+
+@cache
 def load_rules(folder: Path | None = None) -> tuple[RuleFile, ...]:
-    """Every rule of a folder, ordered by stage and name."""
-    root = folder or rule_folder()
-    return tuple(read_rule_file(path) for path in sorted(rule_paths(root)))
+    """Every rule of a folder, ordered by stage and name, each of them loaded."""
+    if folder is None:
+        return tuple(file for file in find_rules() if file.rule)
+    return tuple(read_rule_file(path) for path in sorted(rule_paths(folder)))
 
 
 def rule_paths(root: Path) -> Iterator[Path]:
     """The rule files of a folder: one level of stages, names that do not start with an underscore."""
-    for path in root.glob("*/*.py"):
-        if not path.name.startswith("_") and not path.parent.name.startswith("_"):
-            yield path
+    for stage in _unhidden(root):
+        if stage.is_dir():
+            yield from (Path(file.path) for file in _unhidden(stage.path) if file.name.endswith(".py"))
+
+
+def _unhidden(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from (entry for entry in entries if not entry.name.startswith(("_", ".")))
 
 
 def read_rule_file(path: Path) -> RuleFile:
     """Load one rule file; raises RuleFileError when it does not define exactly one rule with a page."""
+    rule, manual = _read(path)
+    return RuleFile(rule, path, manual)
+
+
+def _read(path: Path) -> tuple[Rule, Manual]:
+    from lintrain.core.manual import read_manual
+
     module = _import_file(path)
     rules = [
         member
         for member in vars(module).values()
-        if isinstance(member, type) and member.__module__ == module.__name__ and issubclass(member, Rule)
+        if isinstance(member, type) and member.__module__ == module.__name__ and issubclass(member, _base())
     ]
     if len(rules) != 1:
         raise RuleFileError(f"{path}: defines {len(rules)} rules, a rule file holds exactly one")
@@ -113,7 +147,13 @@ def read_rule_file(path: Path) -> RuleFile:
     rule = rules[0]
     rule.name = path.stem.replace("_", "-")
     rule.stage = path.parent.name
-    return RuleFile(rule(), path, read_manual(module.__doc__))
+    return rule(), read_manual(module.__doc__)
+
+
+def _base() -> type[Rule]:
+    from lintrain.core.rule import Rule
+
+    return Rule
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -19,7 +19,7 @@ OURS = "# lintrain: ignore[planted] -- why"
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lintrain.cli._check, "load_rules", lambda: (PLANTED, ONLY_MEASURED))
+    monkeypatch.setattr(lintrain.cli._check, "find_rules", lambda: (PLANTED, ONLY_MEASURED))
     return tmp_path
 
 

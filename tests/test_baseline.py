@@ -23,7 +23,7 @@ Said = Callable[..., str]
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for module in (lintrain.cli._check, lintrain.cli._baseline):
-        monkeypatch.setattr(module, "load_rules", lambda: (PLANTED, ONLY_MEASURED))
+        monkeypatch.setattr(module, "find_rules", lambda: (PLANTED, ONLY_MEASURED))
     (tmp_path / "t.py").write_text(BAD)
     return tmp_path
 
@@ -116,7 +116,7 @@ def test_pruning_keeps_what_could_not_be_heard(project: Path, monkeypatch: pytes
     (project / "s.py").write_text(BAD)
     run(["baseline"])
     (project / "t.py").write_text("x = (\n")
-    monkeypatch.setattr(lintrain.cli._baseline, "load_rules", lambda: (ONLY_MEASURED, UNWELL))
+    monkeypatch.setattr(lintrain.cli._baseline, "find_rules", lambda: (ONLY_MEASURED, UNWELL))
     run(["baseline", "--prune"])
     assert list(json.loads((project / FILE).read_text())["findings"]) == ["s.py", "t.py"]
 

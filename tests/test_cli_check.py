@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use_rules(monkeypatch: pytest.MonkeyPatch, *rules: RuleFile) -> None:
-    monkeypatch.setattr(lintrain.cli._check, "load_rules", lambda: rules)
+    monkeypatch.setattr(lintrain.cli._check, "find_rules", lambda: rules)
 
 
 @pytest.mark.parametrize(("text", "code"), [(CLEAN, 0), (BAD, 1), ("x = (", 1)])

@@ -26,7 +26,7 @@ BAD = f"{HEAD}def mistake(): ...\nmistake()\n"
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lintrain.cli._check, "load_rules", lambda: (PLANTED, SAPLING, ONLY_MEASURED))
+    monkeypatch.setattr(lintrain.cli._check, "find_rules", lambda: (PLANTED, SAPLING, ONLY_MEASURED))
     (tmp_path / "t.py").write_text(BAD)
     return tmp_path
 
@@ -88,7 +88,7 @@ def test_who_selects_a_young_rule_by_its_name_is_told_why_it_is_silent(capsys: p
 def test_where_nothing_is_in_preview_the_option_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(lintrain.cli._check, "load_rules", lambda: (PLANTED,))
+    monkeypatch.setattr(lintrain.cli._check, "find_rules", lambda: (PLANTED,))
     run(["check", "--preview"])
     assert capsys.readouterr().err == "lintrain: no rule of this version is in preview, so --preview adds nothing\n"
 

@@ -17,9 +17,8 @@ from typing import Any, cast
 
 from lintrain.builtin import BUILTINS
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
-from lintrain.settings.settings import Settings, UsageError
+from lintrain.settings.settings import UsageError
 
-BASELINE_FILE = "lintrain-baseline.json"
 FORMAT = 1
 
 COMMENT = re.compile(r"(?<=\s)#.*")
@@ -114,13 +113,6 @@ def _is_silent(file: FileOutcome) -> bool:
     """Whether the rules could not all be heard on a file: what is not found there may still be there."""
     is_broken = any(one.finding.rule in NEVER_KNOWN for one in file.reported)
     return is_broken or file.is_exhausted or bool(file.crashes)
-
-
-def find_baseline(settings: Settings, folder: Path) -> Path | None:
-    """The project's baseline: the configured file, else the nearest `lintrain-baseline.json` from a folder upwards."""
-    if settings.baseline is not None:
-        return settings.root / settings.baseline
-    return next((found for each in (folder, *folder.parents) if (found := each / BASELINE_FILE).is_file()), None)
 
 
 def read_baseline(file: Path) -> Baseline:

@@ -15,8 +15,8 @@ from lintrain.core.place import Place
 from lintrain.source.open_lines import open_lines
 from lintrain.source.parsing import parse
 from lintrain.source.reading import load_bytes
-from lintrain.source.source import Source
-from lintrain.source.suppression import MARK, Suppression
+from lintrain.source.source import MARK, Source
+from lintrain.source.suppression import Suppression
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
 
 BEYOND_COMMENTS = {UNUSED_SUPPRESSION.name, *(name for name, found in BUILTINS.items() if found.is_unconditional)}

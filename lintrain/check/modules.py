@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from lintrain.check.one_file import Reading
 from lintrain.check.outcome import Reported
-from lintrain.core.place import Place
-from lintrain.source.source import Source
+
+if TYPE_CHECKING:
+    from lintrain.core.place import Place
+    from lintrain.source.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,7 @@ class Elsewhere:
     """The findings of a run by the module that they lie in, and the modules that findings or their reasons lie in."""
 
     found: Mapping[str, list[Reported]] = field(default_factory=dict[str, list[Reported]])
-    shown: Mapping[str, Source] = field(default_factory=dict[str, Source])
+    shown: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
 
     @classmethod
     def of(cls, readings: Iterable[tuple[str, Reading]]) -> Elsewhere:

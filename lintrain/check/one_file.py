@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
 from lintrain.check.outcome import Crash, Reported
 from lintrain.check.tiers import is_worth_reading
-from lintrain.core.finding import Finding
-from lintrain.core.fix import Fix
-from lintrain.core.place import Place
-from lintrain.rulebook import RuleFile
-from lintrain.source.project import Project
-from lintrain.source.source import Source
 
 if TYPE_CHECKING:
+    from lintrain.core.finding import Finding
+    from lintrain.core.fix import Fix
+    from lintrain.core.place import Place
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.pipeline.pipeline import Pipeline
+    from lintrain.rulebook import RuleFile
+    from lintrain.source.project import Project
+    from lintrain.source.source import Source
 
 READER = "reader"
 
@@ -38,7 +38,7 @@ class Reading:
     crashes: tuple[Crash, ...] = ()
     is_exhausted: bool = False
     is_broken: bool = False
-    modules: Mapping[str, Source] = field(default_factory=dict[str, Source])
+    modules: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
     training: tuple[Place, ...] = ()
 
     @property
@@ -63,6 +63,9 @@ def check_source(
         return Reading((Reported(broken),), is_broken=True)
     if not rules or not is_worth_reading(source, project):
         return Reading()
+    heard = [rule for rule in rules if rule.reads_text]
+    if not heard:
+        return Reading()
     from lintrain.pipeline.reader import read_pipeline
 
     targets = find_targets()
@@ -74,7 +77,7 @@ def check_source(
         return Reading(is_exhausted=True)
     reported: list[Reported] = []
     crashes: list[Crash] = []
-    for rule in rules:
+    for rule in heard:
         go_on()
         try:
             reported.extend(_ask(rule, pipeline))
@@ -128,17 +131,21 @@ def parse_problem(source: Source) -> Finding | None:
 
 def unreadable(path: str, reason: str, line: int = 1) -> Finding:
     """The finding of a file that cannot be read."""
-    return _finding(UNREADABLE_FILE, Place(path, line, 1, line, 1), reason)
+    return _finding(UNREADABLE_FILE, path, (line, 1, line, 1), reason)
 
 
 def _syntax_error(source: Source, error: SyntaxError) -> Finding:
     line = min(max(error.lineno or 1, 1), len(source.lines))
     column = max(error.offset or 1, 1)
     same_line = error.end_lineno == line and (error.end_offset or 0) > column
-    place = Place(source.path, line, column, line, (error.end_offset or 0) if same_line else column + 1)
+    end_column = (error.end_offset or 0) if same_line else column + 1
     message = error.msg or "cannot be parsed"
-    return _finding(SYNTAX_ERROR, place, message[:1].lower() + message[1:], GRAMMAR)
+    span = (line, column, line, end_column)
+    return _finding(SYNTAX_ERROR, source.path, span, message[:1].lower() + message[1:], GRAMMAR)
 
 
-def _finding(builtin: Builtin, place: Place, message: str, why: str = "") -> Finding:
-    return Finding(builtin.name, builtin.level, place, message, why)
+def _finding(builtin: Builtin, path: str, span: tuple[int, int, int, int], message: str, why: str = "") -> Finding:
+    from lintrain.core.finding import Finding
+    from lintrain.core.place import Place
+
+    return Finding(builtin.name, builtin.level, Place(path, *span), message, why)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from lintrain.core.finding import Finding
-from lintrain.core.fix import Fix
-from lintrain.core.place import Place
-from lintrain.core.verdict import Verdict
-from lintrain.source.source import Source
-from lintrain.source.suppression import Suppression
+if TYPE_CHECKING:
+    from lintrain.core.finding import Finding
+    from lintrain.core.fix import Fix
+    from lintrain.core.place import Place
+    from lintrain.core.verdict import Verdict
+    from lintrain.source.source import Source
+    from lintrain.source.suppression import Suppression
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Outcome:
 
     files: tuple[FileOutcome, ...]
     notes: tuple[str, ...] = ()
-    modules: Mapping[str, Source] = field(default_factory=dict[str, Source])
+    modules: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
 
     @property
     def reported(self) -> list[Reported]:

@@ -14,17 +14,17 @@ from lintrain.check.modules import Elsewhere
 from lintrain.check.one_file import Reading, check_source, unreadable
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.selection import Selection
-from lintrain.check.silence import LookedFor, apply_suppressions
+from lintrain.check.silence import NOTHING, LookedFor, apply_suppressions
 from lintrain.check.tiers import names_library
-from lintrain.names.ruff import Clue, start_search
-from lintrain.rulebook import RuleFile
 from lintrain.source.project import Project
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
-from lintrain.source.source import Source
 
 if TYPE_CHECKING:
     from lintrain.check.baseline import Baseline
     from lintrain.knowledge.versions import TargetVersions
+    from lintrain.names.ruff import Clue, NameSearch
+    from lintrain.rulebook import RuleFile
+    from lintrain.source.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,15 @@ class Run:
 
     def check(self) -> Outcome:
         """Check every file, one after the other, while ruff looks at the names of those that use a library."""
-        search = start_search([path for path in self.request.files if self._wants_names(path)], self.request.given)
+        search = self._search_names()
         try:
             read = [(path, *self._read(path)) for path in self.request.files]
-            clues = search.collect()
+            clues = search.collect() if search else {}
         except BaseException:
-            search.stop()
+            if search:
+                search.stop()
             raise
+        problem = search.problem if search else ""
         elsewhere = Elsewhere.of((path, reading) for path, _, reading in read)
         files = [
             self._settle(
@@ -79,7 +81,7 @@ class Run:
                 source,
                 elsewhere.joined(path, reading),
                 clues.get(str(Path(path).absolute()), []),
-                not search.problem,
+                not problem,
             )
             for path, source, reading in read
         ]
@@ -91,7 +93,7 @@ class Run:
         if self.request.baseline:
             files = self.request.baseline.hide(files)
         notes = dict.fromkeys(note for targets in self.targets.values() for note in targets.notes)
-        return Outcome(tuple(files), (*filter(None, [search.problem]), *notes), elsewhere.shown)
+        return Outcome(tuple(files), (*filter(None, [problem]), *notes), elsewhere.shown)
 
     def _targets_of(self, source: Source) -> TargetVersions:
         """The versions that a script is written for: looked up when the first of its folder is read."""
@@ -103,6 +105,15 @@ class Run:
         from lintrain.knowledge.installs import with_installs
 
         return with_installs(self.targets[folder], source.notebook.masked.values())
+
+    def _search_names(self) -> NameSearch | None:
+        """Ruff at work on the files that use a library; None where there are none."""
+        paths = [path for path in self.request.files if self._wants_names(path)]
+        if not paths:
+            return None
+        from lintrain.names.ruff import start_search
+
+        return start_search(paths, self.request.given)
 
     def _wants_names(self, path: str) -> bool:
         if UNDEFINED_NAME.name not in self.request.selection.of(path):
@@ -121,7 +132,7 @@ class Run:
         except UnreadableError as error:
             return None, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True)
         names = self.request.selection.of(path)
-        rules = [rule for rule in self.request.rules if rule.name in names and rule.reads_text]
+        rules = [rule for rule in self.request.rules if rule.name in names]
         reading = check_source(source, rules, partial(self._targets_of, source), self.project, self.request.go_on)
         self.project.forget()
         source.forget_tree()  # the trees of a whole repository would fill the memory
@@ -135,7 +146,8 @@ class Run:
         reported = [*reading.reported, *self._name_findings(source, reading, clues)]
         reported = [self._with_level(one) for one in reported if one.finding.rule in selected]
         suppressions = source.suppressions if source else ()
-        heard = apply_suppressions(reported, suppressions, self._looked_for(selected, reading, looked_at_names))
+        looked_for = self._looked_for(selected, reading, looked_at_names) if suppressions else NOTHING
+        heard = apply_suppressions(reported, suppressions, looked_for)
         kept = list(heard.kept)
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
             kept.extend(self._with_level(Reported(finding)) for finding in heard.unused)
@@ -155,7 +167,7 @@ class Run:
         selected = self.request.selection.of(path)
         mine = (one for one in reading.reported if one.finding.rule in selected)
         reported = [self._with_level(replace(one, fix=None)) for one in mine]
-        heard = apply_suppressions(reported, source.suppressions, LookedFor(frozenset(), False, frozenset()))
+        heard = apply_suppressions(reported, source.suppressions, NOTHING)
         kept = self._with_verdicts(path, heard.kept)
         return FileOutcome(path, source, _ordered(kept), silenced=heard.silenced)
 

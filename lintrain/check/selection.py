@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from lintrain.builtin import BUILTINS
-from lintrain.core.finding import Finding
 from lintrain.core.level import Level
-from lintrain.rulebook import RuleFile
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes
+
+if TYPE_CHECKING:
+    from lintrain.core.finding import Finding
+    from lintrain.rulebook import RuleFile
 
 ALL = "ALL"
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lintrain.builtin import UNUSED_SUPPRESSION
 from lintrain.check.outcome import Reported, Silenced
 from lintrain.check.selection import nearest
-from lintrain.core.finding import Finding
-from lintrain.source.suppression import Suppression
+
+if TYPE_CHECKING:
+    from lintrain.core.finding import Finding
+    from lintrain.source.suppression import Suppression
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,9 @@ class LookedFor:
     decided: frozenset[str]
     everything: bool
     known: frozenset[str]
+
+
+NOTHING = LookedFor(frozenset(), False, frozenset())
 
 
 def apply_suppressions(
@@ -76,4 +82,6 @@ def _complaints(comment: Suppression, used: set[str], looked_for: LookedFor) -> 
 
 
 def _unused(comment: Suppression, message: str, cure: str) -> Finding:
+    from lintrain.core.finding import Finding
+
     return Finding(UNUSED_SUPPRESSION.name, UNUSED_SUPPRESSION.level, comment.place, message, help=cure)

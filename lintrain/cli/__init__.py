@@ -16,9 +16,26 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run a command and give its exit code; what it cannot do is said on stderr."""
     try:
-        from lintrain.cli._group import call
-
-        return call(arguments)
+        return _run(arguments)
     except KeyboardInterrupt:
         print("lintrain: interrupted", file=sys.stderr)  # noqa: T201 - nothing of ours may be imported yet
         return INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
+    from lintrain.cli._output import Refusal
+
+    try:
+        if arguments[:1] == ["check"]:
+            from lintrain.cli._words import read_words
+
+            if options := read_words(arguments[1:]):
+                from lintrain.cli._check import check
+
+                return check(options)
+        from lintrain.cli._group import call
+
+        return call(arguments)
+    except Refusal as refusal:
+        refusal.show()
+        return refusal.exit_code

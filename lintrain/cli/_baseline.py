@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from lintrain.check.baseline import BASELINE_FILE, Baseline, find_baseline, read_baseline
+from lintrain.check.baseline import Baseline, read_baseline
 from lintrain.check.outcome import Outcome
 from lintrain.check.run import Request, Run
 from lintrain.cli._options import CheckOptions, files_of, selection_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
 from lintrain.cli._request import request_of
 from lintrain.report.summary import count
-from lintrain.rulebook import RuleFileError, load_rules
+from lintrain.rulebook import RuleFileError, find_rules
+from lintrain.settings.loading import BASELINE_FILE, find_baseline
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
 
@@ -54,7 +55,7 @@ def _project(settings: Settings, file: Path) -> Path:
 
 def _checked(options: CheckOptions, settings: Settings) -> tuple[Outcome, frozenset[str]]:
     """What is found in the whole project, and the rules that were heard."""
-    rules = load_rules()
+    rules = find_rules()
     selection = selection_of(options, settings, rules)
     request = request_of(options, settings, rules, selection, files_of(options, settings))
     return Run(request).check(), selection.names

@@ -24,7 +24,7 @@ from lintrain.report.columns import wrap
 from lintrain.report.look import Look, look_of
 from lintrain.report.people import people_blocks
 from lintrain.report.summary import count, statistics, statistics_json, summary
-from lintrain.rulebook import RuleFile, RuleFileError, load_rules
+from lintrain.rulebook import RuleFile, RuleFileError, find_rules
 from lintrain.settings.formats import FOR_PEOPLE
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
@@ -51,7 +51,7 @@ def _check(options: CheckOptions) -> int:
     started = time.perf_counter()
     demand_sense(options)
     settings = settings_of(options)
-    rules = load_rules()
+    rules = find_rules()
     selection = selection_of(options, settings, rules)
     if options.show_settings:
         from lintrain.report.settings_text import settings_text

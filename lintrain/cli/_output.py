@@ -9,17 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
-import click
 
-
-class Refusal(click.ClickException):
+class Refusal(Exception):  # noqa: N818 - what it is
     """Something that was asked for and cannot be done: one line per problem on stderr, exit code 2."""
 
     exit_code = 2
 
-    def show(self, file: object = None) -> None:  # noqa: ARG002 - the signature that click calls
+    def show(self) -> None:
         """Write the problems to stderr."""
-        for line in self.message.splitlines():
+        for line in str(self).splitlines():
             say(f"lintrain: {line}")
 
 

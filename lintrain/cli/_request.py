@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lintrain.check.baseline import Baseline, find_baseline, read_baseline
 from lintrain.check.run import Request
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
 from lintrain.rulebook import RuleFile
-from lintrain.settings.loading import common_folder
+from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings
 
 if TYPE_CHECKING:
+    from lintrain.check.baseline import Baseline
     from lintrain.knowledge.versions import TargetVersions
 
 
@@ -39,10 +39,14 @@ def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:
     """The findings that the project puts off; raises UsageError."""
     if options.no_baseline:
         return None
-    if options.baseline:
-        return read_baseline(options.baseline)
-    file = None if options.isolated else find_baseline(settings, common_folder(options.named))
-    return read_baseline(file) if file else None
+    file = options.baseline
+    if file is None and not options.isolated:
+        file = find_baseline(settings, common_folder(options.named))
+    if file is None:
+        return None
+    from lintrain.check.baseline import read_baseline
+
+    return read_baseline(file)
 
 
 def find_targets(folder: Path, settings: Settings) -> TargetVersions:

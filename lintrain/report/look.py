@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from lintrain.core.level import Level
-from lintrain.core.verdict import Ruling
 from lintrain.report.columns import CUT
+
+if TYPE_CHECKING:
+    from lintrain.core.verdict import Ruling
 
 WIDEST = 120
 """Lines longer than this are hard to read, however wide the terminal is."""
@@ -19,7 +21,7 @@ ACCENT = "bright_blue"
 """Of what belongs to the drawing: plain blue is hard to read on black."""
 
 LEVEL_COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
-RULING_COLOURS = {Ruling.CONFIRMED: "red", Ruling.REFUTED: "green", Ruling.UNSETTLED: "yellow"}
+RULING_COLOURS = {"confirmed": "red", "refuted": "green", "unsettled": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Look:
 
     def ruling(self, ruling: Ruling) -> str:
         """A ruling in its colour."""
-        return self.paint(ruling.value, RULING_COLOURS[ruling], bold=True)
+        return self.paint(ruling.value, RULING_COLOURS[ruling.value], bold=True)
 
     def code(self, text: str) -> str:
         """A message with the code between its backticks set off."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from lintrain.check.outcome import Reported
-from lintrain.report.frame import FindSource
-from lintrain.report.look import Look
+if TYPE_CHECKING:
+    from lintrain.check.outcome import Reported
+    from lintrain.report.frame import FindSource
+    from lintrain.report.look import Look
 
 
 def people_blocks(
-    name: str, reported: Iterable[Reported], find_source: FindSource, look: Look
+    name: str, reported: Sequence[Reported], find_source: FindSource, look: Look
 ) -> tuple[Iterator[str], str]:
     """The blocks of a form, and what stands between them."""
+    if not reported:
+        return iter(()), ""
     match name:
         case "full":
             from lintrain.report.full import full

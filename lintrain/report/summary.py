@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from lintrain.check.outcome import Reported
 from lintrain.core.level import Level
-from lintrain.report.look import Look
+
+if TYPE_CHECKING:
+    from lintrain.check.outcome import Reported
+    from lintrain.report.look import Look
 
 
 def summary(reported: Sequence[Reported], files: int, fixed: int = 0) -> str:
@@ -49,6 +51,8 @@ def statistics_json(reported: Sequence[Reported]) -> str:
         {"rule": key[0], "level": key[1].value, "count": number, "fixable": fixable[key]}
         for key, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
+    import json
+
     return json.dumps(entries, indent=2)
 
 

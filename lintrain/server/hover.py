@@ -9,7 +9,7 @@ from lsprotocol import types as lsp
 from lintrain.server.pages import finding_text, page
 from lintrain.server.session import Session
 from lintrain.server.text import split_lines
-from lintrain.source.suppression import MARK
+from lintrain.source.source import MARK
 
 RULE_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lintrain.check.baseline import BASELINE_FILE, Baseline, find_baseline, read_baseline
+from lintrain.check.baseline import Baseline, read_baseline
 from lintrain.check.selection import Choice, Selection, choose, configured, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.server.client_settings import ClientSettings
-from lintrain.settings.loading import OWN_FILES, PROJECT_FILE, load_settings
+from lintrain.settings.loading import BASELINE_FILE, OWN_FILES, PROJECT_FILE, find_baseline, load_settings
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes
 

@@ -11,6 +11,7 @@ from lintrain.settings.settings import Settings, UsageError
 
 OWN_FILES = (".lintrain.toml", "lintrain.toml")
 PROJECT_FILE = "pyproject.toml"
+BASELINE_FILE = "lintrain-baseline.json"
 
 
 def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
@@ -40,6 +41,13 @@ def common_folder(paths: Iterable[str]) -> Path:
     resolved = [Path(path).resolve() for path in paths] or [Path.cwd()]
     common = Path(os.path.commonpath(resolved))
     return common if common.is_dir() else common.parent
+
+
+def find_baseline(settings: Settings, folder: Path) -> Path | None:
+    """The project's baseline: the configured file, else the nearest `lintrain-baseline.json` from a folder upwards."""
+    if settings.baseline is not None:
+        return settings.root / settings.baseline
+    return next((found for each in (folder, *folder.parents) if (found := each / BASELINE_FILE).is_file()), None)
 
 
 def has_table(file: Path) -> bool:

@@ -6,7 +6,6 @@ import codecs
 import re
 from pathlib import Path
 
-from lintrain.source.notebook import NotebookError, join_cells
 from lintrain.source.source import MIXED, Source, Writing
 
 ENCODING_LINE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
@@ -41,6 +40,8 @@ def read_bytes(path: str, raw: bytes) -> Source:
         raise UnreadableError("null byte in the file", text.count("\n", 0, text.index("\0")) + 1)
     if not path.endswith(".ipynb"):
         return Source(path, text, writing=writing)
+    from lintrain.source.notebook import NotebookError, join_cells
+
     try:
         joined, notebook = join_cells(text)
     except NotebookError as error:

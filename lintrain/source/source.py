@@ -10,18 +10,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.core.place import Place
-from lintrain.source.cells import INDENTED, MARKER, Location, Notebook
 from lintrain.source.nodes import walk
 from lintrain.source.parsing import parse
-from lintrain.source.suppression import Suppression, find_suppressions
 
 if TYPE_CHECKING:
+    from lintrain.source.cells import Location, Notebook
     from lintrain.source.notebook import WrittenSource
+    from lintrain.source.suppression import Suppression
 
 Node = TypeVar("Node", bound=ast.AST)
 Answer = TypeVar("Answer")
 
 MIXED = "mixed"
+
+MARK = "lintrain:"
+"""Every comment that asks for silence holds it."""
 
 TEST_FILE = re.compile(r"(^|[/\\])(test_\w+|\w+_test|conftest)\.py$")
 TESTS = re.compile(
@@ -121,6 +124,10 @@ class Source:
     @cached_property
     def suppressions(self) -> tuple[Suppression, ...]:
         """The comments in which the author asks for silence."""
+        if MARK not in self.text:
+            return ()
+        from lintrain.source.suppression import find_suppressions
+
         return find_suppressions(self.path, self.text, self.lines)
 
     def place(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Place:
@@ -163,6 +170,8 @@ class Source:
 
     def locate(self, place: Place) -> Location:
         """Where a person finds the place: cell and line of a notebook, and the line of the file itself."""
+        from lintrain.source.cells import Location
+
         cell = self.notebook.cell_at(place.line) if self.notebook else None
         if cell is None:
             return Location(None, place.line, place.column, place.line)
@@ -198,6 +207,8 @@ class Source:
 
     def _statements_of_cells(self) -> Iterator[ast.stmt]:
         """The statements of the file, those of a cell that starts indented without the `if` that stands above it."""
+        from lintrain.source.cells import INDENTED, MARKER
+
         for statement in self.tree.body:
             is_ours = isinstance(statement, ast.If) and self.lines[statement.lineno - 1].startswith(INDENTED + MARKER)
             yield from statement.body if is_ours and isinstance(statement, ast.If) else [statement]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from lintrain.core.place import Place
 
-MARK = "lintrain:"
 COMMENT = re.compile(r"#\s*lintrain:\s*(?P<words>[^#]*)")
 DIRECTIVE = re.compile(r"(?P<word>ignore-file|ignore)\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?:--(?P<reason>.*))?")
 
@@ -37,8 +36,6 @@ class Suppression:
 
 def find_suppressions(path: str, text: str, lines: Sequence[str]) -> tuple[Suppression, ...]:
     """The suppressions of a text, in its order; strings that only look like comments are none."""
-    if MARK not in text:
-        return ()
     return tuple(_suppressions(path, text, lines))
 
 
