@@ -288,6 +288,11 @@ class TestInsertBefore:
         with pytest.raises(FixError, match="cannot stand between"):
             fixed(text, InsertBefore(place_of(text, "go()"), "if b: new()"))
 
+    def test_the_first_statement_of_a_cell_gets_it_in_its_cell(self) -> None:
+        text = "show\n# old = 1\n\n# %% cell 2\n# the model\nmodel = make()\n"
+        edit = InsertBefore(place_of(text, "model = make()"), "seed(0)")
+        assert fixed(text, edit) == "show\n# old = 1\n\n# %% cell 2\nseed(0)\n# the model\nmodel = make()\n"
+
 
 class TestInsertAfter:
     @pytest.mark.parametrize(
@@ -445,6 +450,18 @@ class TestWhereImportsGo:
         text = "import os\n\nAdamW = load(AdamW)\nimport torch\n"
         assert fixed(text, AddImport("torch.optim", "AdamW")).startswith("import os\n\nfrom torch.optim import AdamW\n")
 
+    @pytest.mark.parametrize(
+        ("above", "module", "expected"),
+        [
+            ("display()", "evaluate", "# %% cell 2\nimport evaluate\nimport torch\n"),
+            ("display()", "time", "# %% cell 2\nimport time\n\nimport torch\n"),
+            ("import os", "time", "import time\n# %% cell 2\nimport torch\n"),
+        ],
+    )
+    def test_an_import_goes_into_the_cell_of_its_neighbours(self, above: str, module: str, expected: str) -> None:
+        text = f"# %% cell 1\n{above}\n# %% cell 2\nimport torch\n"
+        assert fixed(text, AddImport(module)) == f"# %% cell 1\n{above}\n{expected}"
+
 
 class TestRemoveImport:
     @pytest.mark.parametrize(
@@ -515,6 +532,16 @@ class TestMoves:
     def test_no_statement_leaves_its_block_or_its_line(self, text: str) -> None:
         with pytest.raises(FixError, match="within its block"):
             fixed(text, MoveAfter(place_of(text, "a()"), place_of(text, "b()")))
+
+    def test_the_first_statement_of_a_cell_stays_in_it(self) -> None:
+        text = "make()\n# %% cell 2\nseed(0)\ntrain()\n"
+        with pytest.raises(FixError, match="first statement of a cell"):
+            fixed(text, MoveBefore(place_of(text, "seed(0)"), place_of(text, "make()")))
+
+    def test_the_target_may_be_the_first_statement_of_a_cell(self) -> None:
+        text = "show\n# %% cell 2\nmake()\n# once\nseed(0)\n"
+        edit = MoveBefore(place_of(text, "seed(0)"), place_of(text, "make()"))
+        assert fixed(text, edit) == "show\n# %% cell 2\n# once\nseed(0)\nmake()\n"
 
 
 class TestWrapBody:

@@ -10,7 +10,7 @@ from libcst.helpers import get_full_name_for_node
 
 from lintrain.core.fix import AddImport
 from lintrain.fix.comma_list import NOTHING, CommaList
-from lintrain.fix.statements import is_docstring, leading_lines
+from lintrain.fix.statements import gap_and_comments, is_docstring, leading_lines, starts_cell
 
 Body = cst.SimpleStatementLine | cst.BaseCompoundStatement
 BLANK = cst.EmptyLine(indent=False)
@@ -121,7 +121,8 @@ def _block_for(body: list[Body], line: Body, wanted: AddImport) -> tuple[int, li
         libraries = [each for each in reachable if any(_sort_key(other)[0] == 1 for other in each[1])]
         if beside or libraries:
             return (beside or libraries)[0]
-    return start, _leading_imports(body[start:])
+    leading = _leading_imports(body[start:])
+    return (start, leading) if leading or not reachable else reachable[0]
 
 
 def _import_blocks(body: list[Body], start: int) -> Iterator[tuple[int, list[Body]]]:
@@ -208,15 +209,22 @@ def _with_line(block: list[Body], index: int, line: Body) -> list[Body]:
     before, after = block[:index], block[index:]
     if before and _sort_key(before[-1])[0] == group:
         return [*before, line, *after]
+    gap, comments = gap_and_comments(after[0]) if after else ([], [])
     if after and _sort_key(after[0])[0] == group:
-        lines = list(leading_lines(after[0]))
-        blank = next((place for place, empty in enumerate(lines) if empty.comment), len(lines))
-        moved = line.with_changes(leading_lines=lines[:blank])
-        return [*before, moved, after[0].with_changes(leading_lines=lines[blank:]), *after[1:]]
+        return [
+            *before,
+            line.with_changes(leading_lines=gap),
+            after[0].with_changes(leading_lines=comments),
+            *after[1:],
+        ]
+    if not before and any(map(starts_cell, gap)):
+        first = line.with_changes(leading_lines=gap)
+        return [first, after[0].with_changes(leading_lines=[BLANK, *comments]), *after[1:]]
     below = [_below_blank_line(after[0]), *after[1:]] if after else []
     return [*before, _below_blank_line(line) if before else line, *below]
 
 
 def _below_blank_line(line: Body) -> Body:
-    lines = leading_lines(line)
-    return line if lines and lines[0].comment is None else line.with_changes(leading_lines=[BLANK, *lines])
+    """A statement with a blank line above it, unless one or the mark of a cell parts it from what is before."""
+    gap, comments = gap_and_comments(line)
+    return line if gap else line.with_changes(leading_lines=[BLANK, *comments])

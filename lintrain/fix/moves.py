@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile
-
 import libcst as cst
 
 from lintrain.core.fix import MoveAfter, MoveBefore
 from lintrain.fix.errors import FixError
-from lintrain.fix.statements import Line, before, ends_its_block, is_line, leading_lines
+from lintrain.fix.statements import Line, before, ends_its_block, gap_and_comments, is_line, starts_cell
 from lintrain.fix.step import Step
 from lintrain.fix.tree import Tree
 
@@ -27,6 +25,8 @@ def move_steps(tree: Tree, edit: MoveBefore | MoveAfter) -> list[Step]:
     distance = body.index(moved) - body.index(target)
     if distance in ((0, -1) if isinstance(edit, MoveBefore) else (0, 1)):
         return []
+    if any(map(starts_cell, gap_and_comments(moved)[0])):
+        raise FixError(f"{edit.place}: the first statement of a cell cannot leave it")
     if isinstance(edit, MoveAfter) and ends_its_block(target):
         raise FixError(f"{edit.target}: nothing after this statement would run")
     bare = _without_gap(moved)
@@ -48,8 +48,7 @@ def _whole_line(tree: Tree, statement: cst.CSTNode) -> cst.CSTNode:
 
 def _without_gap(statement: Line) -> Line:
     """The statement with the comments above it, and without the blank lines above these."""
-    kept = dropwhile(lambda line: line.comment is None, leading_lines(statement))
-    return statement.with_changes(leading_lines=list(kept))
+    return statement.with_changes(leading_lines=gap_and_comments(statement)[1])
 
 
 def _line(node: cst.CSTNode) -> Line:

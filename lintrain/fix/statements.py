@@ -12,6 +12,9 @@ from lintrain.fix.errors import FixError
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Sized = TypeVar("Sized", bound=cst.BaseCompoundStatement)
 
+CELL = "# %%"
+"""What a comment begins with that stands above a cell, of a notebook or of a script that editors show in cells."""
+
 
 def read_statements(code: str, module: cst.Module) -> list[Line]:
     """The statements of a few lines of code, with the indentation and line ends of a module."""
@@ -51,13 +54,26 @@ def _bare(statement: cst.CSTNode) -> cst.CSTNode:
             return statement.with_changes(leading_lines=())
 
 
+def starts_cell(line: cst.EmptyLine) -> bool:
+    """Whether a line above a statement is the mark of a cell, which stays above whatever comes first in the cell."""
+    return line.comment is not None and line.comment.value.startswith(CELL)
+
+
+def gap_and_comments(statement: cst.CSTNode) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
+    """The lines above a statement that end what is before it, a cell's mark among them, and its own comments."""
+    lines = list(leading_lines(statement))
+    marks = [index for index, line in enumerate(lines) if starts_cell(line)]
+    first = marks[-1] + 1 if marks else 0
+    own = next((index for index in range(first, len(lines)) if lines[index].comment), len(lines))
+    return lines[:own], lines[own:]
+
+
 def before(added: Sequence[Line], statement: Line) -> list[Line]:
     """The added statements, then the statement: comments stay with it, the blank lines above them come first."""
-    lines = list(leading_lines(statement))
-    blank = next((index for index, line in enumerate(lines) if line.comment), len(lines))
+    gap, comments = gap_and_comments(statement)
     first, *others = added
-    moved = first.with_changes(leading_lines=[*lines[:blank], *leading_lines(first)])
-    return [moved, *others, statement.with_changes(leading_lines=lines[blank:])]
+    moved = first.with_changes(leading_lines=[*gap, *leading_lines(first)])
+    return [moved, *others, statement.with_changes(leading_lines=comments)]
 
 
 def ends_its_block(statement: cst.CSTNode) -> bool:
