@@ -42,6 +42,19 @@ Without a collator that pads, somebody has to:
     pairs = raw.map(tokenize_pairs, batched=True)
     trainer = Trainer(model, args, train_dataset=pairs["train"])
 
+Labels that are a list for each row need one length as well, and most collators pad none:
+
+    lm_tokenizer.pad_token = lm_tokenizer.eos_token
+
+    def tokenize_lines(batch):
+        lines = lm_tokenizer(batch["text"], truncation=True, max_length=16, padding="max_length")
+        lines["labels"] = lines["input_ids"].copy()
+        return lines
+
+    lines = text.map(tokenize_lines, batched=True, remove_columns=["text"])
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
+
 ## Fix
 
 Asks first: batches get other shapes, which a compiled model may not bear.
@@ -61,6 +74,7 @@ from lintrain import (
     Evidence,
     Finding,
     Fix,
+    Kind,
     Level,
     Padding,
     Pipeline,
@@ -81,6 +95,10 @@ from lintrain import (
 WANTS_ONE_SHAPE = re.compile(
     r"\b(xla|tpu|torch_xla|optimum|openvino|onnx|cuda_?graphs?|TPU\w*)\b|torch_compile|\.compile\("
 )
+ONE_EACH = frozenset({Kind.CLASS, Kind.INTEGER, Kind.FLOAT})
+"""Labels of which a row has one."""
+
+PADS_LABELS = frozenset({"DataCollatorForSeq2Seq", "DataCollatorForTokenClassification"})
 MUCH, LITTLE = 0.5, 0.2
 
 
@@ -125,9 +143,10 @@ class PaddingToMaxLength(Rule):
 
 
 def _pads_batches(feed: TokenFeed) -> bool:
-    """Whether a collator of the libraries pads each batch, in a run whose labels are no rows of their own."""
+    """Whether a collator of the libraries pads each batch, in a run whose labels are no lists, or are padded too."""
     column = feed.columns.get("labels")
-    if column is not None and column.is_masked:
+    name = feed.collator.name if isinstance(feed.collator, Collator) else ""
+    if column is not None and (column.is_masked or not (column.kind in ONE_EACH or name in PADS_LABELS)):
         return False
     if isinstance(feed.collator, Collator):
         return feed.collator.pads is True and "pad_to_multiple_of" not in feed.collator.arguments
