@@ -138,8 +138,7 @@ One pass over the rows, in the order that their author chose:
 
 ## Fix
 
-Safe where `shuffle` is left out: which rows come first carries no meaning for rows of this kind. Asks first where the
-script says `shuffle=False`.
+Asks first: from then on each run reads the rows in an order of its own, and one that was repeatable needs a seed.
 
 ## References
 
@@ -234,7 +233,7 @@ class UnshuffledTrainingData(Rule):
         if isinstance(line, int) and isinstance(column, int):
             told = Place(finding.place.path, line, column, line, column + len("False"))
             return Fix.of("shuffle the rows", Replace(told, "True"), safe=False)
-        return Fix.of("shuffle the rows", AddArgument(finding.place, "shuffle", "True"), safe=True)
+        return Fix.of("shuffle the rows", AddArgument(finding.place, "shuffle", "True"), safe=False)
 
 
 def _spelled(told: Place | None) -> dict[str, str | int | float | bool | None]:

@@ -73,7 +73,8 @@ One step on one batch shows what a step is, and nobody keeps the model:
 
 ## Fix
 
-Asks first: 2e-5 is where fine-tuning usually starts, and not the best rate for every task.
+Asks first: 2e-5 is where fine-tuning usually starts, and not the best rate for every task. Where the rate is a setting
+that is read elsewhere, there is none: its value belongs there.
 
 ## References
 
@@ -173,14 +174,14 @@ class HighLearningRate(Rule):
             rate = _rate_of(optimizer)
             model = _whole_model(pipeline, optimizer.trains) if rate else None
             if rate is not None and model is not None and not _steps_once(pipeline, optimizer):
-                yield from self._judge(model, rate)
+                yield from self._judge(pipeline, model, rate)
         for run in pipeline.runs:
             rate = _rate_in_arguments(pipeline, run)
             model = _whole_model(pipeline, (run.value("model"),)) if rate else None
             if rate is not None and model is not None:
-                yield from self._judge(model, rate)
+                yield from self._judge(pipeline, model, rate)
 
-    def _judge(self, model: Model, rate: Rate) -> Iterator[Finding]:
+    def _judge(self, pipeline: Pipeline, model: Model, rate: Rate) -> Iterator[Finding]:
         level = _level(model, rate.value)
         if level is None:
             return
@@ -198,6 +199,7 @@ class HighLearningRate(Rule):
                 "argument": rate.argument,
                 "is_default": rate.is_default,
                 "is_keyword": rate.is_keyword,
+                "is_mendable": rate.is_default or _is_number(pipeline.code(rate.place)),
             },
         )
 
@@ -211,12 +213,17 @@ class HighLearningRate(Rule):
 
     def fix(self, finding: Finding) -> Fix | None:
         argument = finding.facts.get("argument")
-        if not isinstance(argument, str):
+        if not isinstance(argument, str) or not finding.facts.get("is_mendable"):
             return None
         if finding.facts.get("is_default"):
             return Fix.of(f"set `{argument}=2e-5`", AddArgument(finding.place, argument, "2e-5"), safe=False)
         shown = f"{argument}=2e-5" if finding.facts.get("is_keyword") else "2e-5"
         return Fix.of(f"set `{argument}=2e-5`", Replace(finding.place, shown), safe=False)
+
+
+def _is_number(code: str) -> bool:
+    """Whether a rate is written where it is given: no attribute of settings, no name that others may use too."""
+    return re.fullmatch(r"(\w+\s*=)?[\s\d.]+(e-?\d+)?\s*", code, re.IGNORECASE) is not None
 
 
 def _judged(overfit: OverfitEvidence) -> Verdict:
