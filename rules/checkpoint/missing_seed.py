@@ -134,4 +134,8 @@ def _first_made(pipeline: Pipeline, optimizer: Optimizer) -> list[Place]:
     places = [module.origin for module in optimizer.trains if module.origin is not None]
     if optimizer.origin is None or len(places) != len(optimizer.trains):
         return []
-    return [min(places)] if is_one_scope(pipeline, *places, optimizer.origin) else []
+    if not is_one_scope(pipeline, *places, optimizer.origin):
+        return []
+    others = (run.model.origin for run in pipeline.runs if run.model is not None and run.train_calls)
+    beside = [place for place in others if place is not None and is_one_scope(pipeline, place, optimizer.origin)]
+    return [min([*places, *beside])]
