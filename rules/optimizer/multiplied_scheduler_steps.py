@@ -22,6 +22,20 @@ nothing.
 ## Good
 
     accelerator = Accelerator(cpu=True)
+    net, optimizer, train_loader = accelerator.prepare(net, optimizer, train_loader)
+    steps = len(train_loader) * epochs
+    scheduler = get_linear_schedule_with_warmup(optimizer, 0, steps * accelerator.num_processes)
+    scheduler = accelerator.prepare(scheduler)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+            scheduler.step()
+
+The length may be taken before `prepare` as well, which comes to the same:
+
+    accelerator = Accelerator(cpu=True)
     steps = len(train_loader) * epochs
     scheduler = get_linear_schedule_with_warmup(optimizer, 0, steps)
     net, optimizer, train_loader, scheduler = accelerator.prepare(net, optimizer, train_loader, scheduler)
@@ -59,7 +73,8 @@ A schedule that is not prepared steps once, and one that is not tied to the opti
 
 ## Fix
 
-None: a longer schedule and one that is made before `prepare` are both reasonable.
+Asks first: on one process nothing changes, on several the learning rate of every step does. A warm-up that is counted
+in the same steps becomes longer with the rest.
 
 ## References
 
@@ -69,6 +84,7 @@ accelerate#2318, accelerate#2926, accelerate#1398, accelerate#662; transformers#
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
@@ -77,16 +93,22 @@ from lintrain import (
     Event,
     Evidence,
     Finding,
+    Fix,
     Launcher,
     Level,
     Pipeline,
+    Place,
     Reason,
+    Replace,
     Rule,
     Scheduler,
+    Value,
     Verdict,
     confirmed,
     is_missing,
+    is_one_scope,
     length_of,
+    literal,
     mentions,
     refuted,
     unsettled,
@@ -120,8 +142,10 @@ class MultipliedSchedulerSteps(Rule):
                     because=[
                         Reason(divided[0].place, "the loader is divided here", "loader"),
                         Reason(event.place, "from here on it steps once per process", "schedule"),
+                        *_warmup(event.subject),
                     ],
                     help="take the length before `prepare`, or multiply it by `accelerator.num_processes`",
+                    facts={"steps": length.text, "launcher": _owner(pipeline, divided[0].place, length.place)},
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -147,6 +171,35 @@ class MultipliedSchedulerSteps(Rule):
             f"processes; {alone} steps last {rounds[0]:.3g} rounds on 1"
         )
         return (confirmed if rounds[1] < TOO_SHORT * rounds[0] else refuted)(text, steps_per_update=pace)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        launcher, steps = str(finding.facts.get("launcher") or ""), str(finding.facts.get("steps") or "")
+        if not launcher or not steps:
+            return None
+        counted = [(finding.place, steps), *((each.place, each.text) for each in finding.related("warm-up"))]
+        edits = [Replace(place, _times(code, launcher)) for place, code in counted]
+        return Fix.of(f"multiply it by `{launcher}.num_processes`", *edits, safe=False)
+
+
+def _warmup(scheduler: Value) -> list[Reason]:
+    """Where a warm-up is counted in steps of the schedule, if it has one."""
+    warmup = scheduler.given.get("num_warmup_steps") if isinstance(scheduler, Scheduler) else None
+    if warmup is None or literal(warmup.value) == 0:
+        return []
+    return [Reason(warmup.place, "the warm-up counts the same steps", "warm-up", warmup.text)]
+
+
+def _owner(pipeline: Pipeline, call: Place, length: Place) -> str:
+    """The name of what `prepare` is called on, empty where it is no name that is known where the length is given."""
+    name = pipeline.code(call).partition(".prepare(")[0]
+    return name if name.replace(".", "_").isidentifier() and is_one_scope(pipeline, call, length) else ""
+
+
+def _times(code: str, launcher: str) -> str:
+    """A number multiplied by the processes of an Accelerator."""
+    node = ast.parse(f"({code})", mode="eval").body
+    is_plain = isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call)
+    return f"{code if is_plain else f'({code})'} * {launcher}.num_processes"
 
 
 def _multiplies(event: Event) -> bool:

@@ -37,6 +37,17 @@ A length of one epoch, for a training of two:
             optimizer.step()
             cycle.step()
 
+and
+
+    steps = len(train_loader)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=len(train_loader) * 2)
+    for epoch in range(2):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            cycle.step()
+
 ## When it is fine
 
 Fewer steps than the cycle has are no error, and neither is a length that cannot be compared:
@@ -56,7 +67,8 @@ Fewer steps than the cycle has are no error, and neither is a length that cannot
 
 ## Fix
 
-None: how many steps there are is known only once all loops are.
+Asks first: with a longer cycle the learning rate of every step is another. Where `total_steps` is not given in the call
+of `OneCycleLR`, or the loops do not say their lengths by names that are known before it, there is none.
 
 ## References
 
@@ -65,17 +77,21 @@ PyTorch documentation, `torch.optim.lr_scheduler.OneCycleLR`.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
     Act,
+    Argument,
     Count,
     Evidence,
     Finding,
+    Fix,
     Level,
     Pace,
     Pipeline,
     Reason,
+    Replace,
     Rule,
     Scheduler,
     Unit,
@@ -84,6 +100,7 @@ from lintrain import (
     confirmed,
     counts_epochs,
     events_in,
+    is_one_scope,
     length_of,
     literal,
     pace_of,
@@ -114,6 +131,7 @@ class OverrunOneCycle(Rule):
                     f"`{pipeline.code(pace.step.place)}` runs more often than `OneCycleLR` has steps",
                     because=[Reason(pace.step.place, "steps with every batch of every epoch", "step")],
                     help="use `total_steps=len(loader) * epochs`",
+                    facts={"total": _total(pipeline, scheduler, length, pace), "epochs": pace.times_around},
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -131,9 +149,44 @@ class OverrunOneCycle(Rule):
         if schedule.length < per_epoch or (loop.came_round and schedule.length == per_epoch):
             rounds = ", of which a second one begins" if loop.came_round else ""
             return confirmed(f"{text}{rounds}", length=schedule.length, per_epoch=per_epoch)
-        if loop.came_round:
+        epochs = finding.facts.get("epochs")
+        if loop.came_round and not isinstance(epochs, int):
             return unsettled(f"{text}; how many epochs there are was not seen")
+        if isinstance(epochs, int) and schedule.length < epochs * per_epoch:
+            return confirmed(f"{text}, of {epochs}", length=schedule.length, per_epoch=per_epoch)
         return refuted(text, length=schedule.length, per_epoch=per_epoch)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        total = finding.facts.get("total")
+        if not isinstance(total, str) or not total:
+            return None
+        return Fix.of(f"pass `total_steps={total}`", Replace(finding.place, total), safe=False)
+
+
+def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> str:
+    """All steps that the loops take, as code that can stand in the call; empty where that is not certain."""
+    origin, epochs = scheduler.origin, pace.epochs
+    given = scheduler.given.get("total_steps")
+    if origin is None or epochs is None or given is not length or not origin.holds(length.place):
+        return ""
+    loader, rounds = (ast.parse(f"({loop.header})", mode="eval").body for loop in (pace.training.loop, epochs))
+    number = rounds.args[0] if isinstance(rounds, ast.Call) and len(rounds.args) == 1 else None
+    is_counted = isinstance(rounds, ast.Call) and ast.unparse(rounds.func) == "range"
+    if not isinstance(loader, ast.Name) or not isinstance(number, ast.Name | ast.Constant) or not is_counted:
+        return ""
+    is_near = is_one_scope(pipeline, origin, epochs.place)
+    is_known = all(_is_set_before(pipeline, name, scheduler) for name in (loader, number) if isinstance(name, ast.Name))
+    return f"len({loader.id}) * {ast.unparse(number)}" if is_near and is_known else ""
+
+
+def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: Scheduler) -> bool:
+    """Whether a name has its one value when the schedule is made."""
+    assert scheduler.origin is not None
+    source = pipeline.source_of(scheduler.origin)
+    names = [node for node in source.nodes_of(ast.Name) if node.id == name.id and isinstance(node.ctx, ast.Store)]
+    arguments = [node for node in source.nodes_of(ast.arg) if node.arg == name.id]
+    places = [*map(source.place, names), *map(source.place, arguments)]
+    return bool(places) and all(place < scheduler.origin for place in places)
 
 
 def _is_short(pipeline: Pipeline, scheduler: Scheduler, length: Value, pace: Pace, unit: Unit) -> bool:
