@@ -108,8 +108,11 @@ def _lines_of_argument(source: Source, place: Place, name: str) -> Iterator[int]
     )
     if call is None:
         return
-    given = sorted([*call.args, *(each.value for each in call.keywords)], key=lambda each: source.place(each))
-    index = next((given.index(each.value) for each in call.keywords if each.arg == name), len(given))
+    nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    given = sorted(nodes, key=source.place)
+    index = next(
+        (index for index, each in enumerate(given) if isinstance(each, ast.keyword) and each.arg == name), len(given)
+    )
     for each in given[max(0, index - 1) : index + 2]:
         at = source.place(each)
         yield from range(at.line, at.end_line + 1)

@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from lintrain.knowledge.api import signature as signature
     from lintrain.knowledge.renames import ArgumentRename as ArgumentRename
     from lintrain.knowledge.renames import NameRename as NameRename
-    from lintrain.knowledge.successors import argument_rename as argument_rename
     from lintrain.knowledge.succession import takes_calls as takes_calls
+    from lintrain.knowledge.successors import argument_rename as argument_rename
     from lintrain.knowledge.successors import name_rename as name_rename
     from lintrain.knowledge.target import Target as Target
     from lintrain.knowledge.target import Targets as Targets

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.accuracy.fixing import Mending, fix_one
 from benchmarks.accuracy.mutants import FOLDER
 from benchmarks.untouched import strays, strays_of_file
-from lintrain.core.fix import AddArgument, Fix, MoveAfter, Replace
+from lintrain.core.fix import AddArgument, Fix, MoveAfter, RemoveArgument, Replace
 from lintrain.core.place import Place
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
@@ -41,6 +41,12 @@ def test_a_new_argument_may_touch_the_end_of_its_call_alone() -> None:
     fix = Fix.of("add it", AddArgument(Place("t.py", 1, 1, 4, 2), "k", "1"), safe=True)
     assert not list(strays(source, fix, "f(\n    a,\n    b,\n    k=1,\n)\n"))
     assert list(strays(source, fix, "f(\n    c,\n    b,\n    k=1,\n)\n")) == ["line 2 changed: a,"]
+
+
+def test_a_removed_argument_may_have_parentheses_around_its_value() -> None:
+    source = Source("t.py", "f(\n    a=(\n        1\n    ),\n    b=2,\n)\n")
+    fix = Fix.of("leave it out", RemoveArgument(Place("t.py", 1, 1, 6, 2), "a"), safe=True)
+    assert not list(strays(source, fix, "f(\n    b=2,\n)\n"))
 
 
 def test_a_move_may_touch_what_it_passes() -> None:
