@@ -7,6 +7,7 @@ from textwrap import dedent
 import pytest
 
 from lintrain.core.fix import Fix
+from lintrain.fix import apply
 from lintrain.knowledge.target import Target
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.pipeline.reader import read_pipeline
@@ -318,3 +319,47 @@ def test_a_checkpoint_that_a_trainer_of_trl_loads_has_layers_of_its_family() -> 
     assert len(found("missing-lora-targets", imports + code.format("'gpt2'"))) == 1
     assert found("missing-lora-targets", imports + code.format("'facebook/opt-350m'")) == []
     assert found("missing-lora-targets", imports + code.format("name")) == []
+
+
+TWO_MODELS = """
+import torch
+from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+trainer = Trainer(model, TrainingArguments("out"), train_dataset=rows)
+trainer.train()
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+adam = torch.optim.Adam(model.parameters(), lr=2e-5)
+for batch in batches:
+    adam.zero_grad()
+    model(**batch).loss.backward()
+    adam.step()
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+def test_the_seed_that_is_offered_comes_before_the_first_of_two_trained_models() -> None:
+    (rule,) = (each.rule for each in load_rules() if each.name == "missing-seed")
+    (finding,) = rule.check(read_pipeline(Source("train.py", TWO_MODELS), NEWEST))
+    fix = rule.fix(finding)
+    assert fix is not None
+    mended = apply(TWO_MODELS, [fix])
+    assert mended.index("manual_seed") < mended.index("model = ")
+    assert found("late-seed", mended) == found("missing-seed", mended) == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "is_mended"), [("0.1", True), ("1e-1", True), ("Settings.rate", False), ("rate", False)]
+)
+def test_a_learning_rate_is_replaced_where_it_is_written_and_not_where_it_is_read(rate: str, is_mended: bool) -> None:
+    code = f"""
+import torch
+from transformers import AutoModelForSequenceClassification
+class Settings:
+    rate = 0.1
+rate = 0.1
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+adam = torch.optim.AdamW(model.parameters(), lr={rate})
+"""
+    (rule,) = (each.rule for each in load_rules() if each.name == "high-learning-rate")
+    (finding,) = rule.check(read_pipeline(Source("train.py", code), NEWEST))
+    assert (rule.fix(finding) is not None) == is_mended

@@ -22,6 +22,25 @@ them put their layers on the same cards, and `DistributedDataParallel` either re
         model(**batch).loss.backward()
         optimizer.step()
 
+A model that is moved afterwards is spread all the same:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased",
+        num_labels=3,
+        device_map="auto",  # <- device-map-in-ddp
+    )
+    model = DistributedDataParallel(model.to(device))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
 ## Good
 
     import torch.distributed as dist
@@ -29,6 +48,24 @@ them put their layers on the same cards, and `DistributedDataParallel` either re
 
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    model = DistributedDataParallel(model.to(device))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    model.train()
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+and
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased",
+        num_labels=3,
+    )
     model = DistributedDataParallel(model.to(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
     model.train()
@@ -52,8 +89,8 @@ One process may spread a model as it likes, and a map that names the process's o
 
 ## Fix
 
-None: leaving `device_map` out and naming the device of the process are both reasonable, and the model has to be moved
-accordingly.
+Asks first: without `device_map` each process has to hold all of the model. Offered where the script moves the model
+itself; else naming the device of the process is as reasonable.
 
 ## References
 
@@ -63,9 +100,24 @@ Accelerate documentation, "Big model inference"; PyTorch documentation, `Distrib
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
-from lintrain import Act, Finding, Level, Model, Pipeline, Reason, Rule, literal
+from lintrain import (
+    Act,
+    Event,
+    Finding,
+    Fix,
+    Level,
+    Model,
+    Pipeline,
+    Reason,
+    RemoveArgument,
+    Rule,
+    literal,
+    statement_at,
+)
 
 SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
@@ -81,9 +133,29 @@ class DeviceMapInDdp(Rule):
                 continue
             spread = literal(model.arguments["device_map"]) if "device_map" in model.arguments else None
             if spread in SPREADING:
+                made = [Reason(model.origin, "spread here", "origin")] if model.origin else []
                 yield self.finding(
                     model.argument_places["device_map"],
                     f'`device_map="{spread}"` takes every device in each of the processes',
-                    because=[Reason(event.place, "one process per device from here on", "wrapped")],
+                    because=[Reason(event.place, "one process per device from here on", "wrapped"), *made],
                     help="leave `device_map` out, and move the model to the process's own device",
+                    facts={"is_moved": _is_moved(pipeline, model, event)},
                 )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        made = finding.related("origin")
+        if not made or not finding.facts.get("is_moved"):
+            return None
+        return Fix.of("leave out `device_map`", RemoveArgument(made[0].place, "device_map"), safe=False)
+
+
+def _is_moved(pipeline: Pipeline, model: Model, wrapped: Event) -> bool:
+    """Whether the script moves a model to one device by its name, before or where it is wrapped."""
+    if model.origin is None or model.origin.path != wrapped.place.path:
+        return False
+    made = statement_at(pipeline, model.origin)
+    if not isinstance(made, ast.Assign) or not isinstance(made.targets[0], ast.Name):
+        return False
+    source = pipeline.source_of(wrapped.place)
+    between = "\n".join(source.lines[made.end_lineno or made.lineno : wrapped.place.end_line])
+    return re.search(rf"\b{made.targets[0].id}\.(to|cuda)\(", between) is not None
