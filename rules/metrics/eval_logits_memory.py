@@ -39,15 +39,19 @@ evaluation ends the run.
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
     words = words.filter(lambda row: len(row["input_ids"]) > 8)
+    many = words["validation"]
+    for _ in range(11):
+        many = concatenate_datasets([many, many])
 
     def judge(prediction):
-        return {"accuracy": float((prediction.predictions[:, :-1] == prediction.label_ids[:, 1:]).mean())}
+        guesses = prediction.predictions[:, :-1]
+        return {"accuracy": float((guesses == prediction.label_ids[:, 1:]).mean())}
 
     trainer = Trainer(
         writer,
         TrainingArguments("out", eval_strategy="epoch"),
         train_dataset=words["train"],
-        eval_dataset=words["validation"],
+        eval_dataset=many,
         data_collator=DataCollatorForLanguageModeling(lm_tokenizer, mlm=False),
         compute_metrics=judge,
         preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1),
@@ -97,7 +101,8 @@ Or the metric is computed batch by batch, and nothing is kept:
 
 ## Fix
 
-None: the metric function has to read the chosen tokens in the stead of the logits, which is up to its author.
+Asks first: the output of the model has to be its logits alone. Offered where the metric function does nothing with the
+logits but take their largest; else what it may be given in their stead is up to its author.
 
 ## References
 
@@ -106,17 +111,22 @@ transformers#15466, transformers#25313; transformers documentation, `Trainer.pre
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
     Act,
+    AddArgument,
     Dataset,
     Evidence,
     Finding,
+    Fix,
+    Function,
     Level,
     Model,
     Pipeline,
     Reason,
+    Replace,
     Rule,
     Task,
     TrainerRun,
@@ -126,8 +136,10 @@ from lintrain import (
     evaluation_strategy,
     is_left_out,
     is_missing,
+    nodes_of,
     options_of,
     own_function,
+    place_in,
     refuted,
     unsettled,
 )
@@ -137,7 +149,8 @@ OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_lo
 TRAINERS = frozenset({"transformers.Trainer", "trl.SFTTrainer"})
 SPARES = ("batch_eval_metrics", "prediction_loss_only")
 FEWER = frozenset({"select", "take", "train_test_split", "shard"})
-CURE = "preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1)"
+CHOOSES = "lambda logits, labels: logits.argmax(dim=-1)"
+CURE = f"preprocess_logits_for_metrics={CHOOSES}"
 MOST_SHARE, SMALL_SHARE = 0.5, 0.1
 GIBIBYTE = 2**30
 
@@ -155,19 +168,23 @@ class EvalLogitsMemory(Rule):
             if function is None or run.overrides & OWN_EVALUATION or not _keeps_logits(run, settings):
                 continue
             if _evaluates(pipeline, run, settings) and not _has_few_rows(run):
-                yield self._report(run, model)
+                yield self._report(pipeline, run, model, function)
 
-    def _report(self, run: TrainerRun, model: Model) -> Finding:
+    def _report(self, pipeline: Pipeline, run: TrainerRun, model: Model, judge: Function) -> Finding:
         function = run.arguments.get("compute_metrics")
         reasons = [Reason(model.origin, "one logit for each word of its vocabulary", "model")] if model.origin else []
         if function is not None:
             reasons.append(Reason(function.place, "gets the logits of the whole set at once", "metrics"))
+        choice = _only_choice(judge) if _is_used_once(pipeline, judge, run) else None
+        if choice is not None:
+            reasons.append(Reason(place_in(pipeline, judge, choice[0]), "takes the largest of them", "choice"))
         return self.finding(
             run.construction,
             "the logits of all evaluation tokens are kept for the metric function",
             because=reasons,
             help=f"keep the chosen tokens only: `{CURE}`",
             subject="compute_metrics",
+            facts={"logits": ast.unparse(choice[1]) if choice else ""},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -182,6 +199,77 @@ class EvalLogitsMemory(Rule):
         if share > MOST_SHARE:
             return confirmed(said, share=share)
         return refuted(said, share=share) if share < SMALL_SHARE else unsettled(said, share=share)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        chosen, logits = finding.related("choice"), str(finding.facts.get("logits") or "")
+        if not chosen or not logits:
+            return None
+        edits = Replace(chosen[0].place, logits), AddArgument(finding.place, "preprocess_logits_for_metrics", CHOOSES)
+        return Fix.of("keep the chosen tokens only", *edits, safe=False)
+
+
+def _is_used_once(pipeline: Pipeline, judge: Function, run: TrainerRun) -> bool:
+    """Whether a function of the file is handed to one Trainer, and nothing else calls it or hands it on."""
+    source = pipeline.source_of(run.construction)
+    if isinstance(judge.node, ast.Lambda) or (judge.source or pipeline.source) is not source:
+        return False
+    name = judge.node.name
+    uses = [
+        each
+        for each in source.nodes_of(ast.Name, ast.Attribute)
+        if name in (vars(each).get("id"), vars(each).get("attr"))
+    ]
+    return len(uses) == 1
+
+
+def _only_choice(judge: Function) -> tuple[ast.Call, ast.expr] | None:
+    """The argmax over the words that a metric function takes, and what of, if it does nothing else with the logits."""
+    parameters = judge.node.args.args
+    if len(parameters) != 1:
+        return None
+    nodes = list(nodes_of(judge))
+    given = parameters[0].arg
+    names = {given} | {name for node in nodes for name in _first_unpacked(node, given)}
+    logits = [node for node in nodes if isinstance(node, ast.expr) and _is_logits(node, given, names - {given})]
+    choices = [(node, of) for node in nodes if isinstance(node, ast.Call) and (of := _largest_of(node)) is not None]
+    mine = [(node, of) for node, of in choices if any(of is each for each in logits)]
+    whole = [node for node in nodes if isinstance(node, ast.Name) and node.id == given]
+    parts = [node for node in nodes if isinstance(node, ast.Attribute | ast.Subscript) and node.value in whole]
+    unpacks = [node for node in nodes if any(_first_unpacked(node, given))]
+    is_plain = len(whole) == len(parts) + len(unpacks) and len(logits) == 1
+    return mine[0] if len(mine) == 1 and is_plain else None
+
+
+def _first_unpacked(node: ast.AST, given: str) -> Iterator[str]:
+    """`logits` of `logits, labels = given`."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=first), _])], value=ast.Name(id=name)) if name == given:
+            yield first
+        case _:
+            pass
+
+
+def _is_logits(node: ast.expr, given: str, unpacked: set[str]) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr="predictions"):
+            return name == given
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=0)):
+            return name == given
+        case ast.Name(id=name, ctx=ast.Load()):
+            return name in unpacked
+        case _:
+            return False
+
+
+def _largest_of(call: ast.Call) -> ast.expr | None:
+    """What an argmax over the last axis is taken of: `x.argmax(-1)`, `np.argmax(x, axis=-1)`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "argmax":
+        return None
+    is_of_numpy = isinstance(call.func.value, ast.Name) and call.func.value.id in ("np", "numpy")
+    given = [*call.args, *(each.value for each in call.keywords if each.arg in ("axis", "dim"))]
+    of = given.pop(0) if is_of_numpy and given else call.func.value
+    is_last = len(given) == 1 and ast.unparse(given[0]) == "-1"
+    return of if is_last and len(call.keywords) <= 1 else None
 
 
 def _keeps_logits(run: TrainerRun, settings: TrainingArguments) -> bool:
