@@ -24,7 +24,8 @@ from benchmarks.real_code import clones_in
 from benchmarks.untouched import strays, strays_of_file
 from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import FileOutcome, Outcome
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.fix import FixError, apply
 from lintrain.knowledge.versions import find_versions

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.outcome import Outcome
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.check.tiers import is_worth_reading
 from lintrain.knowledge.versions import TargetVersions
@@ -67,6 +68,14 @@ def test_a_script_shows_what_is_wrong_in_its_module() -> None:
     outcome = Run(request_of("main.py")).check()
     assert found(outcome) == ["tools.py:4:9 missing-zero-grad"]
     assert [file.path for file in outcome.files] == ["main.py", "tools.py"]
+
+
+def test_the_texts_are_kept_that_findings_and_their_reasons_lie_in_but_no_tree() -> None:
+    Path("apart.py").write_text(PARTS, encoding="utf-8")
+    outcome = Run(request_of("apart.py", "main.py", "parts.py", "tools.py")).check()
+    assert outcome.sources.keys() == {"main.py", "parts.py", "tools.py"}
+    assert outcome.files[3].source is outcome.sources["tools.py"]
+    assert not any("tree" in vars(source) for source in outcome.sources.values())
 
 
 def test_two_scripts_and_the_module_itself_say_it_once() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.outcome import Outcome
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
 from tests.notebooks import notebook

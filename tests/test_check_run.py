@@ -12,7 +12,8 @@ import lintrain.names.ruff
 import lintrain.pipeline.reader
 from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import Outcome
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.pipeline.pipeline import Pipeline
@@ -68,6 +69,19 @@ def test_findings_come_in_the_order_of_files_and_places() -> None:
     outcome = Run(request_of(texts)).check()
     places = [str(one.finding.place) for one in outcome.reported]
     assert places == ["a.py:4:1", "b.py:3:1", "b.py:3:12"]
+
+
+def test_of_files_without_findings_no_text_is_kept() -> None:
+    texts = {"a.py": f"{PLAIN}mistake()\n", "b.py": PLAIN, "c.py": f"{PLAIN}mistake()  # lintrain: ignore -- why\n"}
+    outcome = Run(request_of(texts)).check()
+    assert [file.path for file in outcome.files] == ["a.py", "b.py", "c.py"]
+    assert list(outcome.sources) == ["a.py", "c.py"]
+
+
+def test_a_name_that_only_ruff_finds_has_its_text_all_the_same() -> None:
+    outcome = outcome_of(f"{PLAIN}print(unknown)\n", select=["undefined-name"])
+    assert rules_of(outcome) == [(3, "undefined-name")]
+    assert outcome.sources["t.py"].shown_line(3) == "print(unknown)"
 
 
 def test_a_file_that_names_no_library_is_not_read_by_rules() -> None:

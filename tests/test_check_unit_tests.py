@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import load_rules

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from benchmarks.accuracy.code import Code
 from lintrain.builtin import BUILTINS
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.core.finding import Finding
 from lintrain.knowledge.versions import TargetVersions, find_versions

@@ -17,7 +17,8 @@ from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.untouched import strays, strays_of_file
 from lintrain.check.mending import mend
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.fix import FixError, apply
 from lintrain.source.reading import read_bytes
 from lintrain.source.writing import editable_text

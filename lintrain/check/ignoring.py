@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lintrain.builtin import BUILTINS, UNUSED_SUPPRESSION
 from lintrain.check.outcome import Outcome
-from lintrain.check.run import Request
+from lintrain.check.request import Request
 from lintrain.core.finding import Finding
 from lintrain.core.place import Place
 from lintrain.source.open_lines import open_lines

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.core.fix import Fix
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import Source

@@ -43,7 +43,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """All that was found in one file; `source` is None where it could not be read.
+    """All that was found in one file; `source` is None where it could not be read, and where nothing was found.
 
     `is_exhausted` when reading it took more steps than a file is given: then rules were silent.
     `known` are the findings that the project's baseline hides, `training` the places where training starts.

@@ -2,53 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import UNDEFINED_NAME, UNUSED_SUPPRESSION
+from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.modules import Elsewhere
-from lintrain.check.one_file import Reading, check_source, unreadable
+from lintrain.check.one_file import Reading
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
-from lintrain.check.selection import Selection
 from lintrain.check.silence import NOTHING, LookedFor, apply_suppressions
 from lintrain.check.tiers import names_library
-from lintrain.source.project import Project
-from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.source.reading import UnreadableError, read_bytes
 
 if TYPE_CHECKING:
-    from lintrain.check.baseline import Baseline
-    from lintrain.knowledge.versions import TargetVersions
+    from lintrain.check.request import Request
     from lintrain.names.ruff import Clue, NameSearch
-    from lintrain.rulebook import RuleFile
     from lintrain.source.source import Source
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
-
-    `find_targets` tells the versions that scripts of a folder are written for: a repository may hold several projects.
-    `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
-    With `knows_verdicts`, findings carry what the last probe said of them. What the `baseline` knows is hidden.
-    `go_on` is called between the steps of a check; what it raises ends the run.
-    Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
-    `speaks_of_modules` only those are reported that lie in the files themselves.
-    """
-
-    files: Sequence[str]
-    rules: Sequence[RuleFile]
-    selection: Selection
-    find_targets: Callable[[Path], TargetVersions]
-    given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    leaves_out: Callable[[str], bool] = field(default=lambda _: False)
-    speaks_of_modules: bool = True
-    knows_verdicts: bool = False
-    baseline: Baseline | None = None
-    go_on: Callable[[], None] = field(default=lambda: None)
 
 
 @dataclass(eq=False)
@@ -56,55 +27,35 @@ class Run:
     """One run over the files of a request."""
 
     request: Request
-    targets: dict[Path, TargetVersions] = field(default_factory=dict[Path, "TargetVersions"])
-    project: Project = field(init=False)
+    reader: FileReader = field(init=False)
 
     def __post_init__(self) -> None:
-        given = {os.path.abspath(path): raw for path, raw in self.request.given.items()}  # noqa: PTH100
-        self.project = Project(given, {os.path.abspath(path): path for path in self.request.files})  # noqa: PTH100
+        self.reader = FileReader(self.request)
 
     def check(self) -> Outcome:
         """Check every file, one after the other, while ruff looks at the names of those that use a library."""
         search = self._search_names()
         try:
-            read = [(path, *self._read(path)) for path in self.request.files]
+            read = [self.reader.read(path) for path in self.request.files]
             clues = search.collect() if search else {}
         except BaseException:
             if search:
                 search.stop()
             raise
         problem = search.problem if search else ""
-        elsewhere = Elsewhere.of((path, reading) for path, _, reading in read)
+        elsewhere = Elsewhere.of((file.path, file.reading) for file in read)
         files = [
-            self._settle(
-                path,
-                source,
-                elsewhere.joined(path, reading),
-                clues.get(str(Path(path).absolute()), []),
-                not problem,
-            )
-            for path, source, reading in read
+            self._settle(file, elsewhere, clues.get(str(Path(file.path).absolute()), []), not problem) for file in read
         ]
         if self.request.speaks_of_modules:
-            asked_for = {path for path, _, _ in read}
+            asked_for = {file.path for file in read}
             unasked = [each for each in elsewhere.readings(asked_for) if not self.request.leaves_out(each[0])]
             files += [self._settle_module(path, source, reading) for path, source, reading in unasked]
             files.sort(key=lambda file: file.path)
         if self.request.baseline:
             files = self.request.baseline.hide(files)
-        notes = dict.fromkeys(note for targets in self.targets.values() for note in targets.notes)
+        notes = dict.fromkeys(note for file in read for note in file.notes)
         return Outcome(tuple(files), (*filter(None, [problem]), *notes), elsewhere.shown)
-
-    def _targets_of(self, source: Source) -> TargetVersions:
-        """The versions that a script is written for: looked up when the first of its folder is read."""
-        folder = Path(source.path).absolute().parent
-        if folder not in self.targets:
-            self.targets[folder] = self.request.find_targets(folder)
-        if source.notebook is None:
-            return self.targets[folder]
-        from lintrain.knowledge.installs import with_installs
-
-        return with_installs(self.targets[folder], source.notebook.masked.values())
 
     def _search_names(self) -> NameSearch | None:
         """Ruff at work on the files that use a library; None where there are none."""
@@ -119,41 +70,34 @@ class Run:
         if UNDEFINED_NAME.name not in self.request.selection.of(path):
             return False
         try:
-            return names_library(self._load(path))
+            return names_library(self.request.load(path))
         except UnreadableError:
             return False
 
-    def _load(self, path: str) -> bytes:
-        return self.request.given[path] if path in self.request.given else load_bytes(path)
-
-    def _read(self, path: str) -> tuple[Source | None, Reading]:
+    def _source_of(self, file: ReadFile) -> Source | None:
+        """The text that was not kept, once more; None where it is gone."""
         try:
-            source = read_bytes(path, self._load(path))
-        except UnreadableError as error:
-            return None, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True)
-        names = self.request.selection.of(path)
-        rules = [rule for rule in self.request.rules if rule.name in names]
-        reading = check_source(source, rules, partial(self._targets_of, source), self.project, self.request.go_on)
-        self.project.forget()
-        source.forget_tree()  # the trees of a whole repository would fill the memory
-        return source, reading
+            return read_bytes(file.path, self.request.load(file.path))
+        except UnreadableError:
+            return None
 
     def _settle(
-        self, path: str, source: Source | None, reading: Reading, clues: Sequence[Clue], looked_at_names: bool
+        self, file: ReadFile, elsewhere: Elsewhere, clues: Sequence[Clue], looked_at_names: bool
     ) -> FileOutcome:
         """What is left of a file's findings when selection and suppressions are applied."""
-        selected = self.request.selection.of(path)
+        selected = self.request.selection.of(file.path)
+        reading = elsewhere.joined(file.path, file.reading)
+        source = file.source or elsewhere.shown.get(file.path) or (self._source_of(file) if clues else None)
         reported = [*reading.reported, *self._name_findings(source, reading, clues)]
         reported = [self._with_level(one) for one in reported if one.finding.rule in selected]
-        suppressions = source.suppressions if source else ()
-        looked_for = self._looked_for(selected, reading, looked_at_names) if suppressions else NOTHING
-        heard = apply_suppressions(reported, suppressions, looked_for)
+        looked_for = self._looked_for(selected, reading, looked_at_names) if file.suppressions else NOTHING
+        heard = apply_suppressions(reported, file.suppressions, looked_for)
         kept = list(heard.kept)
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
             kept.extend(self._with_level(Reported(finding)) for finding in heard.unused)
-        judged = self._with_verdicts(path, kept)
+        judged = self._with_verdicts(file.path, kept)
         return FileOutcome(
-            path,
+            file.path,
             source,
             _ordered(judged),
             reading.crashes,
@@ -188,7 +132,9 @@ class Run:
             return []
         from lintrain.names.undefined import name_findings
 
-        return list(name_findings(source, clues))
+        found = list(name_findings(source, clues))
+        source.forget_tree()
+        return found
 
     def _looked_for(self, selected: frozenset[str], reading: Reading, looked_at_names: bool) -> LookedFor:
         """Which rules have had their say on a file: only of those can a suppression be called unused."""

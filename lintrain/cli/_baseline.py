@@ -9,7 +9,8 @@ from pathlib import Path
 
 from lintrain.check.baseline import Baseline, read_baseline
 from lintrain.check.outcome import Outcome
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.cli._options import CheckOptions, files_of, selection_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
 from lintrain.cli._request import request_of

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lintrain.check.outcome import Outcome
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.check.selection import Selection
 from lintrain.cli._options import (
     CheckOptions,

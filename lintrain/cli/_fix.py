@@ -6,7 +6,7 @@ import sys
 
 from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import Outcome
-from lintrain.check.run import Request
+from lintrain.check.request import Request
 from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_report
 from lintrain.report.diff import diff

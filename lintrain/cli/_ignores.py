@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.outcome import Outcome
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.cli._output import say, write_contents
 from lintrain.report.summary import count
 

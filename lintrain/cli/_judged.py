@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from lintrain import __version__
 from lintrain.check.one_file import first_paragraph
 from lintrain.check.outcome import Reported
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._output import Refusal, write_document, write_report

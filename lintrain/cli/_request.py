@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lintrain.check.run import Request
+from lintrain.check.request import Request
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
 from lintrain.rulebook import RuleFile

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
-from lintrain.check.run import Request, Run
+from lintrain.check.request import Request
+from lintrain.check.run import Run
 from lintrain.server.project import InForce, Projects
 from lintrain.source.source import Source
 
@@ -100,7 +101,7 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
     outcome = _with_measured(outcome, snapshot.path, measured)
     elsewhere = {os.path.abspath(file.path): file for file in outcome.files if file.path != snapshot.path}  # noqa: PTH100
     given = snapshot.in_force
-    looked_at = run.project.looked_at
+    looked_at = run.reader.project.looked_at
     return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, looked_at, given.problem, given.documentation)
 
 

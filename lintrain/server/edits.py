@@ -10,7 +10,7 @@ from lsprotocol import types as lsp
 from lintrain.check.ignoring import Comments
 from lintrain.check.mending import mend
 from lintrain.check.outcome import Reported
-from lintrain.check.run import Request
+from lintrain.check.request import Request
 from lintrain.core.verdict import Ruling
 from lintrain.server.checking import Checked
 from lintrain.server.text import Units, line_edits

@@ -53,15 +53,20 @@ class Source:
     text: str
     notebook: Notebook | None = None
     writing: Writing = Writing()
-    lines: list[str] = field(init=False)
     answers: dict[tuple[object, ast.AST | None], object] = field(
         init=False, default_factory=dict[tuple[object, ast.AST | None], object]
     )
     """What was found out about the syntax of nodes of the tree, by question and node; of the whole file by None."""
     _places: dict[ast.AST, Place] = field(init=False, default_factory=dict[ast.AST, Place], repr=False)
 
-    def __post_init__(self) -> None:
-        self.lines = self.text.split("\n")
+    def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
+        """What crosses to another process: the text, and nothing that can be made of it again."""
+        return Source, (self.path, self.text, self.notebook, self.writing)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the text, without their ends."""
+        return self.text.split("\n")
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -109,12 +114,15 @@ class Source:
         return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
 
     def forget_tree(self) -> None:
-        """Give the memory of the tree back; it is made again when it is asked for."""
-        self.__dict__.pop("tree", None)
-        self.__dict__.pop("nodes", None)
-        self.__dict__.pop("_positions", None)
+        """Give the memory back of all that is made of the text; it is made again when it is asked for."""
+        for made in ("tree", "nodes", "_positions", "lines"):
+            self.__dict__.pop(made, None)
         self.answers.clear()
         self._places.clear()
+
+    def without_tree(self) -> Source:
+        """The same source with nothing made of its text: to be kept while others may still use the tree."""
+        return Source(self.path, self.text, self.notebook, self.writing)
 
     @cached_property
     def holds_unit_tests(self) -> bool:

@@ -1,0 +1,90 @@
+"""The files of a run, one after the other, and what is kept of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lintrain.check.one_file import Reading, check_source, unreadable
+from lintrain.check.outcome import Reported
+from lintrain.source.project import Project
+from lintrain.source.reading import UnreadableError, read_bytes
+
+if TYPE_CHECKING:
+    from lintrain.check.request import Request
+    from lintrain.knowledge.versions import TargetVersions
+    from lintrain.source.source import Source
+    from lintrain.source.suppression import Suppression
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """What a run knows of a file when it has read it: plain data, which may come from another process.
+
+    `source` is kept where a report may speak of it, and None elsewhere: the texts of a whole repository would fill
+    the memory. `notes` are remarks on how the versions were found that the file is written for.
+    """
+
+    path: str
+    reading: Reading
+    source: Source | None = None
+    suppressions: tuple[Suppression, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class FileReader:
+    """Reads the files of a request; what one of them brought to light about the project serves the next."""
+
+    request: Request
+    targets: dict[Path, TargetVersions] = field(default_factory=dict[Path, "TargetVersions"])
+    project: Project = field(init=False)
+
+    def __post_init__(self) -> None:
+        given = {os.path.abspath(path): raw for path, raw in self.request.given.items()}  # noqa: PTH100
+        self.project = Project(given, {os.path.abspath(path): path for path in self.request.files})  # noqa: PTH100
+
+    def read(self, path: str) -> ReadFile:
+        """Ask the rules about one file."""
+        try:
+            source = read_bytes(path, self.request.load(path))
+        except UnreadableError as error:
+            return ReadFile(path, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True))
+        names = self.request.selection.of(path)
+        rules = [rule for rule in self.request.rules if rule.name in names]
+        notes = dict[str, None]()
+        find_targets = partial(self._targets_of, source, notes)
+        reading = check_source(source, rules, find_targets, self.project, self.request.go_on)
+        self.project.forget()
+        source.forget_tree()
+        is_kept = reading.reported or source.suppressions or path in self.request.given
+        modules = _shown_modules(reading)
+        return ReadFile(
+            path, replace(reading, modules=modules), source if is_kept else None, source.suppressions, tuple(notes)
+        )
+
+    def _targets_of(self, source: Source, notes: dict[str, None]) -> TargetVersions:
+        """The versions that a script is written for: looked up when the first of its folder is read."""
+        folder = Path(source.path).absolute().parent
+        if folder not in self.targets:
+            self.targets[folder] = self.request.find_targets(folder)
+        notes.update(dict.fromkeys(self.targets[folder].notes))
+        if source.notebook is None:
+            return self.targets[folder]
+        from lintrain.knowledge.installs import with_installs
+
+        return with_installs(self.targets[folder], source.notebook.masked.values())
+
+
+def _shown_modules(reading: Reading) -> Mapping[str, Source]:
+    """The modules that findings or their reasons lie in, without the trees that other files are still read with."""
+    paths = {
+        place.path
+        for one in reading.reported
+        for place in (one.finding.place, *(reason.place for reason in one.finding.because))
+    }
+    return {path: source.without_tree() for path, source in reading.modules.items() if path in paths}
