@@ -34,6 +34,10 @@ class RuleFile:
         """Its pipeline stage: the folder that its file lies in."""
         self._loaded = (rule, manual) if rule and manual else None
 
+    def __reduce__(self) -> tuple[type[RuleFile], tuple[None, Path, None]]:
+        """To another process a rule goes as its file."""
+        return RuleFile, (None, self.path, None)
+
     @property
     def rule(self) -> Rule:
         """The rule itself; raises RuleFileError where the file defines none."""

@@ -30,6 +30,8 @@ def read_by_click(words: list[str], monkeypatch: pytest.MonkeyPatch) -> CheckOpt
 def words_with(word: str) -> list[str]:
     if not isinstance(option_words()[word][1], type):
         return [word]
+    if word == "--jobs":
+        return [word, "12"]
     return [word, "json"] if word == "--output-format" else [word, "one,two"]
 
 
@@ -51,7 +53,17 @@ def test_a_value_may_stand_behind_an_equals_sign(word: str, monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["--nothing"], ["--select"], ["--fix=yes"], ["--output-format", "poem"], ["-qv"], ["--", "-a.py"]],
+    [
+        ["--help"],
+        ["--nothing"],
+        ["--select"],
+        ["--fix=yes"],
+        ["--output-format", "poem"],
+        ["-qv"],
+        ["--jobs", "0"],
+        ["--jobs=two"],
+        ["--", "-a.py"],
+    ],
 )
 def test_what_is_not_written_plainly_is_left_to_click(words: list[str]) -> None:
     assert read_words(words) is None

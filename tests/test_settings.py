@@ -46,6 +46,7 @@ respect-gitignore = false
 force-exclude = true
 output-format = "json"
 preview = true
+jobs = 3
 baseline = "known.json"
 
 [tool.lintrain.levels]
@@ -72,6 +73,7 @@ trl = ">=0.20,<1"
         force_exclude=True,
         output_format="json",
         preview=True,
+        jobs=3,
         baseline="known.json",
         levels={"raw-dataset": "note"},
         target_versions={"transformers": "4.57.6", "trl": ">=0.20,<1"},

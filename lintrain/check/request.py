@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from lintrain.rulebook import RuleFile
 
 
+def _none(_path: str) -> bool:
+    return False
+
+
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
@@ -25,7 +33,7 @@ class Request:
     With `knows_verdicts`, findings carry what the last probe said of them. What the `baseline` knows is hidden.
     `go_on` is called between the steps of a check; what it raises ends the run.
     Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
-    `speaks_of_modules` only those are reported that lie in the files themselves.
+    `speaks_of_modules` only those are reported that lie in the files themselves. At most `jobs` processes read at once.
     """
 
     files: Sequence[str]
@@ -33,11 +41,12 @@ class Request:
     selection: Selection
     find_targets: Callable[[Path], TargetVersions]
     given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    leaves_out: Callable[[str], bool] = field(default=lambda _: False)
+    leaves_out: Callable[[str], bool] = _none
     speaks_of_modules: bool = True
     knows_verdicts: bool = False
     baseline: Baseline | None = None
-    go_on: Callable[[], None] = field(default=lambda: None)
+    go_on: Callable[[], None] = _nothing
+    jobs: int = 1
 
     def load(self, path: str) -> bytes:
         """The bytes of a file; raises UnreadableError where it may not be read."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import UNDEFINED_NAME, UNUSED_SUPPRESSION
+from lintrain.check.crew import crew_for
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.modules import Elsewhere
 from lintrain.check.one_file import Reading
@@ -33,12 +34,14 @@ class Run:
         self.reader = FileReader(self.request)
 
     def check(self) -> Outcome:
-        """Check every file, one after the other, while ruff looks at the names of those that use a library."""
+        """Check every file while ruff looks at the names of those that use a library."""
+        crew = crew_for(self.reader, self.request.files)
         search = self._search_names()
         try:
-            read = [self.reader.read(path) for path in self.request.files]
+            read = crew.read()
             clues = search.collect() if search else {}
         except BaseException:
+            crew.stop()
             if search:
                 search.stop()
             raise

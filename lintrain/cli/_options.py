@@ -59,6 +59,7 @@ class CheckOptions:
     show_settings: bool = False
     no_cache: bool = False
     watch: bool = False
+    jobs: int | None = None
     quiet: bool = False
     verbose: bool = False
 
@@ -144,6 +145,7 @@ def settings_of(options: CheckOptions) -> Settings:
         respect_gitignore=settings.respect_gitignore
         if options.respect_gitignore is None
         else options.respect_gitignore,
+        jobs=options.jobs or settings.jobs,
         preview=settings.preview if options.preview is None else options.preview,
         output_format=options.output_format or settings.output_format,
         target_versions={**settings.target_versions, **_targets(options.targets)},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lintrain.check.crew import processors
 from lintrain.check.request import Request
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
@@ -26,12 +28,13 @@ def request_of(
         files,
         rules,
         selection,
-        lambda folder: find_targets(folder, settings),
+        partial(find_targets, settings=settings),
         {files[0]: read_stdin()} if options.reads_stdin and files else {},
         excludes_of(settings).leave_out_within,
         speaks_of_modules=not options.reads_stdin,
         knows_verdicts=not options.no_cache,
         baseline=baseline_of(options, settings),
+        jobs=settings.jobs or processors(),
     )
 
 

@@ -39,6 +39,8 @@ def option_words() -> dict[str, tuple[str, object]]:
                 words[option.replace("--", "--no-", 1)] = field.name, False
             case "Path | None":
                 words[option] = field.name, Path
+            case "int | None":
+                words[option] = field.name, int
             case _:
                 words[option] = field.name, str
     del words["--paths"]
@@ -63,7 +65,14 @@ def _option(word: str, waiting: Iterator[str]) -> tuple[str, object]:
     if not isinstance(given, type):
         return field, UNPLAIN if equals else given
     text = value if equals else next(waiting, None)
-    return field, UNPLAIN if text is None else given(text)
+    if text is None or (given is int and not _is_count(text)):
+        return field, UNPLAIN
+    return field, given(text)
+
+
+def _is_count(text: str) -> bool:
+    """Whether a text is a whole number from 1 on, written plainly."""
+    return text.isascii() and text.isdigit() and int(text) > 0
 
 
 @cache

@@ -60,6 +60,7 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--show-files", is_flag=True, help="List the files that would be read.")
 @click.option("--show-settings", is_flag=True, help="Show the settings that would be used.")
 @click.option("--no-cache", is_flag=True, help="Show no verdicts of earlier probes.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Read with so many processes at most (default: one per CPU).")
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("-q", "--quiet", is_flag=True, help="Findings only, no summary.")
 @click.option("-v", "--verbose", is_flag=True, help="Also say what was not read, and how long it took.")

@@ -32,6 +32,7 @@ class Settings:
     force_exclude: bool = False
     output_format: str | None = None
     preview: bool = False
+    jobs: int | None = None
     baseline: str | None = None
     documentation: str | None = None
     levels: Mapping[str, str] = field(default_factory=dict[str, str])

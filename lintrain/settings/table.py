@@ -32,6 +32,7 @@ class Table(BaseModel):
     force_exclude: bool | None = None
     output_format: Format | None = None
     preview: bool | None = None
+    jobs: Annotated[int, Field(ge=1)] | None = None
     baseline: str | None = None
     documentation: Annotated[str, AfterValidator(checked_address)] | None = None
     levels: dict[str, Literal["error", "warning", "note"]] | None = None

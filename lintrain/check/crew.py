@@ -1,0 +1,84 @@
+"""Who reads the files of a run: this process alone, or several where they pay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from lintrain.check.files import FileReader, ReadFile
+
+WORTH_A_PROCESS = 600_000
+"""Bytes of code that a process should have to read at least: about 15,000 lines, far longer than its start takes."""
+
+CODE_OF_NOTEBOOK = 0.1
+"""How much of a notebook's bytes is code, by and large; most are pictures."""
+
+
+class Crew(Protocol):
+    """Whoever reads the files of a run."""
+
+    def read(self) -> list[ReadFile]:
+        """Every file, in the order of the request."""
+        ...
+
+    def stop(self) -> None:
+        """End the processes of a run that was interrupted."""
+        ...
+
+
+class Alone:
+    """This process, one file after the other."""
+
+    def __init__(self, reader: FileReader, paths: Sequence[str]) -> None:
+        self.reader = reader
+        self.paths = paths
+
+    def read(self) -> list[ReadFile]:
+        """Every file, in the order of the request."""
+        return [self.reader.read(path) for path in self.paths]
+
+    def stop(self) -> None:
+        """Nothing is left to end."""
+
+
+def crew_for(reader: FileReader, paths: Sequence[str]) -> Crew:
+    """Those who will read these files; processes that are needed for it have started."""
+    most = reader.request.jobs
+    if most > 1 and len(paths) > 1:
+        sizes = [code_of(path) for path in paths]
+        processes = min(most, len(paths), int(sum(sizes) / WORTH_A_PROCESS))
+        if processes > 1:
+            from lintrain.check.workers import Workers
+
+            return Workers(reader.request, paths, sizes, processes)
+    return Alone(reader, paths)
+
+
+def code_of(path: str) -> float:
+    """About how many bytes of code a file holds; none where there is no such file."""
+    try:
+        size = os.stat(path).st_size  # noqa: PTH116 - a million lines are thousands of files, and a `Path` is slow
+    except OSError:
+        return 0.0
+    return size * CODE_OF_NOTEBOOK if path.endswith(".ipynb") else float(size)
+
+
+def processors() -> int:
+    """How many processes can run at once."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def portions(sizes: Sequence[float], most: float) -> Iterator[range]:
+    """The positions of the files in runs of neighbours, which share their modules; a large file is one by itself."""
+    start, held = 0, 0.0
+    for position, size in enumerate(sizes):
+        if position > start and held + size > most:
+            yield range(start, position)
+            start, held = position, 0.0
+        held += size
+    if start < len(sizes):
+        yield range(start, len(sizes))

@@ -1,0 +1,187 @@
+"""Files read by several processes: the same answers in the same order, whatever the schedule."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import cast
+
+from lintrain.check.crew import portions
+from lintrain.check.files import FileReader, ReadFile
+from lintrain.check.one_file import READER, Reading
+from lintrain.check.outcome import Crash
+from lintrain.check.request import Request
+
+PORTION = 150_000
+"""Bytes of code that a process gets at once, at most: a second of reading, more or less."""
+
+THREADS = Path("/proc/self/task")
+
+
+@dataclass(eq=False)
+class Worker:
+    """A process that reads, our end of the pipe to it, and the positions of the files that it still owes, in order."""
+
+    process: BaseProcess
+    pipe: Connection
+    owed: deque[int] = field(default_factory=deque[int])
+
+
+class Workers:
+    """Several processes; each asks for the next portion when it is done with one, the largest portions first.
+
+    They start at once: a process may only be forked while no other thread runs. What is forked knows the rules already.
+    """
+
+    def __init__(self, request: Request, paths: Sequence[str], sizes: Sequence[float], processes: int) -> None:
+        _load_before_sharing(request)
+        self.request = request
+        self.paths = paths
+        fair = min(PORTION, sum(sizes) / (4 * processes))
+        largest_first = sorted(portions(sizes, fair), key=lambda each: -sum(sizes[position] for position in each))
+        self.waiting = deque(list(each) for each in largest_first)
+        self.read_files: dict[int, ReadFile] = {}
+        self.workers: list[Worker] = []
+        try:
+            for _ in range(processes):
+                self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def read(self) -> list[ReadFile]:
+        """Every file, in the order of the request; one that a process died on has that as its crash."""
+        try:
+            for worker in list(self.workers):
+                self._feed(worker)
+            while self.workers:
+                self.request.go_on()
+                for pipe in wait([worker.pipe for worker in self.workers]):
+                    self._listen(next(worker for worker in self.workers if worker.pipe is pipe))
+        finally:
+            self.stop()
+        return [self.read_files[position] for position in range(len(self.paths))]
+
+    def stop(self) -> None:
+        """End all processes at once, whatever they are at."""
+        for worker in self.workers:
+            worker.process.kill()
+        for worker in self.workers:
+            worker.process.join()
+            worker.pipe.close()
+        self.workers.clear()
+
+    def _start(self) -> Worker:
+        """One more process: forked where that is safe, for then it has loaded everything."""
+        is_safe = sys.platform == "linux" and _has_one_thread()
+        context = multiprocessing.get_context("fork") if is_safe else multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        inherited = [ours, *(worker.pipe for worker in self.workers)] if is_safe else []
+        process = context.Process(target=work, args=(for_workers(self.request), theirs, inherited), daemon=True)
+        process.start()
+        theirs.close()
+        worker = Worker(process, ours)
+        self.workers.append(worker)
+        return worker
+
+    def _feed(self, worker: Worker) -> None:
+        """Give a process its next portion, or let it go."""
+        if not self.waiting:
+            self._part_from(worker)
+            return
+        worker.owed.extend(self.waiting.popleft())
+        try:
+            worker.pipe.send([self.paths[position] for position in worker.owed])
+        except OSError:
+            self._mourn(worker)
+
+    def _listen(self, worker: Worker) -> None:
+        """Take what a process has read, or learn that it is no more."""
+        try:
+            read = cast(ReadFile, worker.pipe.recv())
+        except (EOFError, OSError):
+            self._mourn(worker)
+            return
+        self.read_files[worker.owed.popleft()] = read
+        if not worker.owed:
+            self._feed(worker)
+
+    def _mourn(self, worker: Worker) -> None:
+        """Name the file that a process died on; others read the rest of its portion, a new one if it was the last."""
+        self._part_from(worker)
+        position = worker.owed.popleft()
+        ending = _ending(worker.process.exitcode)
+        crash = Crash(self.paths[position], READER, f"the process that read it {ending}")
+        self.read_files[position] = ReadFile(self.paths[position], Reading(crashes=(crash,)))
+        if worker.owed:
+            self.waiting.appendleft(list(worker.owed))
+        if self.waiting and not self.workers:
+            self._feed(self._start())
+
+    def _part_from(self, worker: Worker) -> None:
+        self.workers.remove(worker)
+        worker.pipe.close()
+        worker.process.join()
+
+
+def _load_before_sharing(request: Request) -> None:
+    """Load what every process needs, once: the reader, and the rules that are asked."""
+    import_module("lintrain.pipeline.reader")
+    for rule in request.rules:
+        if rule.name in request.selection.names:
+            _ = rule.reads_text
+
+
+def _has_one_thread() -> bool:
+    """Whether no other thread may hold a lock that a forked process would wait for."""
+    try:
+        return sum(1 for _ in THREADS.iterdir()) == 1
+    except OSError:
+        return False
+
+
+def _ending(code: int | None) -> str:
+    """How a process ended, as its exit code tells."""
+    if code is None or code >= 0:
+        return f"ended with {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was ended by {name}{', as it is when memory runs out' if name == 'SIGKILL' else ''}"
+
+
+def for_workers(request: Request) -> Request:
+    """What a process needs of a request: all but what is done with the answers."""
+    plain = Request(request.files, request.rules, request.selection, request.find_targets)
+    return replace(plain, given=request.given)
+
+
+def work(request: Request, pipe: Connection, inherited: Sequence[Connection]) -> None:
+    """Read the files that come through the pipe until it ends; Ctrl-C is the parent's affair, who ends us."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in inherited:
+        each.close()  # the parent's ends of all pipes: while we held them, none of us would notice its death
+    reader = FileReader(request)
+    try:
+        while True:
+            for path in cast(list[str], pipe.recv()):
+                pipe.send(read_or_tell(reader, path))
+    except (EOFError, OSError):
+        return
+
+
+def read_or_tell(reader: FileReader, path: str) -> ReadFile:
+    """What was read of a file, or that this failed."""
+    try:
+        return reader.read(path)
+    except Exception as error:  # noqa: BLE001 - what fails on one file is told, and the others are still read
+        return ReadFile(path, Reading(crashes=(Crash(path, READER, f"{type(error).__name__}: {error}"),)))
