@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -13,7 +14,11 @@ from benchmarks.measure import Command, Cost, cost_of, paired_ratio
 from benchmarks.one_step import CASES, Case
 from benchmarks.probe_cost import MOST_TIMES_ONE_STEP, ProbeCost, measure_case
 from benchmarks.silence import python_files, report_on
-from benchmarks.speed import MOST_TIMES_ASTROID, SCRIPT, Speed, measure_speed
+from benchmarks.speed.bounds import Bound, conclude
+from benchmarks.speed.corpus import read_corpus, sample_of, tree_of
+from benchmarks.speed.floor import codes_of
+from benchmarks.speed.growth import linearity, picture
+from benchmarks.speed.one_script import MOST_TIMES_ASTROID, SCRIPT, Speed, measure_speed
 
 ROUNDS = 5
 NOISE = 1.25
@@ -60,14 +65,49 @@ def test_a_script_that_was_changed_is_no_longer_made_to_take_one_step(tmp_path: 
 
 
 def test_a_missed_bound_is_told_with_both_numbers() -> None:
-    assert Speed(3.14, 1.0, 1.2).misses == [
-        "3.14 times astroid.parse, 2.5 at most",
-        "1.20 times the memory with torch installed, 1.1 at most",
+    assert [str(bound) for bound in Speed(3.14, 1.0, 1.2, 61.0).bounds if bound.is_missed] == [
+        "missed: one script against astroid.parse: 3.14 times (at most 1.5)",
+        "missed: one script that holds no run: 61.00 ms (at most 60)",
+        "missed: with torch installed against without, memory: 1.20 times (at most 1.1)",
     ]
-    assert Speed(1.0, 1.0, 1.0).misses == []
+    assert not any(bound.is_missed for bound in Speed(1.0, 1.0, 1.0, 1.0).bounds)
     script, probe = (Cost(10.0, 5.0, 1.0),), (Cost(14.0, 6.0, 1.0),)
     assert ProbeCost("course", script, probe).misses == ["course: 1.40 times the script's wall seconds, 1.3 at most"]
     assert ProbeCost("rows", script, probe, 0.2).misses[1] == "rows: 1.20 times the script's CPU seconds, 0.2 at most"
+
+
+def test_a_missed_bound_is_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert conclude([Bound("TorchFix", 30.0, least=25), Bound("memory", 390.0, "MB", most=400)]) == 0
+    assert conclude([Bound("TorchFix", 24.0, least=25)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "missed: TorchFix: 24.00 times (at least 25)"
+
+
+def test_trees_have_about_the_lines_that_are_asked_for_and_samples_are_always_the_same(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    for number in range(20):
+        (code / f"{number:02}.py").write_text("import torch\n" * (10 + number))
+    corpus = read_corpus(code)
+    assert 380 <= corpus.lines == sum(range(10, 30))
+    assert 950 <= tree_of(corpus, 1000, tmp_path / "tree").lines <= 1050
+    drawn = sample_of(corpus, 300)
+    assert drawn == sample_of(corpus, 300)
+    assert drawn != sorted(drawn)
+
+
+def test_the_floor_reads_the_cells_of_notebooks() -> None:
+    cells = [{"cell_type": "markdown", "source": "a b"}, {"cell_type": "code", "source": ["%pip x\n", "y = 1"]}]
+    assert codes_of(json.dumps({"cells": cells}).encode()) == ["pass\ny = 1"]
+    assert codes_of(b"[") == []
+
+
+def test_growth_is_linear_where_the_cost_follows_a_line() -> None:
+    straight = [(1e3, 1.1), (1e4, 2.0), (1e5, 11.0), (1e6, 101.0)]
+    assert linearity(straight) == pytest.approx(1.0)
+    assert linearity([(lines, lines**2) for lines, _ in straight]) < 0.995
+    drawn = picture(straight, [(lines, cost / 10) for lines, cost in straight], 1e-4, 1.0)
+    assert drawn.count("<circle") == 8
+    assert "1,000,000" in drawn
 
 
 def test_a_command_that_fails_is_no_measurement() -> None:
