@@ -6,7 +6,8 @@ Everything that a rule file needs is importable from here, and loaded only when 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # that of `typing`, whose import takes longer than to answer an unchanged tree
 
 if TYPE_CHECKING:
     from lintrain.core.evidence import BackwardEvidence as BackwardEvidence

@@ -10,7 +10,26 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(answer(sys.argv[1:]))
+
+
+def answer(arguments: list[str]) -> int:
+    """Give the answer that is kept of a command while nothing has changed, else run it; its exit code."""
+    if arguments[:1] != ["check"] or "--no-cache" in arguments:
+        return run(arguments)
+    from lintrain import __version__
+    from lintrain.cache.runs import kept_answer, key_of, write_again
+
+    key = key_of(arguments, __version__)
+    if kept := kept_answer(arguments, key):
+        write_again(kept[1])
+        return kept[0]
+    try:
+        from lintrain.cli._keeping import run_and_keep
+
+        return run_and_keep(arguments, key, run)
+    except KeyboardInterrupt:
+        return _interrupted()
 
 
 def run(arguments: list[str]) -> int:
@@ -18,8 +37,12 @@ def run(arguments: list[str]) -> int:
     try:
         return _run(arguments)
     except KeyboardInterrupt:
-        print("lintrain: interrupted", file=sys.stderr)  # noqa: T201 - nothing of ours may be imported yet
-        return INTERRUPTED
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    print("lintrain: interrupted", file=sys.stderr)  # noqa: T201 - nothing of ours may be imported yet
+    return INTERRUPTED
 
 
 def _run(arguments: list[str]) -> int:

@@ -57,6 +57,7 @@ class CheckOptions:
     exit_zero: bool = False
     show_files: bool = False
     show_settings: bool = False
+    cache_dir: str | None = None
     no_cache: bool = False
     watch: bool = False
     jobs: int | None = None
@@ -97,6 +98,8 @@ def demand_sense(options: CheckOptions) -> None:
     if options.changed_since and options.reads_stdin:
         raise UsageError("--changed-since chooses among files; standard input is always read")
     _demand_sense_of_writing(options)
+    if options.cache_dir is not None and options.no_cache:
+        raise UsageError("--cache-dir says where answers are kept, --no-cache keeps none")
     if options.isolated and options.config:
         raise UsageError("--isolated reads no configuration file, --config names one")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -61,8 +62,28 @@ def write_contents(contents: Mapping[str, bytes]) -> None:
             raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from error
 
 
+@contextmanager
+def hear_written() -> Generator[list[tuple[bytes, bytes]]]:
+    """A list of all that is written meanwhile: `1` or `2` for the stream, and its bytes."""
+    heard = list[tuple[bytes, bytes]]()
+    _HEARING.append(heard)
+    try:
+        yield heard
+    finally:
+        _HEARING.remove(heard)
+
+
+_HEARING: list[list[tuple[bytes, bytes]]] = []
+
+
+def _tell(stream: TextIO, content: bytes) -> None:
+    for heard in _HEARING:
+        heard.append((b"1" if stream is sys.stdout else b"2", content))
+
+
 def write_bytes(content: bytes) -> None:
     """Write bytes to stdout as they are."""
+    _tell(sys.stdout, content)
     try:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
@@ -72,6 +93,8 @@ def write_bytes(content: bytes) -> None:
 
 def _write(stream: TextIO, text: str) -> None:
     """Write and flush; a reader that has gone (`| head`) is no error of ours, and the exit code stays true."""
+    if _HEARING:
+        _tell(stream, text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
     try:

@@ -16,13 +16,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from lintrain.cache import place
 from lintrain.core.finding import Finding
 from lintrain.core.verdict import Ruling, Verdict
 
 if TYPE_CHECKING:
     from lintrain.probe.record import Record
 
-FOLDER_VARIABLE = "LINTRAIN_CACHE_DIR"
 SCHEMA = 1
 Judged = tuple[Finding, Verdict]
 
@@ -83,11 +83,7 @@ class KeptVerdicts:
 
 def cache_folder() -> Path:
     """Where lintrain keeps what it can make again."""
-    if named := os.environ.get(FOLDER_VARIABLE):
-        return Path(named)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("lintrain", appauthor=False)
+    return Path(place.cache_folder())
 
 
 def _claim(finding: Finding) -> Sequence[str | int]:
@@ -121,14 +117,14 @@ def _installed(record: Record) -> Iterable[Path]:
                 yield found
 
 
-def _write(place: Path, content: Mapping[str, Any]) -> None:
+def _write(file: Path, content: Mapping[str, Any]) -> None:
     """Put a file in its place whole: two probes may end at once."""
     import tempfile  # here, for every check that finds something reads this module, and few runs write
 
     from lintrain.probe.record import plain
 
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=place.parent, suffix=".new")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, suffix=".new")
     with os.fdopen(handle, "w", encoding="utf-8") as opened:
         json.dump(plain(content), opened)
-    Path(name).replace(place)
+    Path(name).replace(file)

@@ -1,0 +1,185 @@
+"""Whole answers of `lintrain check`: what it wrote and its exit code, kept with the state of all that it looked at.
+
+An unchanged tree is answered from one file, before anything else is imported. The file is found by the words of the
+command line and all that is not on the disk (working folder, environment, terminal, versions), and its answer holds
+while every path that the run asked for, there or not, is as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from lintrain.cache.place import folder_for, is_ours
+from lintrain.cache.stamps import ABSENT, FILE, FOLDER, LISTED, stamp_of
+
+MAGIC = b"lintrain answer 1\n"
+VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "CI_PROJECT_DIR", "PATH", "HOME", "XDG_CACHE_HOME")
+PREFIXES = ("LINTRAIN_", "HF_", "HUGGINGFACE_", "PYTHON", "LC_", "LANG")
+"""Of the environment, what an answer may depend on."""
+
+MOST_KEPT = 200
+"""Answers that a folder holds; the oldest go first."""
+OLDEST = 30 * 24 * 3600
+"""Seconds after which an answer that nobody asked for again goes."""
+
+Looks = Mapping[tuple[bytes, bytes], bytes]
+"""The stamp of each path, under how it was looked at."""
+
+Written = tuple[bytes, bytes]
+"""What was written: `1` or `2` for the stream, and its bytes."""
+
+
+def key_of(words: Sequence[str], version: str) -> bytes:
+    """All that an answer depends on besides files."""
+    variables = sorted(each for each in os.environ.items() if each[0] in VARIABLES or each[0].startswith(PREFIXES))
+    streams = [(stream.encoding, stream.isatty()) for stream in (sys.stdout, sys.stderr)]
+    python = (sys.executable, sys.version, sys.path, sys.flags.utf8_mode)
+    key = (version, list(words), os.getcwd(), variables, streams, _columns(), python)
+    return repr(key).encode("utf-8", "surrogateescape")
+
+
+def _columns() -> int | None:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return None
+
+
+def kept_answer(words: Sequence[str], key: bytes) -> tuple[int, list[Written]] | None:
+    """The exit code and what was written, where an answer is kept that still holds."""
+    folder = os.path.join(folder_for(words), "answers")
+    if not is_ours(folder):
+        return None
+    try:
+        with open(os.path.join(folder, _name(key)), "rb") as file:
+            return _answer(file.read(), key)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def write_again(written: Iterable[Written]) -> None:
+    """Write what a run wrote; a reader that has gone (`| head`) is no error."""
+    for number, text in written:
+        stream = sys.stdout if number == b"1" else sys.stderr
+        try:
+            stream.buffer.write(text)
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _answer(kept: bytes, key: bytes) -> tuple[int, list[Written]] | None:
+    """Raises ValueError or IndexError where the file was cut off, or is none of ours."""
+    if not kept.startswith(MAGIC) or _digest(kept[len(MAGIC) + 32 :]) != kept[len(MAGIC) : len(MAGIC) + 32]:
+        return None
+    code, size_of_key, size_of_looks, *sizes = kept[len(MAGIC) + 32 :].split(b"\n", 1)[0].split()
+    at = kept.index(b"\n", len(MAGIC) + 32) + 1
+    behind = at + int(size_of_key)
+    if kept[at:behind] != key:
+        return None
+    looks = kept[behind : behind + int(size_of_looks)].split(b"\0")
+    if any(stamp_of(path, stamp[:1]) != stamp for path, stamp in zip(looks[::2], looks[1::2], strict=True)):
+        return None
+    return int(code), list(_parts(kept[behind + int(size_of_looks) :], sizes))
+
+
+def _parts(written: bytes, sizes: Iterable[bytes]) -> Iterator[Written]:
+    at = 0
+    for size in sizes:
+        stream, length = size[:1], int(size[1:])
+        yield stream, written[at : at + length]
+        at += length
+
+
+def keep_answer(words: Sequence[str], key: bytes, seen: Looks, code: int, written: Sequence[Written]) -> None:
+    """Keep what a run answered; a folder that cannot be written, or a full disk, keeps nothing."""
+    try:
+        folder = os.path.join(folder_for(words), "answers")
+        _make(folder)  # first, for whether it is there may be one of the looks
+        if is_ours(folder):
+            body = _body(key, seen, code, written)
+            _put(folder, _name(key), MAGIC + _digest(body) + body)
+            _prune(folder)
+    except OSError:
+        return
+
+
+def _body(key: bytes, seen: Looks, code: int, written: Sequence[Written]) -> bytes:
+    looks = b"\0".join(part for path, stamp in _needed(seen) for part in (path, stamp))
+    sizes = b" ".join(b"%b%d" % (stream, len(text)) for stream, text in written)
+    head = b"%d %d %d %b\n" % (code, len(key), len(looks), sizes)
+    return head + key + looks + b"".join(text for _, text in written)
+
+
+def _needed(seen: Looks) -> Iterator[tuple[bytes, bytes]]:
+    """What has to be asked again: other paths follow from these.
+
+    The names of a folder that was listed tell of each path in it that is not there, and in a folder that is not there
+    lies nothing.
+    """
+    listed = {path.rstrip(b"/") for (path, kind), stamp in seen.items() if kind == LISTED and stamp != ABSENT}
+    missing = dict[bytes, bytes]()
+    for (path, kind), stamp in seen.items():
+        if b"\0" in path:
+            continue  # no file can have such a name
+        if stamp == ABSENT and kind == FILE:
+            highest = path if os.path.dirname(path) in listed else _highest_missing(path)
+            if os.path.dirname(highest) not in listed or b"/../" in highest:
+                missing[highest] = ABSENT
+        elif stamp != FOLDER or path not in listed:
+            yield path, stamp
+    yield from missing.items()
+
+
+def _highest_missing(path: bytes) -> bytes:
+    around = os.path.dirname(path)
+    return path if around == path or os.path.exists(around) else _highest_missing(around)
+
+
+def _make(folder: str) -> None:
+    """Make the folder, for this user alone; a new one around it is left out by git, should it lie in a repository."""
+    around = os.path.dirname(folder)
+    is_new = not os.path.isdir(around)
+    os.makedirs(around, mode=0o700, exist_ok=True)
+    if is_new:
+        _put(around, ".gitignore", b"*\n")
+    if not os.path.isdir(folder):
+        os.mkdir(folder, 0o700)
+
+
+def _put(folder: str, name: str, content: bytes) -> None:
+    """Put a file in its place whole: two runs may end at once."""
+    new = os.path.join(folder, f"{name}.{os.getpid()}.new")
+    try:
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+        os.replace(new, os.path.join(folder, name))
+    except OSError:
+        if os.path.exists(new):
+            os.unlink(new)
+        raise
+
+
+def _prune(folder: str) -> None:
+    """Drop what is old, what is too much, and what a run that was killed left half written."""
+    import time
+
+    files = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder))
+    oldest = time.time() - OLDEST
+    for at, (changed, path) in enumerate(files):
+        if changed < oldest or at < len(files) - MOST_KEPT or (path.endswith(".new") and changed < time.time() - 3600):
+            os.unlink(path)
+
+
+def _name(key: bytes) -> str:
+    return _digest(key).decode("ascii")
+
+
+def _digest(content: bytes) -> bytes:
+    try:
+        from _blake2 import blake2b  # hashlib loads OpenSSL, which takes longer than all the rest
+    except ImportError:
+        from hashlib import blake2b
+    return blake2b(content, digest_size=16).hexdigest().encode("ascii")

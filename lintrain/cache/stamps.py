@@ -1,0 +1,54 @@
+"""What one look at a path tells of it, short enough to be asked of thousands of files at every start."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+ABSENT = b"-"
+FOLDER = b"d"
+"""A folder that was only asked for: what lies in it does not matter."""
+FILE = b"f"
+OTHER = b"o"
+"""A device or a pipe: reading from it is no answer that could be kept."""
+LISTED = b"l"
+"""A folder whose names were read: they are the same while the time of its last change is."""
+LINK = b"k"
+"""A symbolic link itself; what it leads to is asked for under the same path."""
+
+SECOND = 1_000_000_000
+NOW = time.time_ns
+
+FRESH = SECOND // 10
+"""Nanoseconds within which a second change may leave the same time: file systems tick ten times faster."""
+
+
+def stamp_of(path: bytes, kind: bytes) -> bytes:
+    """The state of a path now, taken as a stamp of this kind was taken."""
+    try:
+        state = os.lstat(path) if kind == LINK else os.stat(path)
+    except (OSError, ValueError):
+        return ABSENT
+    return written(state, kind)
+
+
+def written(state: os.stat_result, kind: bytes = FILE) -> bytes:
+    """A state in a few bytes, its kind first: two that are equal mean the same file with the same content."""
+    if kind in (LISTED, LINK):
+        return b"%b%d %d %d %d" % (kind, state.st_mtime_ns, state.st_ino, state.st_dev, state.st_mode)
+    if stat.S_ISDIR(state.st_mode):
+        return FOLDER
+    if not stat.S_ISREG(state.st_mode):
+        return OTHER
+    return b"f%d %d %d %d %d" % (state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino, state.st_dev)
+
+
+def is_fresh(state: os.stat_result) -> bool:
+    """Whether another change could still leave the same stamp: then it vouches for nothing.
+
+    Some file systems keep whole seconds, or two of them.
+    """
+    latest = max(state.st_mtime_ns, state.st_ctime_ns)
+    tick = 2 * SECOND + FRESH if state.st_mtime_ns % SECOND == 0 else FRESH
+    return NOW() - latest < tick

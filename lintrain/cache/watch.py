@@ -1,0 +1,144 @@
+"""Everything that this process asks the file system, written down with what it saw at the first time.
+
+An answer rests on more than the files that were named: on a configuration that is not there, a module that would shadow
+an import, a lock file, a folder of installed packages, a saved data set. Each of them is asked through `os` or `open`,
+so they are heard there, and what is added tomorrow is heard too. Modules are imported past these functions and are no
+part of it; `lintrain.cache.runs` adds our own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any, cast
+
+from lintrain.cache.stamps import ABSENT, FILE, LINK, LISTED, is_fresh, written
+
+CHILDREN = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"})
+"""Events that begin a process whose own looks nobody hears."""
+
+
+class Watch:
+    """The paths that were asked for with their stamps; `is_spoilt` where they do not tell all that was seen."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[bytes, bytes], bytes] = {}
+        """The stamp of each path, under how it was looked at."""
+        self.is_spoilt = False
+        self._plain: dict[str, Callable[..., Any]] = {}
+        self._stat = os.stat
+
+    def __enter__(self) -> Watch:
+        """Listen from now on."""
+        self._put("stat", self._heard_stat)
+        self._put("lstat", self._heard_link)
+        self._put("readlink", self._heard_link)
+        self._put("access", self._heard_stat)
+        self._put("listdir", self._heard_list)
+        self._put("scandir", self._heard_scan)
+        _LISTENING.append(self)
+        _listen_to_events()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Listen no more."""
+        _LISTENING.remove(self)
+        for name, plain in self._plain.items():
+            setattr(os, name, plain)
+
+    def add(self, seen: Mapping[tuple[bytes, bytes], bytes], is_spoilt: bool = False) -> None:
+        """What another process saw for the same answer."""
+        self.seen = {**seen, **self.seen}
+        self.is_spoilt |= is_spoilt
+
+    def note(self, path: object, kind: bytes = FILE) -> None:
+        """Write down the state of a path as it is at the first look."""
+        if isinstance(path, int):
+            return  # what was opened before, under its path
+        try:
+            known_as = os.path.join(os.getcwdb(), os.fsencode("." if path is None else cast("str", path)))
+        except (TypeError, OSError):
+            self.is_spoilt = True
+            return
+        if b"/__pycache__/" in known_as:
+            return  # what Python makes of a module, which follows the module
+        if b"/." in known_as:
+            known_as = known_as.replace(b"/./", b"/").removesuffix(b"/.")
+        if (known_as, kind) not in self.seen:
+            self.seen[known_as, kind] = self._stamp(known_as, kind)
+
+    def _stamp(self, path: bytes, kind: bytes) -> bytes:
+        try:
+            state = self._stat(path, follow_symlinks=kind != LINK)
+        except (OSError, ValueError):
+            return ABSENT
+        if kind != FILE or not stat.S_ISDIR(state.st_mode):
+            self.is_spoilt |= is_fresh(state)
+        return written(state, kind)
+
+    def event(self, name: str, given: tuple[Any, ...]) -> None:
+        """Hear of an opened file, or of a process that begins."""
+        if name == "open" and given:
+            self.note(given[0])
+        elif name in CHILDREN or (name == "subprocess.Popen" and not _is_ruff(given[0])):
+            self.is_spoilt = True
+
+    def _put(self, name: str, heard: Callable[..., Any]) -> None:
+        plain = self._plain[name] = getattr(os, name)
+        setattr(os, name, partial(heard, plain))
+
+    def _heard_stat(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
+        if named.get("dir_fd") is not None:
+            self.is_spoilt = True
+        self.note(path)
+        return plain(path, *given, **named)
+
+    def _heard_link(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
+        answer = plain(path, *given, **named)
+        if not isinstance(answer, os.stat_result) or stat.S_ISLNK(answer.st_mode):
+            self.note(path, LINK)
+        return answer
+
+    def _heard_list(self, plain: Callable[..., Any], path: object = ".", *given: Any) -> Any:
+        self.note(path, LISTED)
+        return plain(path, *given)
+
+    def _heard_scan(self, plain: Callable[..., Any], path: object = ".", *given: Any) -> Any:
+        """The entries of a folder tell by themselves what links lead to, so that is written down with it."""
+        self.note(path, LISTED)
+        with plain(path, *given) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    self.note(entry.path)
+        return plain(path, *given)
+
+
+_LISTENING: list[Watch] = []
+_HOOKS: list[object] = []
+
+
+def _listen_to_events() -> None:
+    """Put the one hook in place that a process needs: Python has no way to take one out again."""
+    if not _HOOKS:
+        _HOOKS.append(_on_event)
+        sys.addaudithook(_on_event)
+
+
+def _on_event(name: str, given: tuple[Any, ...]) -> None:
+    for watch in _LISTENING:
+        watch.event(name, given)
+
+
+def _is_ruff(program: object) -> bool:
+    return os.path.basename(os.fsdecode(program)).startswith("ruff") if isinstance(program, str | bytes) else False
+
+
+def watches() -> Iterator[Watch]:
+    """Those that listen now: a process that reads for this one hands them what it saw."""
+    yield from _LISTENING
