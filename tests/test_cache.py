@@ -395,6 +395,7 @@ import lintrain.cache.stamps as stamps
 
 now = stamps.NOW
 stamps.NOW = lambda: now() + 10 * stamps.SECOND
+SETTING
 before = set(sys.modules)
 from lintrain.cli import answer
 
@@ -404,16 +405,34 @@ print("loaded:", *set(sys.modules) - before, file=sys.stderr)
 """Asks where every file is old enough, and tells what was imported for the answer."""
 
 
-def test_a_kept_answer_needs_no_module_that_takes_long(project: Path) -> None:
-    def loaded() -> set[str]:
-        command = [sys.executable, "-c", LATER, *CHECK]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        return set(done.stderr.partition("loaded:")[2].split())
+def ask_later(*words: str, setting: str = "") -> tuple[str, set[str]]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", LATER.replace("SETTING", setting), *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout, set(done.stderr.partition("loaded:")[2].split())
 
+
+def test_a_kept_answer_needs_no_module_that_takes_long(project: Path) -> None:
     heavy = {"click", "json", "re", "typing", "pathlib", "dataclasses", "ast", "hashlib", "platformdirs"}
-    assert heavy & loaded() >= {"json", "pathlib", "dataclasses", "ast"}
-    assert heavy & loaded() == set()
+    assert heavy & ask_later(*CHECK)[1] >= {"json", "pathlib", "dataclasses", "ast"}
+    assert heavy & ask_later(*CHECK)[1] == set()
+
+
+def test_what_several_processes_saw_is_one_answer(project: Path) -> None:
+    words = [*CHECK, "--jobs", "2"]
+    crew = "import lintrain.check.crew as crew; crew.WORTH_A_PROCESS = 1\n"
+    first, loaded = ask_later(*words, setting=crew)
+    assert "multiprocessing" in loaded
+    again, loaded = ask_later(*words, setting=crew)
+    assert "multiprocessing" not in loaded
+    assert again == first
+    (project / "settings.json").write_text('{"evaluation_strategy": "steps"}')  # only the processes looked at it
+    assert "multiprocessing" in ask_later(*words, setting=crew)[1]
 
 
 def test_a_name_that_no_file_can_have_breaks_no_answer(project: Path, ask: Ask, read_afresh: list[list[str]]) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, cast
@@ -20,6 +21,10 @@ from lintrain.cache.stamps import ABSENT, FILE, LINK, LISTED, is_fresh, written
 
 CHILDREN = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"})
 """Events that begin a process whose own looks nobody hears."""
+
+
+Told = tuple[dict[tuple[bytes, bytes], bytes], bool]
+"""What a process saw, and whether that is not all."""
 
 
 class Watch:
@@ -31,6 +36,7 @@ class Watch:
         self.is_spoilt = False
         self._plain: dict[str, Callable[..., Any]] = {}
         self._stat = os.stat
+        self._told = set[tuple[bytes, bytes]]()
 
     def __enter__(self) -> Watch:
         """Listen from now on."""
@@ -52,10 +58,16 @@ class Watch:
         for name, plain in self._plain.items():
             setattr(os, name, plain)
 
-    def add(self, seen: Mapping[tuple[bytes, bytes], bytes], is_spoilt: bool = False) -> None:
-        """What another process saw for the same answer."""
-        self.seen = {**seen, **self.seen}
-        self.is_spoilt |= is_spoilt
+    def add(self, told: Told) -> None:
+        """What another process saw for the same answer; where the two saw different things, neither can be kept."""
+        seen, is_spoilt = told
+        self.is_spoilt |= is_spoilt or any(self.seen.setdefault(look, stamp) != stamp for look, stamp in seen.items())
+
+    def take(self) -> Told:
+        """What was seen since it was last taken: for a process that reads in another's stead."""
+        told = {look: stamp for look, stamp in self.seen.items() if look not in self._told}, self.is_spoilt
+        self._told.update(told[0])
+        return told
 
     def note(self, path: object, kind: bytes = FILE) -> None:
         """Write down the state of a path as it is at the first look."""
@@ -66,8 +78,8 @@ class Watch:
         except (TypeError, OSError):
             self.is_spoilt = True
             return
-        if b"/__pycache__/" in known_as:
-            return  # what Python makes of a module, which follows the module
+        if b"/__pycache__/" in known_as or known_as.startswith(b"/proc/"):
+            return  # what Python makes of a module, which follows the module; what the kernel tells of processes
         if b"/." in known_as:
             known_as = known_as.replace(b"/./", b"/").removesuffix(b"/.")
         if (known_as, kind) not in self.seen:
@@ -86,7 +98,7 @@ class Watch:
         """Hear of an opened file, or of a process that begins."""
         if name == "open" and given:
             self.note(given[0])
-        elif name in CHILDREN or (name == "subprocess.Popen" and not _is_ruff(given[0])):
+        elif (name in CHILDREN and not _TELLING) or (name == "subprocess.Popen" and not _is_ruff(given[0])):
             self.is_spoilt = True
 
     def _put(self, name: str, heard: Callable[..., Any]) -> None:
@@ -121,6 +133,7 @@ class Watch:
 
 _LISTENING: list[Watch] = []
 _HOOKS: list[object] = []
+_TELLING: list[None] = []
 
 
 def _listen_to_events() -> None:
@@ -139,6 +152,31 @@ def _is_ruff(program: object) -> bool:
     return os.path.basename(os.fsdecode(program)).startswith("ruff") if isinstance(program, str | bytes) else False
 
 
-def watches() -> Iterator[Watch]:
-    """Those that listen now: a process that reads for this one hands them what it saw."""
-    yield from _LISTENING
+def is_watched() -> bool:
+    """Whether somebody listens: then a process that reads for this one has to tell what it saw."""
+    return bool(_LISTENING)
+
+
+def add_told(told: Told | None) -> None:
+    """Give those who listen what another process saw."""
+    for watch in _LISTENING:
+        if told is None:
+            watch.is_spoilt = True
+        else:
+            watch.add(told)
+
+
+def watch_in_child() -> Watch:
+    """A watch of its own for a process that reads for another, in place of those that a fork has brought along."""
+    _LISTENING.clear()
+    return Watch().__enter__()
+
+
+@contextmanager
+def telling_children() -> Generator[None]:
+    """Processes that begin meanwhile tell what they see, and spoil nothing."""
+    _TELLING.append(None)
+    try:
+        yield
+    finally:
+        _TELLING.pop()

@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import cast
 
+from lintrain.cache.watch import Told, add_told, is_watched, telling_children, watch_in_child
 from lintrain.check.crew import portions
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
@@ -85,8 +86,11 @@ class Workers:
         context = multiprocessing.get_context("fork") if is_safe else multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         inherited = [ours, *(worker.pipe for worker in self.workers)] if is_safe else []
-        process = context.Process(target=work, args=(for_workers(self.request), theirs, inherited), daemon=True)
-        process.start()
+        process = context.Process(
+            target=work, args=(for_workers(self.request), theirs, inherited, is_watched()), daemon=True
+        )
+        with telling_children():
+            process.start()
         theirs.close()
         worker = Worker(process, ours)
         self.workers.append(worker)
@@ -106,10 +110,11 @@ class Workers:
     def _listen(self, worker: Worker) -> None:
         """Take what a process has read, or learn that it is no more."""
         try:
-            read = cast(ReadFile, worker.pipe.recv())
+            read, told = cast(tuple[ReadFile, Told | None], worker.pipe.recv())
         except (EOFError, OSError):
             self._mourn(worker)
             return
+        add_told(told)
         self.read_files[worker.owed.popleft()] = read
         if not worker.owed:
             self._feed(worker)
@@ -165,16 +170,18 @@ def for_workers(request: Request) -> Request:
     return replace(plain, given=request.given)
 
 
-def work(request: Request, pipe: Connection, inherited: Sequence[Connection]) -> None:
+def work(request: Request, pipe: Connection, inherited: Sequence[Connection], is_heard: bool = False) -> None:
     """Read the files that come through the pipe until it ends; Ctrl-C is the parent's affair, who ends us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in inherited:
         each.close()  # the parent's ends of all pipes: while we held them, none of us would notice its death
+    watch = watch_in_child() if is_heard else None
     reader = FileReader(request)
     try:
         while True:
             for path in cast(list[str], pipe.recv()):
-                pipe.send(read_or_tell(reader, path))
+                read = read_or_tell(reader, path)
+                pipe.send((read, watch.take() if watch else None))
     except (EOFError, OSError):
         return
 

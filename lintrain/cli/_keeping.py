@@ -21,7 +21,7 @@ def run_and_keep(arguments: list[str], key: bytes, run: Callable[[list[str]], in
         return run(arguments)
     with Watch() as watch, hear_written() as written:
         code = run(arguments)
-    if code in (0, 1) and not watch.is_spoilt and "multiprocessing.process" not in sys.modules:
+    if code in (0, 1) and not watch.is_spoilt:
         for path in _our_own():
             watch.note(path)
         if not watch.is_spoilt:
