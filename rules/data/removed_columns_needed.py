@@ -241,8 +241,9 @@ def _is_dropped(dataset: Dataset, name: str) -> bool:
 def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Place]]:
     """The keys of `inputs` without which the script's own `compute_loss` fails."""
     loss = own_method(run, "compute_loss")
-    if loss is None or loss.origin is None or loss.origin.path != pipeline.source.path:
+    if loss is None or loss.origin is None:
         return
+    source = pipeline.source_of(loss.origin)
     parameters = [each.arg for each in loss.node.args.args]
     if len(parameters) < 3:
         return
@@ -251,7 +252,7 @@ def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Pl
     for node in nodes_of(loss):
         key = _key(node, parameters[2])
         if key is not None and id(node) in certain and isinstance(node, ast.expr):
-            yield key, pipeline.source.place(node)
+            yield key, source.place(node)
 
 
 def _key(node: ast.AST, inputs: str) -> str | None:
