@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
+from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
+
+ODD_SYNTAX = """
+async def f(a, /, b=1, *c, d, e=2, **g):
+    global h
+    async with a as b, c: await d
+    async for i in j: yield i
+    match a:
+        case {"k": [1, *_], **rest} if rest: pass
+        case P(x, y=None) | None as z: pass
+    try: pass
+    except* (A, B) as error: raise error from None
+    return {**a, 1: f"{b!r:>{c}}", "d": (lambda *, q=3: q)}
+"""
 
 CODE = "def f(x):\n    return x + 1\n\n\ndef g(x):\n    return f(x)\n"
 
@@ -54,3 +69,22 @@ def test_the_nodes_are_those_of_the_tree_outer_ones_first() -> None:
     order = {node: number for number, node in enumerate(source.nodes)}
     children = [(node, child) for node in source.nodes for child in ast.iter_child_nodes(node) if child in order]
     assert all(order[node] < order[child] for node, child in children)
+
+
+def test_the_nodes_of_every_kind_of_syntax_are_those_of_ast() -> None:
+    marks = (ast.Load, ast.Store, ast.Del)
+    for file in sorted(Path(ast.__file__).parent.glob("*.py"))[:80]:
+        tree = ast.parse(file.read_bytes())
+        assert walk(tree) == [node for node in ast.walk(tree) if not isinstance(node, marks)], file
+    tree = ast.parse(ODD_SYNTAX)
+    assert walk(tree) == [node for node in ast.walk(tree) if not isinstance(node, marks)]
+    assert [children(node) for node in walk(tree)] == [
+        [below for below in ast.iter_child_nodes(node) if not isinstance(below, marks)] for node in walk(tree)
+    ]
+
+
+def test_the_nodes_of_several_kinds_come_in_the_order_of_the_tree() -> None:
+    source = Source("train.py", CODE)
+    both = source.nodes_of(ast.Return, ast.FunctionDef)
+    assert list(both) == [node for node in source.nodes if isinstance(node, ast.Return | ast.FunctionDef)]
+    assert list(source.nodes_of(ast.ClassDef)) == []

@@ -20,7 +20,7 @@ from lintrain.check.run import Run
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._output import Refusal, write_document, write_report
-from lintrain.cli._request import find_targets
+from lintrain.cli._request import Targets
 from lintrain.core.finding import Finding
 from lintrain.core.verdict import Ruling
 from lintrain.probe.conclusion import Conclusion, conclude
@@ -81,7 +81,7 @@ def start_reading(script: str, select: Sequence[str], ignore: Sequence[str], con
 
 
 def _read(script: str, rules: tuple[RuleFile, ...], settings: Settings, selection: Selection) -> Text:
-    outcome = Run(Request([script], rules, selection, lambda folder: find_targets(folder, settings))).check()
+    outcome = Run(Request([script], rules, selection, Targets(settings))).check()
     in_force = _in_force(rules, selection, script)
     return Text(tuple(outcome.reported), dict(outcome.sources), in_force, selection, settings.documentation)
 

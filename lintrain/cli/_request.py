@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from lintrain.settings.settings import Settings
 
 if TYPE_CHECKING:
     from lintrain.check.baseline import Baseline
-    from lintrain.knowledge.versions import TargetVersions
+    from lintrain.knowledge.versions import TargetVersions, VersionFinder
 
 
 def request_of(
@@ -28,7 +28,7 @@ def request_of(
         files,
         rules,
         selection,
-        partial(find_targets, settings=settings),
+        Targets(settings),
         {files[0]: read_stdin()} if options.reads_stdin and files else {},
         excludes_of(settings).leave_out_within,
         speaks_of_modules=not options.reads_stdin,
@@ -52,8 +52,16 @@ def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:
     return read_baseline(file)
 
 
-def find_targets(folder: Path, settings: Settings) -> TargetVersions:
-    """The versions of the libraries that the scripts are written for."""
-    from lintrain.knowledge.versions import find_versions
+@dataclass(eq=False)
+class Targets:
+    """The versions of the libraries that the scripts of a folder are written for; no folder is looked at twice."""
 
-    return find_versions(folder, settings.target_versions)
+    settings: Settings
+    _finder: VersionFinder | None = None
+
+    def __call__(self, folder: Path) -> TargetVersions:
+        if self._finder is None:
+            from lintrain.knowledge.versions import VersionFinder
+
+            self._finder = VersionFinder(self.settings.target_versions)
+        return self._finder.find(folder)

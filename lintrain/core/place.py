@@ -8,9 +8,12 @@ NOWHERE = "(interactive)"
 """Stands for the file of code that was typed and that nobody knows the lines of; what is found there has no line."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(slots=True, order=True, unsafe_hash=True)
 class Place:
     """A stretch of one source: lines and columns count from 1, columns in characters, the end column is exclusive.
+
+    Never changed once it is made. It is not frozen since making one would take four times as long, and nearly every
+    expression of a script has one.
 
     In a notebook the lines are those of its joined code cells; `Source.locate` gives cell and line as a person sees
     them.

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +29,25 @@ class Statement(NamedTuple):
     source: str
 
 
+class _Patterns(NamedTuple):
+    """How a line of requirements, a quoted dependency and one of poetry's speak of a package."""
+
+    required: re.Pattern[str]
+    quoted: re.Pattern[str]
+    assigned: re.Pattern[str]
+
+
+@cache
+def _patterns(packages: tuple[str, ...]) -> _Patterns:
+    names = "|".join(map(re.escape, packages))
+    clause = r"[=<>!~]=?=?\s*[\w.*+!]+"
+    return _Patterns(
+        re.compile(rf"^\s*(?:-\s*)?({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I),
+        re.compile(rf"[\"']({names})\s*(?:\[[^\]]*\])?\s*\(?([=<>!~][^;\"']*?)\)?\s*[;\"']", re.I),
+        re.compile(rf"^\s*({names})\s*=\s*(?:\{{.*?version\s*=\s*)?[\"']([\^~=<>!\d][^\"']*)[\"']", re.I),
+    )
+
+
 class Reader:
     """Reads the statements of one folder about some packages; what cannot be read becomes a note."""
 
@@ -34,13 +55,7 @@ class Reader:
         self.folder = folder
         self.packages = tuple(packages)
         self.notes: list[str] = []
-        names = "|".join(map(re.escape, self._names()))
-        clause = r"[=<>!~]=?=?\s*[\w.*+!]+"
-        self._required = re.compile(rf"^\s*(?:-\s*)?({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I)
-        self._quoted = re.compile(rf"[\"']({names})\s*(?:\[[^\]]*\])?\s*\(?([=<>!~][^;\"']*?)\)?\s*[;\"']", re.I)
-        self._assigned = re.compile(
-            rf"^\s*({names})\s*=\s*(?:\{{.*?version\s*=\s*)?[\"']([\^~=<>!\d][^\"']*)[\"']", re.I
-        )
+        self._here = frozenset(_names_in(folder))
 
     def _names(self) -> list[str]:
         return [*self.packages, *(name for name, package in PUBLISHED_AS.items() if package in self.packages)]
@@ -59,40 +74,42 @@ class Reader:
 
     def requirements(self) -> Iterator[Statement]:
         """What `requirements*.txt` and a conda environment demand, the plain name first."""
-        names = [path.name for path in self._listed("*requirements*.txt")]
-        below = [f"requirements/{path.name}" for path in self._listed("requirements/*.txt")]
+        names = [name for name in self._here if fnmatchcase(name, "*requirements*.txt")]
+        below = [f"requirements/{path.name}" for path in self._listed("requirements", "*.txt")]
         for name in (
             *sorted(names, key=lambda each: (each != "requirements.txt", each)),
             *sorted(below),
             "environment.yml",
         ):
             for number, line in enumerate((self._text(name) or "").splitlines(), 1):
-                if found := self._required.match(line):
+                if found := _patterns(tuple(self._names())).required.match(line):
                     yield Statement(_package(found[1]), found[2], f"{name}:{number}")
 
     def pyproject(self) -> Iterator[Statement]:
         """The dependencies in pyproject.toml, in the standard's form and in poetry's."""
         is_inside = False
+        _, *patterns = _patterns(tuple(self._names()))
         for number, line in enumerate((self._text("pyproject.toml") or "").splitlines(), 1):
             if line.startswith("["):
                 is_inside = _DEPENDENCY_SECTION.match(line) is not None
             elif is_inside:
-                for pattern in (self._quoted, self._assigned):
+                for pattern in patterns:
                     for found in pattern.finditer(line):
                         yield Statement(_package(found[1]), found[2].strip(), f"pyproject.toml:{number}")
 
     def own_packages(self) -> Iterator[str]:
         """The packages whose source lies in this folder, beside what builds them: their own repository."""
-        builds = any((self.folder / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+        builds = self._here & {"pyproject.toml", "setup.py", "setup.cfg"}
         for package in self.packages if builds else ():
-            if any((self.folder / place / package / "__init__.py").is_file() for place in ("", "src")):
+            places = [place for place, first in (("", package), ("src", "src")) if first in self._here]
+            if any((self.folder / place / package / "__init__.py").is_file() for place in places):
                 yield package
 
     def environment(self) -> Iterator[Statement]:
         """What is installed in the project's own `.venv` or `venv`."""
         for name in (".venv", "venv"):
-            patterns = (f"{name}/lib/python*/site-packages", f"{name}/Lib/site-packages")
-            yield from self.installed([path for pattern in patterns for path in self._listed(pattern)], name)
+            patterns = ("lib/python*/site-packages", "Lib/site-packages")
+            yield from self.installed([path for pattern in patterns for path in self._listed(name, pattern)], name)
 
     def installed(self, folders: Iterable[Path], source: str) -> Iterator[Statement]:
         """What the names of the `.dist-info` folders tell; no installed file is opened."""
@@ -104,6 +121,8 @@ class Reader:
                         yield Statement(_package(package), f"=={version}", source)
 
     def _text(self, name: str) -> str | None:
+        if name.partition("/")[0] not in self._here:
+            return None
         path = self.folder / name
         try:
             if path.stat().st_size > _LARGEST_FILE:
@@ -116,9 +135,12 @@ class Reader:
             self.notes.append(f"{path}: not read for versions: {error}")
             return None
 
-    def _listed(self, pattern: str) -> list[Path]:
+    def _listed(self, name: str, pattern: str) -> list[Path]:
+        """What a pattern finds below a folder in this one."""
+        if name not in self._here:
+            return []
         try:
-            return sorted(self.folder.glob(pattern))
+            return sorted((self.folder / name).glob(pattern))
         except OSError as error:
             self.notes.append(f"{self.folder}: not read for versions: {error}")
             return []

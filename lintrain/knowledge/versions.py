@@ -18,9 +18,11 @@ from lintrain.knowledge.statements import Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
 from lintrain.knowledge.target import Target, Version, written
 
-__all__ = ["Target", "TargetVersions", "Version", "exactly", "find_versions"]
+__all__ = ["Target", "TargetVersions", "Version", "VersionFinder", "exactly", "find_versions"]
 
 _MOST_FOLDERS_ABOVE = 6
+
+INTERPRETER = "the interpreter that runs lintrain"
 
 NOBODY_TELLS = "the newest version that lintrain knows"
 """The source of a target of which no file speaks."""
@@ -41,18 +43,77 @@ class TargetVersions:
         return self.targets.get(package)
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What one folder says: its lock files, requirements, pyproject and environment, in this order."""
+
+    ranks: tuple[tuple[Statement, ...], ...]
+    own_packages: frozenset[str]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, folder: Path) -> _Said:
+        reader = Reader(folder, COVERED_PACKAGES)
+        ranks = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.environment())
+        said = tuple(tuple(rank) for rank in ranks)
+        return cls(said, frozenset(reader.own_packages()), tuple(reader.notes))
+
+
+@dataclass(eq=False)
+class VersionFinder:
+    """Finds the target versions of folders; what a folder or the interpreter says is read once.
+
+    `settings` maps packages to versions or specifiers and comes first.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    _said: dict[Path, _Said] = field(default_factory=dict[Path, _Said])
+    _begins: dict[Path, bool] = field(default_factory=dict[Path, bool])
+    _targets: dict[tuple[Statement, ...], TargetVersions] = field(
+        default_factory=dict[tuple[Statement, ...], TargetVersions]
+    )
+    _installed: tuple[Statement, ...] | None = None
+
+    def find(self, folder: str | os.PathLike[str]) -> TargetVersions:
+        """The target versions of a project folder."""
+        said = [self._of(each) for each in self._project_folders(Path(folder))]
+        own = frozenset[str]().union(*(each.own_packages for each in said))
+        stated = tuple(self._statements(said))
+        if stated not in self._targets:
+            self._targets[stated] = _decided_of_all(stated)
+        targets = {package: target for package, target in self._targets[stated].targets.items() if package not in own}
+        return TargetVersions(targets, tuple(note for each in said for note in each.notes))
+
+    def _of(self, folder: Path) -> _Said:
+        if folder not in self._said:
+            self._said[folder] = _Said.of(folder)
+        return self._said[folder]
+
+    def _statements(self, said: list[_Said]) -> Iterator[Statement]:
+        for package, version in self.settings.items():
+            yield Statement(package.lower(), version if version[:1] in "=<>!~^" else f"=={version}", "settings")
+        for rank in zip(*(each.ranks for each in said), strict=True):
+            for statements in rank:
+                yield from statements
+        if self._installed is None:
+            found = Reader(Path(), COVERED_PACKAGES).installed(interpreter_folders(), INTERPRETER)
+            self._installed = tuple(found)
+        yield from self._installed
+
+    def _project_folders(self, folder: Path) -> list[Path]:
+        """The folder and those above it up to the one with `.git`; without one in reach, the folder alone."""
+        above = [folder, *list(folder.absolute().parents)[:_MOST_FOLDERS_ABOVE]]
+        for place, each in enumerate(above):
+            if each not in self._begins:
+                self._begins[each] = (each / ".git").exists()
+            if self._begins[each]:
+                return above[: place + 1]
+        return above[:1]
+
+
 def find_versions(folder: str | os.PathLike[str], settings: Mapping[str, str] | None = None) -> TargetVersions:
     """The target versions of a project folder; `settings` maps packages to versions or specifiers and comes first."""
-    readers = [Reader(each, COVERED_PACKAGES) for each in _project_folders(Path(folder))]
-    by_package: dict[str, list[Statement]] = {}
-    for statement in _statements(readers, settings or {}):
-        by_package.setdefault(statement.package, []).append(statement)
-    own = {package for reader in readers for package in reader.own_packages()}
-    targets = {
-        package: decided(package, by_package.get(package, [])) for package in COVERED_PACKAGES if package not in own
-    }
-    known = {package: target for package, target in targets.items() if target is not None}
-    return TargetVersions(known, tuple(note for reader in readers for note in reader.notes))
+    return VersionFinder(settings or {}).find(folder)
 
 
 def exactly(**versions: str) -> TargetVersions:
@@ -62,18 +123,12 @@ def exactly(**versions: str) -> TargetVersions:
     return TargetVersions({package: target for package, target in targets.items() if target is not None})
 
 
-def _statements(readers: list[Reader], settings: Mapping[str, str]) -> Iterator[Statement]:
-    for package, version in settings.items():
-        yield Statement(package.lower(), version if version[:1] in "=<>!~^" else f"=={version}", "settings")
-    for reader in readers:
-        yield from reader.lock_files()
-    for reader in readers:
-        yield from reader.requirements()
-    for reader in readers:
-        yield from reader.pyproject()
-    for reader in readers:
-        yield from reader.environment()
-    yield from readers[0].installed(interpreter_folders(), "the interpreter that runs lintrain")
+def _decided_of_all(statements: Iterable[Statement]) -> TargetVersions:
+    by_package: dict[str, list[Statement]] = {}
+    for statement in statements:
+        by_package.setdefault(statement.package, []).append(statement)
+    targets = {package: decided(package, by_package.get(package, [])) for package in COVERED_PACKAGES}
+    return TargetVersions({package: target for package, target in targets.items() if target is not None})
 
 
 def decided(package: str, statements: Iterable[Statement]) -> Target | None:
@@ -117,10 +172,3 @@ def _allowed(package: str, statement: Statement) -> tuple[Version, ...]:
     lowest = lowest_version(statement.specifier)
     newest = covered_version(package, lowest) if lowest else None
     return (newest,) if newest is not None and newest == covered[-1] else ()
-
-
-def _project_folders(folder: Path) -> list[Path]:
-    """The folder and those above it up to the one with `.git`; without one in reach, the folder alone."""
-    above = [folder, *list(folder.absolute().parents)[:_MOST_FOLDERS_ABOVE]]
-    roots = [place for place, each in enumerate(above) if (each / ".git").exists()]
-    return above[: roots[0] + 1] if roots else above[:1]

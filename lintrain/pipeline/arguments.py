@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> None:
     """Evaluate the arguments of a call into it, from left to right."""
+    source = reader.source
     for argument in node.args:
         value = expressions.evaluate(reader, argument, scope)
-        place = reader.source.place(argument)
+        place = source.place(argument)
         if isinstance(argument, ast.Starred):
             if isinstance(value, Sequence) and value.is_complete:
-                call.positional.extend(Argument(item, place, "") for item in value.items)
+                call.positional.extend(Argument(item, place) for item in value.items)
             else:
                 call.is_open, call.spread = True, value
         else:
-            call.positional.append(Argument(value, place, reader.code(place)))
+            call.positional.append(Argument(value, place, source))
     for keyword in node.keywords:
         value = expressions.evaluate(reader, keyword.value, scope)
-        place = reader.source.place(keyword.value)
+        place = source.place(keyword.value)
         if keyword.arg is not None:
-            whole = reader.source.place(keyword)
-            call.keywords[keyword.arg] = Argument(value, place, reader.code(place), whole)
+            call.keywords[keyword.arg] = Argument(value, place, source, source.place(keyword))
         else:
             _add_expanded(call, value, place, is_as_written=_is_as_written(reader, keyword.value, value))
 
@@ -57,10 +57,10 @@ def _add_expanded(call: Call, value: Value, place: Place, *, is_as_written: bool
     for name, item in value.entries.items():
         if isinstance(name, str):
             named_at = value.written.get(name) if is_as_written else None
-            call.keywords.setdefault(name, Argument(item, place, "", named_at=named_at))
+            call.keywords.setdefault(name, Argument(item, place, named_at=named_at))
 
 
 def _expands_itself(call: Call, value: Value) -> bool:
     """Keep `**batch` as an argument of its own, for models that are called with it."""
-    call.keywords.setdefault("**", Argument(value, call.place, ""))
+    call.keywords.setdefault("**", Argument(value, call.place))
     return False

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lintrain.core.place import Place
 from lintrain.pipeline import expressions, operations, statements
+from lintrain.pipeline.events import Condition
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.scope import Scope, joined
 from lintrain.pipeline.values.python import UNKNOWN, Value
@@ -22,11 +22,11 @@ EXPECTED_ERRORS = frozenset(
 )
 """Errors whose handler makes the missing of a name or an argument an expected thing."""
 
-VERSION_WORDS = ("version", "available", "hasattr", "signature", "inspect", "parameters", "type_checking")
-VERSION_FLAG = re.compile(
-    r"(transformers|datasets|trl|peft|keras|torch|accelerate)_?(lt|le|gt|ge|v?\d)|is_(transformers|trl|peft)_"
+ABOUT_VERSIONS = re.compile(
+    r"version|available|hasattr|signature|inspect|parameters|type_checking|is_(?:transformers|trl|peft)_"
+    r"|(?:transformers|datasets|trl|peft|keras|torch|accelerate)_?(?:lt|le|gt|ge|v?\d)"
 )
-"""Names of flags that hold the answer to a question about versions, such as `transformers_lt_4_56`."""
+"""What tests of versions say, also of flags that hold the answer to such a question: `transformers_lt_4_56`."""
 
 
 def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
@@ -38,11 +38,11 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
         return statements.execute_block(reader, node.body if truth else node.orelse, scope)
     reader.settled.discard(node)
     place = reader.source.place(node)
-    code = reader.once(ast.unparse, node.test)
-    guarded = reader.once(_asks_for_versions, node.test)
-    branches = [(node.body, code), (node.orelse, f"not ({code})")]
+    guarded = _asks_for_versions(reader.code(reader.source.place(node.test)))
     period = _period(reader, node.test, scope)
-    return execute_branches(reader, branches, scope, place, is_guarded=guarded, period=period)
+    then = Condition(place, len(reader.loops), node.test, False, *period)
+    other = Condition(place, len(reader.loops), node.test, True, *period)
+    return execute_branches(reader, [(node.body, then), (node.orelse, other)], scope, is_guarded=guarded)
 
 
 def _period(reader: Reader, test: ast.expr, scope: Scope) -> tuple[Value, str]:
@@ -61,30 +61,28 @@ def _divisor(test: ast.expr) -> ast.Name | ast.Attribute | ast.Constant | None:
     return None
 
 
-def _asks_for_versions(test: ast.expr) -> bool:
+def _asks_for_versions(test: str) -> bool:
     """Whether a test looks like one about versions or availability: what stands below it is meant for some only."""
-    code = ast.unparse(test).lower()
-    return any(word in code for word in VERSION_WORDS) or VERSION_FLAG.search(code) is not None
+    return ABOUT_VERSIONS.search(test.lower()) is not None
 
 
 def execute_branches(
     reader: Reader,
-    branches: Sequence[tuple[Sequence[ast.stmt], str]],
+    branches: Sequence[tuple[Sequence[ast.stmt], Condition]],
     scope: Scope,
-    place: Place,
     *,
     is_guarded: bool = False,
-    period: tuple[Value, str] = (UNKNOWN, ""),
 ) -> Flow:
     """Run each branch from the same start; go on with what those leave behind that do go on."""
     before = dict(scope.names)
     ends: list[dict[str, Value]] = []
     flows: list[Flow] = []
-    for body, code in branches:
+    for body, condition in branches:
         scope.names = dict(before)
         reader.guards += is_guarded
-        with reader.condition(place, code, period):
-            flow = statements.execute_block(reader, body, scope)
+        reader.conditions.append(condition)
+        flow = statements.execute_block(reader, body, scope)
+        reader.conditions.pop()
         reader.guards -= is_guarded
         flows.append(flow)
         if flow is Flow.ON:
@@ -108,7 +106,7 @@ def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Fl
         if handler.name:
             scope.names[handler.name] = UNKNOWN
         reader.guards += expected
-        with reader.condition(reader.source.place(handler), "except"):
+        with reader.condition(reader.source.place(handler)):
             handled = statements.execute_block(reader, handler.body, scope)
         reader.guards -= expected
         if handled is Flow.ON:

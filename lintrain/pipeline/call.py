@@ -11,19 +11,25 @@ from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
+    from lintrain.source.source import Source
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Argument:
-    """One argument of a call: its value, where its expression stands, and its code there."""
+    """One argument of a call: its value, and where its expression stands in which file; without one it has no code."""
 
     value: Value
     place: Place
-    text: str
+    source: Source | None = None
     keyword: Place | None = None
     """The place of `name=value` as a whole, where it was given by name."""
     named_at: Place | None = None
     """Where the name was written that came in through `**options`: a key or a keyword of another call."""
+
+    @property
+    def text(self) -> str:
+        """Its code."""
+        return self.source.code(self.place) if self.source else ""
 
 
 @dataclass(slots=True)
@@ -36,14 +42,18 @@ class Call:
     reader: Reader
     node: ast.Call | None
     place: Place
-    text: str
-    path: str
+    path: str = ""
     receiver: Value = ABSENT
     positional: list[Argument] = field(default_factory=list[Argument])
     keywords: dict[str, Argument] = field(default_factory=dict[str, Argument])
     is_open: bool = False
     spread: Value = ABSENT
     """What was written out with a star, where its items are not all known."""
+
+    @property
+    def text(self) -> str:
+        """Its code; empty for what no code of the script calls."""
+        return self.reader.code(self.place) if self.node is not None else ""
 
     @property
     def receiver_text(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -82,14 +83,22 @@ class Loop:
 class Condition:
     """An `if`, `except` or `while` that may be skipped; `depth` counts the loops around it.
 
-    `period` is the `k` of a test like `(i + 1) % k == 0`, and `period_text` its code.
+    `test` is that of an `if`, `is_else` tells its `else`. `period` is the `k` of a test like `(i + 1) % k == 0`, and
+    `period_text` its code.
     """
 
     place: Place
     depth: int
-    code: str = ""
+    test: ast.expr | None = None
+    is_else: bool = False
     period: Value = UNKNOWN
     period_text: str = ""
+
+    @property
+    def code(self) -> str:
+        """The code of its test as it must be for what it holds to run; empty for anything but an `if`."""
+        test = ast.unparse(self.test) if self.test else ""
+        return f"not ({test})" if self.is_else else test
 
 
 @dataclass(frozen=True, slots=True)

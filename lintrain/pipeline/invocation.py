@@ -52,7 +52,7 @@ def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
     """What a call in the script gives."""
     callee = _callee(reader, node, scope)
     place = reader.source.place(node)
-    call = Call(reader, node, place, reader.code(place), "")
+    call = Call(reader, node, place)
     arguments.add_arguments(reader, call, node, scope)
     return invoke_value(call, callee)
 
@@ -67,9 +67,9 @@ def _callee(reader: Reader, node: ast.Call, scope: Scope) -> Value:
 
 def apply(reader: Reader, callee: Value, positional: list[Value], keywords: dict[str, Value], place: Place) -> Value:
     """What a value gives when something calls it with these arguments."""
-    call = Call(reader, None, place, "", "")
-    call.positional.extend(Argument(value, place, "") for value in positional)
-    call.keywords.update({name: Argument(value, place, "") for name, value in keywords.items()})
+    call = Call(reader, None, place)
+    call.positional.extend(Argument(value, place) for value in positional)
+    call.keywords.update({name: Argument(value, place) for name, value in keywords.items()})
     return invoke_value(call, callee)
 
 
@@ -160,9 +160,9 @@ def _invoke_instance(call: Call, callee: Instance) -> Value:
 
 
 def _invoke_partial(call: Call, callee: Partial) -> Value:
-    call.positional[:0] = [Argument(value, call.place, "") for value in callee.positional]
+    call.positional[:0] = [Argument(value, call.place) for value in callee.positional]
     for name, value in callee.keywords.items():
-        call.keywords.setdefault(name, Argument(value, call.place, ""))
+        call.keywords.setdefault(name, Argument(value, call.place))
     return invoke_value(call, callee.function)
 
 
@@ -236,7 +236,7 @@ def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
 def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value:
     """What a function that nobody in the file calls gives: parameters are unknown, defaults may be overruled."""
     place = function.origin or reader.source.place(reader.source.tree.body[0])
-    call = Call(reader, None, place, "", "")
+    call = Call(reader, None, place)
     node = function.node
     names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     receiver = _receiver(reader, owner, function, place) if owner is not None and names else None
@@ -245,7 +245,7 @@ def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value
     for name in names[1:] if receiver is not None else names:
         default = function.defaults.get(name)
         value = functions.attribute_default(default) if isinstance(default, Constant | Settings) else Unknown(name=name)
-        call.keywords[name] = Argument(value, place, "")
+        call.keywords[name] = Argument(value, place)
     return invoke(call, function, receiver, owner)
 
 
@@ -255,7 +255,7 @@ def _receiver(reader: Reader, owner: Class, function: Function, place: Place) ->
     if kinds & {"builtins.staticmethod", "builtins.classmethod"}:
         return owner if "builtins.classmethod" in kinds else None
     if owner.node not in reader.instances:
-        call = Call(reader, None, place, "", "", receiver=owner, is_open=True)
+        call = Call(reader, None, place, receiver=owner, is_open=True)
         objects.make_instance(call, owner)
     return reader.instances[owner.node]
 

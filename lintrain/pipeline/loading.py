@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Batch, Loader, TorchDataset
 from lintrain.pipeline.values.python import Either, Instance, Sequence, Value
+from lintrain.source.source import Source
 
 STREAM = "torch.utils.data.IterableDataset"
 MAP_STYLE = "torch.utils.data.Dataset"
@@ -112,12 +114,16 @@ def is_deliberate(pipeline: Pipeline, place: Place) -> bool:
 
 def expects_error(pipeline: Pipeline, place: Place) -> bool:
     """Whether the code at a place is tried, or stands in a `with` that waits for an error."""
-    source = pipeline.source_of(place)
-    for node in source.nodes_of(ast.With, ast.Try):
-        if source.place(node).holds(place):
-            items = node.items if isinstance(node, ast.With) else []
-            if isinstance(node, ast.Try) and node.handlers:
-                return True
-            if any("raises" in ast.unparse(item).lower() for item in items):
-                return True
-    return False
+    return any(guard.holds(place) for guard in pipeline.source_of(place).told(_guards))
+
+
+def _guards(source: Source) -> tuple[Place, ...]:
+    """Where code is tried, or stands in a `with` that waits for an error."""
+    nodes: abc.Sequence[ast.With | ast.Try] = source.nodes_of(ast.With, ast.Try)
+    return tuple(source.place(node) for node in nodes if _expects(node))
+
+
+def _expects(node: ast.With | ast.Try) -> bool:
+    if isinstance(node, ast.Try):
+        return bool(node.handlers)
+    return any("raises" in ast.unparse(item).lower() for item in node.items)

@@ -31,7 +31,7 @@ RUNS = re.compile(r"__main__|^(?:[^\W\d][\w.]*)\(", re.MULTILINE)
 
 def runs_itself(source: Source) -> bool:
     """Whether a file does more than define things for others: a notebook, or what has the marks of a script."""
-    return source.notebook is not None or RUNS.search(source.text) is not None
+    return source.notebook is not None or source.says(RUNS)
 
 
 def may_train(source: Source) -> bool:
@@ -40,7 +40,7 @@ def may_train(source: Source) -> bool:
     if imported & HUB_LIBRARIES:
         return True
     acts = frozenset[str]().union(*(TRAINING_ACTS.get(library, frozenset()) for library in imported))
-    return bool(acts) and any(name in acts for name in _names(source))
+    return any(act in source.text for act in acts) and any(name in acts for name in _names(source))
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:

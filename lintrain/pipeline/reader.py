@@ -167,9 +167,9 @@ class Reader:
         self.frames.pop()
 
     @contextmanager
-    def condition(self, place: Place, code: str = "", period: tuple[Value, str] = (UNKNOWN, "")) -> Generator[None]:
+    def condition(self, place: Place) -> Generator[None]:
         """Code that may be skipped."""
-        self.conditions.append(Condition(place, len(self.loops), code, *period))
+        self.conditions.append(Condition(place, len(self.loops)))
         try:
             yield
         finally:

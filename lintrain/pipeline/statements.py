@@ -18,7 +18,7 @@ from lintrain.pipeline import (
     patterns,
     retention,
 )
-from lintrain.pipeline.events import Act
+from lintrain.pipeline.events import Act, Condition
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.targets import assign
@@ -67,9 +67,10 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
 
 def _refuses_versions(statement: ast.If) -> bool:
     """Whether an `if` raises on some versions of a library: what follows is written for the others."""
+    if not any(isinstance(node, ast.Raise) for node in all_statements([statement])):
+        return False
     test = ast.unparse(statement.test)
-    asks = any(word in test for word in ("__version__", "version.parse", "Version("))
-    return asks and any(isinstance(node, ast.Raise) for node in ast.walk(statement))
+    return any(word in test for word in ("__version__", "version.parse", "Version("))
 
 
 def _may_leave(statement: ast.stmt) -> bool:
@@ -241,21 +242,22 @@ def _declare_outer(reader: Reader, node: ast.Global | ast.Nonlocal, scope: Scope
 
 def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
     subject = expressions.evaluate(reader, node.subject, scope)
-    ways: list[tuple[Sequence[ast.stmt], str]] = []
+    ways: list[tuple[Sequence[ast.stmt], Condition]] = []
+    place, depth = reader.source.place(node), len(reader.loops)
     is_settled = False
     for case in node.cases:
         taken = patterns.takes(reader, case, subject, scope)
         if taken is not False:
             patterns.bind(reader, case.pattern, subject, scope)
-            ways.append((case.body, "case"))
+            ways.append((case.body, Condition(place, depth)))
         if taken:
             is_settled = True
             break
     if is_settled and len(ways) == 1:
         return execute_block(reader, ways[0][0], scope)
     if not is_settled:
-        ways.append(([], "no case"))
-    return branches.execute_branches(reader, ways, scope, reader.source.place(node))
+        ways.append(([], Condition(place, depth)))
+    return branches.execute_branches(reader, ways, scope)
 
 
 Handler = Callable[["Reader", Any, Scope], Flow]

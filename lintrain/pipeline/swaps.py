@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lintrain.core.place import Place
@@ -37,7 +37,7 @@ def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
     if not pipeline.source.says(SAYS_VIEW):
         return
     views = {call.lineno for call in pipeline.source.nodes_of(ast.Call) if _is_view(call)}
-    blocks: list[ast.FunctionDef | ast.For | ast.While | ast.With] = pipeline.source.nodes_of(
+    blocks: Sequence[ast.FunctionDef | ast.For | ast.While | ast.With] = pipeline.source.nodes_of(
         ast.FunctionDef, ast.For, ast.While, ast.With
     )
     bodies = [pipeline.source.tree.body, *(node.body for node in blocks)]

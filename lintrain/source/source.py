@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -79,18 +79,23 @@ class Source:
         return tuple(walk(self.tree))
 
     @cached_property
-    def _positions(self) -> dict[type[ast.AST], list[int]]:
-        """Where in `nodes` those of each kind are."""
-        found: dict[type[ast.AST], list[int]] = {}
-        for position, node in enumerate(self.nodes):
-            found.setdefault(type(node), []).append(position)
+    def _by_kind(self) -> dict[tuple[type[ast.AST], ...], list[ast.AST]]:
+        """The nodes of each kind; of several kinds once they were asked for."""
+        found: dict[tuple[type[ast.AST], ...], list[ast.AST]] = {}
+        kinds: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in self.nodes:
+            kind = type(node)
+            if kind in kinds:
+                kinds[kind].append(node)
+            else:
+                found[kind,] = kinds[kind] = [node]
         return found
 
-    def nodes_of(self, *kinds: type[Node]) -> list[Node]:
+    def nodes_of(self, *kinds: type[Node]) -> Sequence[Node]:
         """The nodes of these kinds, each of them a class that the parser makes nodes of, outer ones first."""
-        positions = [each for kind in kinds for each in self._positions.get(kind, ())]
-        found = map(self.nodes.__getitem__, positions if len(kinds) == 1 else sorted(positions))
-        return cast("list[Node]", list(found))
+        if kinds not in self._by_kind:
+            self._by_kind[kinds] = [node for node in self.nodes if type(node) in kinds] if len(kinds) > 1 else []
+        return cast("Sequence[Node]", self._by_kind[kinds])
 
     def says(self, pattern: str | re.Pattern[str]) -> bool:
         """Whether a regular expression finds something in the text."""
@@ -115,7 +120,7 @@ class Source:
 
     def forget_tree(self) -> None:
         """Give the memory back of all that is made of the text; it is made again when it is asked for."""
-        for made in ("tree", "nodes", "_positions", "lines"):
+        for made in ("tree", "nodes", "_by_kind", "lines"):
             self.__dict__.pop(made, None)
         self.answers.clear()
         self._places.clear()

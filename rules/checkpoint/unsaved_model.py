@@ -97,7 +97,9 @@ class UnsavedModel(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if pipeline.source.notebook is not None or len(pipeline.sources) > 1 or _keeps_something(pipeline):
+        if not pipeline.runs or pipeline.source.notebook is not None or len(pipeline.sources) > 1:
+            return
+        if _keeps_something(pipeline):
             return
         for run in pipeline.runs:
             settings = run.settings

@@ -104,7 +104,9 @@ class UnformattedDataset(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or MAKES_TENSORS.search(pipeline.source.text):
+        if not any(isinstance(loader.dataset, Dataset) for loader in pipeline.loaders) or not trains_by_hand(pipeline):
+            return
+        if pipeline.source.says(MAKES_TENSORS):
             return
         seen: set[Loader] = set()
         for feeding in feedings(pipeline):

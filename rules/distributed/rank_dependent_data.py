@@ -157,12 +157,12 @@ class RankDependentData(Rule):
         in_one_process = pipeline.source.notebook is not None  # nobody launches a notebook several times
         if in_one_process or not pipeline.loaders:
             return
-        if mentions(pipeline, STARTS_PROCESSES) or speaks_of(pipeline, SEEDED):
-            return
         found: dict[Place, Finding] = {}
         for loader in pipeline.loaders:
             shared = _shared_out(pipeline, loader)
             for name, place in _draws(loader.dataset) if shared else ():
+                if mentions(pipeline, STARTS_PROCESSES) or speaks_of(pipeline, SEEDED):
+                    return
                 found.setdefault(place, self._report(pipeline, name, place, shared))
         yield from found.values()
 

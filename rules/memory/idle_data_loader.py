@@ -157,7 +157,7 @@ class IdleDataLoader(Rule):
     level = Level.NOTE
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if pipeline.source.path.endswith(".ipynb") or mentions(pipeline, RUNS_ALONE):
+        if not pipeline.loaders or pipeline.source.path.endswith(".ipynb") or mentions(pipeline, RUNS_ALONE):
             return
         found: dict[Place, Finding] = {}
         for feeding in feedings(pipeline):

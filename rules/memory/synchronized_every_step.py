@@ -80,7 +80,7 @@ PyTorch documentation, "Performance Tuning Guide"; `torch.cuda.empty_cache`; `to
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain import (
     Evidence,
@@ -152,7 +152,7 @@ class SynchronizedEveryStep(Rule):
 
 def _runs_each_time(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
     """Whether a call is a statement of the training loop's own body, or of a `with` in it."""
-    loops: list[ast.For | ast.While] = pipeline.source.nodes_of(ast.For, ast.While)
+    loops: Sequence[ast.For | ast.While] = pipeline.source.nodes_of(ast.For, ast.While)
     for node in loops:
         if pipeline.source.place(node) == training.loop.place:
             return any(pipeline.source.place(part) == call.place for part in _statements_of(node.body))

@@ -136,7 +136,7 @@ class RandomWeights(Rule):
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        said = len(pipeline.models) != 1 or ON_PURPOSE.search(pipeline.source.text) is not None
+        said = len(pipeline.models) != 1 or pipeline.source.says(ON_PURPOSE)
         for training in trainings(pipeline) if not said else ():
             model = training.model
             if not isinstance(model, Model) or model.origin is None or not _is_random(model):

@@ -190,8 +190,6 @@ def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, tra
     """Whether a module of the script's own, with fresh weights, certainly runs for the loss and is never changed."""
     module = forward.subject
     names = {binding.name for binding in pipeline.names_of(module)}
-    if _stays(module) or any(words_of(each) & STAYS for each in names) or mentions(pipeline, r"\b(globals|locals)\(\)"):
-        return False
     if not isinstance(module, Module | Instance) or not has_parameters(module) or len(names) != 1 or forward.uncalled:
         return False
     (name,) = names
@@ -202,7 +200,10 @@ def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, tra
     is_detached = ".detach()" in pipeline.code(training.backward.place) or mentions(
         pipeline, r"\.detach\(|(?<!utils)\.data\b"
     )
-    return not is_detached and not mentions(pipeline, held) and not any(touches(event, module) for event in fate)
+    if is_detached or mentions(pipeline, held) or any(touches(event, module) for event in fate):
+        return False
+    stays = _stays(module) or words_of(name) & STAYS
+    return not stays and not mentions(pipeline, r"\b(globals|locals)\(\)")
 
 
 def _stays(module: Value) -> bool:

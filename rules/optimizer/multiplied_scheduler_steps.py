@@ -126,9 +126,9 @@ class MultipliedSchedulerSteps(Rule):
     level = Level.WARNING
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if mentions(pipeline, "num_processes|world_size"):
-            return
         shared = [event for event in pipeline.acts(Act.SHARE) if _multiplies(event)]
+        if not shared or mentions(pipeline, "num_processes|world_size"):
+            return
         for event in shared:
             length = length_of(event.subject) if isinstance(event.subject, Scheduler) else None
             count = length.value if length else None

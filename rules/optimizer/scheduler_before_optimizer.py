@@ -88,7 +88,7 @@ pytorch#44511; RAFT#104; Lightning#21339; transformers#11106; PyTorch documentat
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain import (
     Act,
@@ -173,7 +173,7 @@ def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> 
 def _are_neighbours(pipeline: Pipeline, step: Event, later: Event) -> bool:
     """Whether both are statements of one block, so that they can change places."""
     source = pipeline.source_of(step.place)
-    blocks: list[ast.For | ast.While | ast.If | ast.With | ast.FunctionDef] = source.nodes_of(
+    blocks: Sequence[ast.For | ast.While | ast.If | ast.With | ast.FunctionDef] = source.nodes_of(
         ast.For, ast.While, ast.If, ast.With, ast.FunctionDef
     )
     for node in blocks:

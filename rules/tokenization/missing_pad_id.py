@@ -101,8 +101,6 @@ class MissingPadId(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if mentions(pipeline, SETS_IT):
-            return
         reported: set[Place] = set()
         for collation in collations(pipeline):
             model = collation.model
@@ -110,6 +108,8 @@ class MissingPadId(Rule):
                 continue
             # without a padding token the padding itself fails first: missing-pad-token
             if collation.tokenizer is None or lacks_pad(pipeline, collation.tokenizer) or not _is_untold(collation):
+                continue
+            if mentions(pipeline, SETS_IT):
                 continue
             reported.add(model.origin)
             yield self.finding(

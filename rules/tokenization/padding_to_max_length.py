@@ -107,14 +107,14 @@ class PaddingToMaxLength(Rule):
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if mentions(pipeline, WANTS_ONE_SHAPE):
-            return
         reported: set[Place] = set()
         for feed in token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
                 continue
             if ids.padding is not Padding.FIXED or not _pads_batches(feed) or "labels" in encoding.columns:
+                continue
+            if mentions(pipeline, WANTS_ONE_SHAPE):
                 continue
             reported.add(encoding.origin)
             yield self.finding(

@@ -121,11 +121,9 @@ class TokenizerModelMismatch(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if mentions(pipeline, NEW_WORDS):
-            return
         reported: set[Place] = set()
         for place, tokenizer, model in [*_fed(pipeline), *_called(pipeline)]:
-            if place in reported or not _differ(pipeline, tokenizer, model):
+            if place in reported or not _differ(pipeline, tokenizer, model) or mentions(pipeline, NEW_WORDS):
                 continue
             reported.add(place)
             names = f"`{text_of(tokenizer.checkpoint)}`", f"`{text_of(model.checkpoint)}`"

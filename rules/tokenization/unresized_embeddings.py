@@ -133,12 +133,12 @@ class UnresizedEmbeddings(Rule):
     level = Level.ERROR
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if mentions(pipeline, MAKES_ROWS):
-            return
         pairs = {id(pair[0]): pair for pair in _read_together(pipeline)}
         for tokenizer, model in pairs.values():
             added = _added(pipeline, tokenizer)
             if added is None or not _has_exact_embedding(pipeline, tokenizer, model):
+                continue
+            if mentions(pipeline, MAKES_ROWS):
                 continue
             place, token = added
             made = [Reason(model.origin, "the model keeps the embedding of its checkpoint")] if model.origin else []

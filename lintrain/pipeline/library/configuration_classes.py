@@ -90,7 +90,7 @@ def _may_change(value: Value) -> bool:
 def _made(call: Call, kind: Value, given: Mapping | None) -> Value:
     if isinstance(kind, Class) and _is_own(kind):
         made = Instance(kind, origin=call.place)
-        objects.fill_fields(Call(call.reader, None, call.place, "", ""), kind, made)
+        objects.fill_fields(Call(call.reader, None, call.place), kind, made)
         for name, value in made.attributes.items():
             told = given.entries.get(name) if given is not None else None
             is_certain = given is not None and given.is_complete

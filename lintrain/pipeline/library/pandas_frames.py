@@ -66,7 +66,7 @@ def _read(call: Call) -> Value:
     form, keywords = FORMS[call.path], {name: given for name, given in call.keywords.items() if name not in FILE}
     if form == "json" and literal(call.value("orient")) in {None, "records"}:
         keywords = {name: given for name, given in keywords.items() if name not in {"lines", "orient"}}
-    reading = replace(call, positional=[Argument(path, call.place, "")], keywords=keywords)
+    reading = replace(call, positional=[Argument(path, call.place)], keywords=keywords)
     content = content_of(reading, form, path) if len(call.positional) < 2 else None
     if content is None:
         return LibraryObject(call.path, call.values(), origin=call.place)

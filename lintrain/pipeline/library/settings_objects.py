@@ -83,7 +83,7 @@ def _load(call: Call) -> Value:
 def _create(call: Call) -> Value:
     value: Value = call.positional[0].value if call.positional else mapping_of({}, is_complete=not call.is_open)
     if isinstance(value, Class):
-        value = objects.instantiate(Call(call.reader, None, call.place, "", "", value), value)
+        value = objects.instantiate(Call(call.reader, None, call.place, "", value), value)
     made = settings_of(value)
     if isinstance(made, Settings):
         made.entries.update({name: each.value for name, each in call.keywords.items() if name != "**"})
@@ -152,5 +152,5 @@ def _composed(reader: Reader, place: Place, root: Path, name: str) -> Value:
 
 
 def _file(reader: Reader, place: Place, path: Path) -> Value:
-    value = as_value(Call(reader, None, place, "", ""), READ(path), is_default=True)
+    value = as_value(Call(reader, None, place), READ(path), is_default=True)
     return settings_of(value)

@@ -50,7 +50,7 @@ def _write_out(call: Call) -> None:
     entries = held_by(batch.value)[0] if batch else {}
     for name, value in entries.items():
         if batch and isinstance(name, str):
-            call.keywords.setdefault(name, replace(batch, value=value, text=""))
+            call.keywords.setdefault(name, replace(batch, value=value, source=None))
 
 
 @attribute_of(ModelOutput)
