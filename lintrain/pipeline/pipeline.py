@@ -175,6 +175,9 @@ class Pipeline:
     is_exhausted: bool = False
     sources: dict[str, Source] = field(default_factory=dict[str, "Source"])
     """The script and those of the project's modules that were read for it, by their paths."""
+    _by_act: dict[tuple[Act, ...], list[Event]] = field(
+        default_factory=dict["tuple[Act, ...]", "list[Event]"], repr=False
+    )
     _by_loop: dict[int, list[Event]] = field(default_factory=dict[int, "list[Event]"], repr=False)
     _sorted: tuple[int, Event | None] = field(default=(0, None), repr=False)
 
@@ -201,18 +204,27 @@ class Pipeline:
 
     def acts(self, *acts: Act) -> list[Event]:
         """The events of these kinds, in order."""
-        return [event for event in self.events if event.act in acts]
+        self._sort_anew()
+        if acts not in self._by_act:
+            self._by_act[acts] = [event for event in self.events if event.act in acts]
+        return list(self._by_act[acts])
 
     def events_in(self, loop: Loop) -> tuple[Event, ...]:
         """What happens inside a loop, in order; every event is sorted into its loops once."""
-        state = (len(self.events), self.events[-1] if self.events else None)
-        if self._sorted[0] != state[0] or self._sorted[1] is not state[1]:
-            self._by_loop.clear()
+        self._sort_anew()
+        if not self._by_loop:
             for event in self.events:
                 for around in {id(around) for around in event.loops}:
                     self._by_loop.setdefault(around, []).append(event)
-            self._sorted = state
         return tuple(self._by_loop.get(id(loop), ()))
+
+    def _sort_anew(self) -> None:
+        """Forget how the events were sorted, where there are others now."""
+        state = (len(self.events), self.events[-1] if self.events else None)
+        if self._sorted[0] != state[0] or self._sorted[1] is not state[1]:
+            self._by_loop.clear()
+            self._by_act.clear()
+            self._sorted = state
 
     def computed_from(self, value: Value) -> Iterator[Value]:
         """A value, and the values that arithmetic made it of."""

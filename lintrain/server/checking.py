@@ -96,7 +96,7 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
         crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
         outcome = Outcome((FileOutcome(snapshot.path, None, crashes=(crash,)),))
     for file in outcome.files:
-        if file.source is not None:
+        if file.source is not None and file.path == snapshot.path:
             file.source.forget_tree()  # the answer is kept as long as the document is open
     outcome = _with_measured(outcome, snapshot.path, measured)
     elsewhere = {os.path.abspath(file.path): file for file in outcome.files if file.path != snapshot.path}  # noqa: PTH100

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from queue import PriorityQueue
+from queue import Empty, PriorityQueue
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
@@ -23,8 +23,11 @@ class Urgency(IntEnum):
     LATER = 2
 
 
-BETWEEN_COLLECTIONS = 20
-"""Jobs between two collections of what they leave: readings hold cycles, some thousand objects each."""
+BREATH = 0.01
+"""Seconds without a job after which what the last ones left is collected: readings hold cycles, thousands of objects."""
+
+MOST_LEFT = 10
+"""Jobs whose remains may pile up where one follows the other: collecting takes some ten milliseconds for each."""
 
 
 @dataclass(order=True, slots=True)
@@ -41,6 +44,7 @@ class Worker:
     _jobs: PriorityQueue[_Job] = field(default_factory=PriorityQueue["_Job"])
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _thread: threading.Thread | None = None
+    _has_collected: bool = False
 
     async def do(self, urgency: Urgency, work: Callable[[], Answer]) -> Answer:
         """The answer of the work; what nobody waits for any more is not begun."""
@@ -68,13 +72,24 @@ class Worker:
             self._thread.start()
 
     def _work(self) -> None:
-        done = 0
+        left = 0
         while True:
-            self._jobs.get().work()
-            done += 1
-            if done >= BETWEEN_COLLECTIONS and self._jobs.empty():
-                gc.collect()  # now, when nobody waits, and not in the middle of a check
-                done = 0
+            try:
+                job = self._jobs.get(timeout=BREATH if left else None) if left < MOST_LEFT else None
+            except Empty:
+                job = None
+            if job is None:
+                self._collect()
+                left = 0
+            else:
+                job.work()
+                left += 1
+
+    def _collect(self) -> None:
+        gc.collect()
+        if not self._has_collected:
+            gc.freeze()  # the rules and tables, which the first job loaded: they stay, and are not looked through again
+            self._has_collected = True
 
 
 def _tell(

@@ -256,8 +256,10 @@ class Trees:
         return source
 
     def _drop(self, key: tuple[str, str]) -> None:
-        stamp, _ = self.held.pop(key)
+        stamp, source = self.held.pop(key)
         self.size -= stamp[1]
+        if source is not None:
+            source.forget_tree()  # somebody may hold its text on
 
 
 TREES = Trees()
