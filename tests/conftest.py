@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,9 @@ sys.path.insert(0, str(ROOT))
 from tests.probing import WARM_PYTHON  # noqa: E402 - found through the line above
 from tests.warm.starting import WarmPython  # noqa: E402
 from tools.build_fixtures import BUILT, offline_environment  # noqa: E402
+
+# A shell that starts the tests in the background lets them, and every process they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.update(offline_environment())
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -24,7 +24,7 @@ class Urgency(IntEnum):
 
 
 BREATH = 0.01
-"""Seconds without a job after which what the last ones left is collected: readings hold cycles, thousands of objects."""
+"""Seconds without a job after which what the last ones left is collected: readings hold cycles of many objects."""
 
 MOST_LEFT = 10
 """Jobs whose remains may pile up where one follows the other: collecting takes some ten milliseconds for each."""
