@@ -231,15 +231,19 @@ def test_a_rule_is_explained_in_a_message_where_no_document_can_be_shown(connect
     assert "```" not in message
 
 
-def test_a_hover_has_the_finding_and_its_page(connect: Connect, tmp_path: Path) -> None:
+def test_a_hover_has_the_short_page_and_not_what_the_diagnostic_says(connect: Connect, tmp_path: Path) -> None:
     client = connect(MARKDOWN)
     uri = client.open(written(tmp_path))
     here = {"textDocument": {"uri": uri}, "position": {"line": 6, "character": 6}}
     hover = client.ask("textDocument/hover", here)
     assert hover["range"] == span(6, 4, 19)
     assert hover["contents"]["kind"] == "markdown"
-    for text in ("**missing-zero-grad**: ", "**fix**: insert `optimizer", "#### When it is fine"):
-        assert text in hover["contents"]["value"]
+    text = hover["contents"]["value"]
+    assert text.startswith("**missing-zero-grad**: Nothing clears the gradients")
+    assert "\n\n**When it is fine**\n\n" in text
+    (diagnostic,) = client.diagnostics(uri)
+    assert [line for line in diagnostic["message"].splitlines() if line in text] == []
+    assert "loss.backward()" not in text.partition("**When it is fine**")[0]
     assert client.ask("textDocument/hover", {**here, "position": {"line": 0, "character": 0}}) is None
 
 
@@ -247,7 +251,7 @@ def test_a_hover_over_a_rule_in_a_comment_has_its_page(connect: Connect, tmp_pat
     client = connect()
     uri = client.open(written(tmp_path, "import torch  # lintrain: ignore[raw-dataset] -- 🙂\n"))
     here = {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 36}}
-    assert "### raw-dataset: " in client.ask("textDocument/hover", here)["contents"]["value"]
+    assert "**raw-dataset**: " in client.ask("textDocument/hover", here)["contents"]["value"]
 
 
 def test_a_lens_stands_over_each_place_where_training_starts(connect: Connect, tmp_path: Path) -> None:

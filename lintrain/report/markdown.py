@@ -1,18 +1,39 @@
-"""A rule's page as Markdown, for viewers of findings and for the pages of the documentation."""
+"""A rule's page as Markdown: for viewers of findings, for editors, and for the pages of the documentation."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from textwrap import dedent
 
 from lintrain.report.pages import Page
 
+WITHIN_PARAGRAPH = re.compile(r"(?<=\S)\n(?=\S)(?![-*+|>#]|\d+[.)] )")
+"""Where a line ends and its paragraph goes on: no item of a list begins there, and no row of a table."""
+
+
+BRIEF = ("When it is fine",)
+"""The sections of the short page: the examples of the mistake are for the whole one."""
+
 
 def markdown(page: Page) -> str:
-    """A page with its title, its examples fenced so that they are highlighted."""
-    sections = (f"## {heading}\n\n{fenced(text)}" for heading, text in page.manual.sections.items())
-    return "\n\n".join([f"# {page.manual.title}", fenced(page.manual.why), *sections])
+    """The whole page with its title, its examples fenced so that they are highlighted."""
+    sections = (f"## {heading}\n\n{flowing(text)}" for heading, text in page.manual.sections.items())
+    return "\n\n".join([f"# {page.name}: {page.manual.title}", flowing(page.manual.why), *sections])
+
+
+def brief_markdown(page: Page) -> str:
+    """The page for a small window, without large titles: the mistake, why it hurts, and when it is fine."""
+    texts = page.manual.sections
+    sections = (f"**{heading}**\n\n{flowing(texts[heading])}" for heading in BRIEF if heading in texts)
+    return "\n\n".join([f"**{page.name}**: {page.manual.title}", flowing(page.manual.why), *sections])
+
+
+def flowing(text: str) -> str:
+    """A text with fenced code whose paragraphs are one line each: windows of editors wrap as wide as they are."""
+    parts = re.split(r"(^```.*?^```$)", fenced(text), flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else WITHIN_PARAGRAPH.sub(" ", part) for part in parts)
 
 
 def fenced(text: str) -> str:

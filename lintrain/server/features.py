@@ -11,12 +11,13 @@ from typing import Any
 from lsprotocol import types as lsp
 
 from lintrain.probe.kept_verdicts import cache_folder
+from lintrain.report.markdown import markdown
 from lintrain.server import actions, hover, lenses
 from lintrain.server.client import Client
 from lintrain.server.configuration import Configuration
 from lintrain.server.documents import OpenDocuments, is_ours
 from lintrain.server.notebook import OpenNotebook
-from lintrain.server.pages import page
+from lintrain.server.pages import page_of
 from lintrain.server.paths import file_of, uri_of
 from lintrain.server.probes import Probes
 from lintrain.server.protocol import Server
@@ -149,19 +150,20 @@ class Features:
 
     def explain(self, rule: str) -> str | None:
         """Show the page of a rule, and give it."""
-        text = page(rule)
-        client = self.session.client
-        if text is None:
+        page, client = page_of(rule), self.session.client
+        if page is None:
             client.say(f"no rule is called `{rule}`", lsp.MessageType.Warning)
-        elif client.can("window.show_document.support"):
+            return None
+        text = markdown(page)
+        if client.can("window.show_document.support"):
             file = cache_folder() / "pages" / f"{rule}.md"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
+            file.write_text(f"{text}\n", encoding="utf-8")
             self.server.window_show_document(
                 lsp.ShowDocumentParams(uri=uri_of(os.fspath(file)), take_focus=True, external=False)
             )
         else:
-            client.say(text.partition("\n\n####")[0].removeprefix("### "))
+            client.say(text.partition("\n\n## ")[0].removeprefix("# "))
         return text
 
     def cancel_progress(self, given: lsp.WorkDoneProgressCancelParams) -> None:

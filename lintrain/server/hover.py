@@ -1,12 +1,18 @@
-"""Hovers: over a finding what it means, over a comment that silences a rule that rule's page."""
+"""Hovers: over a finding what the last probe said of it and its rule's page, over a comment of ours that page.
+
+The finding's own words are not among them: editors show the diagnostic in the same window.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from lsprotocol import types as lsp
 
-from lintrain.server.pages import finding_text, page
+from lintrain.check.outcome import Reported
+from lintrain.report.markdown import brief_markdown
+from lintrain.server.pages import page_of
 from lintrain.server.session import Session
 from lintrain.server.text import split_lines
 from lintrain.source.source import MARK
@@ -28,7 +34,7 @@ async def hover(session: Session, given: lsp.HoverParams) -> lsp.Hover | None:
         for one in reported:
             place = viewer.locate(source, one.finding.place)
             if place and place.uri == uri and _holds(place.range, at):
-                texts.append(finding_text(one))
+                texts += _of_finding(one)
                 where = where or place.range
     if named := _named(session, uri, at):
         texts.append(named)
@@ -36,6 +42,14 @@ async def hover(session: Session, given: lsp.HoverParams) -> lsp.Hover | None:
         return None
     kind = lsp.MarkupKind.Markdown if session.client.reads_markdown else lsp.MarkupKind.PlainText
     return lsp.Hover(contents=lsp.MarkupContent(kind=kind, value="\n\n---\n\n".join(dict.fromkeys(texts))), range=where)
+
+
+def _of_finding(one: Reported) -> Iterator[str]:
+    """The last verdict, and the page."""
+    if one.verdict:
+        yield f"**{one.verdict.ruling.value}** by the last probe: {one.verdict.reason}"
+    if page := page_of(one.finding.rule):
+        yield brief_markdown(page)
 
 
 def _holds(place: lsp.Range, at: lsp.Position) -> bool:
@@ -52,4 +66,5 @@ def _named(session: Session, uri: str, at: lsp.Position) -> str | None:
         return None
     column = session.client.units.characters(lines[at.line], at.character)
     word = next((each[0] for each in RULE_NAME.finditer(lines[at.line]) if each.start() <= column <= each.end()), "")
-    return page(word)
+    page = page_of(word)
+    return brief_markdown(page) if page else None

@@ -113,7 +113,7 @@ test("a lens over the training offers the probe", async () => {
 
 test("the page of a rule can be asked for", async () => {
   const page = await ask(ExecuteCommandRequest.type, { command: "lintrain.explain", arguments: ["missing-zero-grad"] });
-  assert.match(page, /^### missing-zero-grad: .*#### Bad/s);
+  assert.match(page, /^# missing-zero-grad: .*## Bad/s);
 });
 
 test("a cell shows its own findings, and its fix stays in it", async () => {
