@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.language_client import PULLS, Json, LanguageClient, applied, span
 from tests.notebooks import notebook
-from tests.test_server import LOOP, Connect, connect, rules
+from tests.test_server import LOOP, Connect, connect, rules, written
 
 __all__ = ["connect"]
 
@@ -153,3 +153,16 @@ def test_cells_as_one_text_are_python(connect: Connect, tmp_path: Path) -> None:
     client = connect()
     uri = client.open((tmp_path / "train.ipynb").as_uri(), LOOP)
     assert rules(client.diagnostics(uri)) == ["missing-zero-grad"]
+
+
+def test_a_notebook_of_jupyterlab_imports_what_lies_beside_it(connect: Connect, tmp_path: Path) -> None:
+    virtual = tmp_path / ".virtual_documents"
+    setup, loop = LOOP.split("for step")
+    written(tmp_path, f"{setup}\ndef log(loss):\n    print(float(loss))\n", "below/model.py")
+    text = f"import torch\nfrom model import log, net, optimizer\n\nfor step{loop}    log(optimizer)\n"
+    client = connect(folders=[virtual])
+    uri = client.open((virtual / "below" / "train.ipynb").as_uri(), text)
+    assert rules(client.diagnostics(uri, 1)) == ["missing-zero-grad"]
+    (tmp_path / "lintrain.toml").write_text('[per-file-ignores]\n"below/*" = ["missing-zero-grad"]\n')
+    client.change(uri, 2, {"text": text})
+    assert client.diagnostics(uri, 2) == []

@@ -9,6 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 DRIVE = re.compile(r"^/[A-Za-z]:")
 
+VIRTUAL = re.compile(r"[/\\]\.virtual_documents(?=[/\\]|$)")
+"""The folder that JupyterLab names in the address of each notebook, whose true place is the same without it."""
+
 
 def file_of(uri: str) -> str | None:
     """The absolute path of a `file:` address; None where it is another kind (an untitled document)."""
@@ -23,6 +26,7 @@ def file_of(uri: str) -> str | None:
         path = path[1:]
     if parts.netloc and os.name == "nt":
         path = f"//{parts.netloc}{path}"
+    path = VIRTUAL.sub("", path)
     return os.path.abspath(path) if path and "\0" not in path else None  # noqa: PTH100 - `resolve` would follow links
 
 
