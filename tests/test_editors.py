@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from tests.test_server import LOOP
@@ -164,6 +165,31 @@ def test_vim_with_ale_shows_a_finding(tmp_path: Path) -> None:
         check=False,
     )
     assert (tmp_path / "said").read_text() == "7 11 missing-zero-grad lintrain\n", done
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("hx") is None, reason="Helix is not installed (from Debian 13 on: `apt-get install hx`)"
+)
+def test_helix_shows_a_finding_and_mends_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "helix").mkdir()
+    (tmp_path / "helix" / "languages.toml").write_text(blocks("Helix", "toml")[0])
+    terminal = pexpect.spawn(
+        "hx",
+        ["train.py:7:15"],
+        cwd=tmp_path,
+        env={**with_lintrain(tmp_path), "TERM": "xterm-256color"},
+        dimensions=(30, 110),
+        timeout=100,
+        encoding="utf-8",
+    )
+    terminal.expect_exact("missing-zero-grad")
+    terminal.send(" a")
+    terminal.expect_exact("lintrain: insert")
+    terminal.send("\r:write-quit\r")
+    terminal.expect(pexpect.EOF)
+    assert (tmp_path / "train.py").read_text() == SCRIPT.replace("loss.b", "optimizer.zero_grad(); loss.b")
 
 
 def with_lintrain(folder: Path) -> dict[str, str]:

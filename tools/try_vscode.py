@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tools.browser import User, free_port, look, wait_for
 from tools.dev import ENVIRONMENT, ROOT
 
 EXTENSION = ROOT / "editors" / "vscode"
@@ -29,9 +26,6 @@ INSTALLED = EDITOR / "node_modules" / "code-server"
 NATIVE = ("@vscode/spdlog", "@vscode/native-watchdog", "@vscode/deviceid")
 LINKS = {"bin/helpers/browser.sh": "browser-linux.sh", "node_modules.asar": "node_modules"}
 """What code-server's installation makes besides; its script refuses to run as the root of a container."""
-
-PATIENCE = 60_000
-"""Milliseconds that anything on the screen may take."""
 
 ITEM = "#lintrain\\.lintrain\\.lintrain"
 """The extension's item in the status bar."""
@@ -160,9 +154,7 @@ def variables(folder: Path) -> dict[str, str]:
 @contextmanager
 def serving(folder: Path, workspace: Path) -> Iterator[str]:
     """A running code-server, under its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     given = ["--bind-addr", f"127.0.0.1:{port}", "--auth", "none", "--disable-telemetry", "--disable-update-check"]
     with (folder / "editor.log").open("w") as log:
         process = subprocess.Popen(
@@ -176,31 +168,10 @@ def serving(folder: Path, workspace: Path) -> Iterator[str]:
             process.wait()
 
 
-def wait_for(port: int) -> None:
-    """Return when something listens."""
-    end = time.monotonic() + PATIENCE / 1000
-    while time.monotonic() < end:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.2)
-    raise TimeoutError("code-server does not listen")
-
-
-def look(address: str, pictures: Path, what: Callable[[User], None]) -> None:
-    """Do what a user does, at a page."""
-    playwright: Any = import_module("playwright.sync_api")  # Any: it is installed for this alone
-    with playwright.sync_playwright() as browsers:
-        browser = browsers.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        user = User(browser.new_page(viewport={"width": 1200, "height": 760}), pictures)
-        user.page.goto(address, timeout=PATIENCE)
-        user.open("train.py")
-        what(user)
-        browser.close()
-
-
-def work(user: User) -> None:
+def work(page: Any, pictures: Path) -> None:
     """Write, mend and probe."""
+    user = Developer(page, pictures)
+    user.open("train.py")
     user.sees(".squiggly-error", "1-restricted")  # findings, but no lens
     user.trust()
     user.open("train.py")
@@ -227,38 +198,18 @@ def work(user: User) -> None:
     user.sees(".cell .squiggly-error", "12-notebook")
 
 
-def install(user: User) -> None:
+def install(page: Any, pictures: Path) -> None:
     """Start without a server, and let the extension install one."""
+    user = Developer(page, pictures)
+    user.open("train.py")
     user.sees(".notification-list-item:has-text('no server was found')", "13-offer")
     user.page.click(".notification-list-item >> text=Install It")
     user.sees(".notification-list-item:has-text('installing')", "14-installing")
     user.sees(".squiggly-error", "15-installed")
 
 
-class User:
-    """Hands and eyes at a page."""
-
-    def __init__(self, page: Any, pictures: Path) -> None:  # Any: as above
-        self.page, self.pictures = page, pictures
-        page.set_default_timeout(PATIENCE)
-
-    def picture(self, name: str) -> None:
-        """Wait until things are at rest, and keep what is seen."""
-        self.page.wait_for_timeout(1500)
-        self.page.screenshot(path=str(self.pictures / f"{name}.png"))
-
-    def press(self, keys: str, picture: str = "") -> None:
-        """Press keys."""
-        self.page.keyboard.press(keys)
-        self.page.wait_for_timeout(300)
-        if picture:
-            self.picture(picture)
-
-    def write(self, text: str, picture: str = "") -> None:
-        """Write into what is open, and confirm."""
-        self.page.keyboard.type(text)
-        self.page.wait_for_timeout(800)
-        self.press("Enter", picture)
+class Developer(User):
+    """What a user does in VS Code."""
 
     def open(self, name: str) -> None:
         """Open a file of the workspace."""
@@ -268,20 +219,6 @@ class User:
         """Run a command of the palette."""
         self.press("F1")
         self.write(title, picture)
-
-    def sees(self, what: str, picture: str) -> None:
-        """Wait for something on the page, and keep what is seen."""
-        try:
-            self.page.wait_for_selector(what)
-        except Exception:
-            self.picture(f"{picture}-missing")
-            raise
-        self.picture(picture)
-
-    def hover(self, what: str, picture: str) -> None:
-        """Point at something."""
-        self.page.hover(what, force=True)
-        self.picture(picture)
 
     def trust(self) -> None:
         """Trust the workspace."""
