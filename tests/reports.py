@@ -50,7 +50,7 @@ def outcome() -> Outcome:
     )
     silenced = Silenced(
         Reported(finding("raw-dataset", Level.ERROR, Place(SCRIPT, 6, 7, 6, 10))),
-        Suppression(Place(SCRIPT, 6, 16, 6, 46), ("raw-dataset",), 6, reason="rows are ids, [sic]"),
+        Suppression(Place(SCRIPT, 6, 16, 6, 47), ("raw-dataset",), 6, reason="rows are ids, [sic]"),
     )
     script = read_bytes(SCRIPT, CODE.encode())
     book = read_bytes(NOTEBOOK, notebook(*CELLS).encode())

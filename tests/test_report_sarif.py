@@ -87,6 +87,38 @@ def test_columns_are_characters_and_the_log_says_so() -> None:
     assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "raw"
 
 
+def test_regions_hold_their_code() -> None:
+    results = run_of(report())["results"]
+    regions = [one["locations"][0]["physicalLocation"]["region"] for one in results]
+    assert [region["snippet"]["text"] for region in regions] == [
+        "raw",
+        "raw",
+        "raw",
+        "done(\n        raw)",
+        "raw",
+        "raw",
+    ]
+    (related,) = results[0]["relatedLocations"]
+    assert related["physicalLocation"]["region"]["snippet"]["text"] == "raw"
+    comment = results[-1]["suppressions"][0]["location"]["physicalLocation"]["region"]
+    assert comment["snippet"]["text"] == "# lintrain: ignore[raw-dataset]"
+
+
+def test_a_report_without_its_sources_has_no_code() -> None:
+    log = json.loads(program_text("sarif", report(), lambda _: None, load_rules()))
+    assert "snippet" not in json.dumps(log)
+
+
+def test_the_log_names_the_address_of_the_documentation() -> None:
+    def driver(documentation: str | None) -> dict[str, Any]:
+        log = json.loads(program_text("sarif", report(), outcome().sources.get, load_rules(), documentation))
+        jsonschema.Draft202012Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(log)
+        return dict(log["runs"][0]["tool"]["driver"])
+
+    assert driver("https://lint.example/docs")["informationUri"] == "https://lint.example/docs"
+    assert "informationUri" not in driver(None)
+
+
 def test_every_result_names_its_rule_whose_whole_page_is_there() -> None:
     run = run_of(report())
     rules = run["tool"]["driver"]["rules"]

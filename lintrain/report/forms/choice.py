@@ -32,7 +32,7 @@ def program_text(
             from lintrain.report.forms.sarif import sarif
             from lintrain.report.pages import pages
 
-            return sarif(report, pages(rules), documentation) + "\n"
+            return sarif(report, find_source, pages(rules), documentation) + "\n"
         case "rdjson":
             from lintrain.report.forms.rdjson import rdjson
 

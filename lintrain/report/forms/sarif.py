@@ -22,8 +22,10 @@ from lintrain.report.document import (
     SuppressedEntry,
     is_refuted,
 )
+from lintrain.report.forms.regions import FindCode, code_finder
 from lintrain.report.forms.sarif_rules import rule_objects
 from lintrain.report.forms.wording import cell_of, one_line, remarks_of
+from lintrain.report.frame import FindSource
 from lintrain.report.pages import Page
 from lintrain.report.paths import STDIN, absolute, file_uri, folder_uri, repository_root, uri_in
 
@@ -36,26 +38,28 @@ LINK = re.compile(r"\[(?=[^\]]*\]\(\d+\))")
 Json = dict[str, Any]  # Any: whatever JSON holds
 
 
-def sarif(report: CheckReport, pages: Sequence[Page], documentation: str | None = None) -> str:
+def sarif(report: CheckReport, find_source: FindSource, pages: Sequence[Page], documentation: str | None = None) -> str:
     """A log of one run as JSON; `pages` are those of all rules, `documentation` is where these can be read."""
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report, pages, documentation)]}
+    run = _run(report, code_finder(find_source), pages, documentation)
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(plain(log), indent=2, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
-def _run(report: CheckReport, pages: Sequence[Page], documentation: str | None) -> Json:
+def _run(report: CheckReport, code: FindCode, pages: Sequence[Page], documentation: str | None) -> Json:
     named = {entry.rule for entry in (*report.findings, *(one.finding for one in report.suppressed))}
     shown = [page for page in pages if page.name in named]
     numbers = {page.name: number for number, page in enumerate(shown)}
     judged = bool(report.probes)
+    about = {"informationUri": documentation} if documentation else {}
     rules = rule_objects(shown, documentation)
     return {
-        "tool": {"driver": {"name": "lintrain", "version": __version__, "rules": rules}},
+        "tool": {"driver": {"name": "lintrain", "version": __version__, **about, "rules": rules}},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {ROOT: {"uri": folder_uri(repository_root())}},
         "invocations": _invocations(report),
         "results": [
-            *(_result(entry, numbers, judged=judged) for entry in report.findings),
-            *(_suppressed(one, numbers, judged=judged) for one in report.suppressed),
+            *(_result(entry, numbers, code, judged=judged) for entry in report.findings),
+            *(_suppressed(one, numbers, code, judged=judged) for one in report.suppressed),
         ],
     }
 
@@ -90,7 +94,7 @@ def _probe(probe: ProbeEntry) -> Json:
     }
 
 
-def _result(entry: FindingEntry, numbers: dict[str, int], *, judged: bool) -> Json:
+def _result(entry: FindingEntry, numbers: dict[str, int], code: FindCode, *, judged: bool) -> Json:
     passed = judged and is_refuted(entry)
     result: Json = {
         "ruleId": entry.rule,
@@ -98,24 +102,26 @@ def _result(entry: FindingEntry, numbers: dict[str, int], *, judged: bool) -> Js
         "kind": "pass" if passed else "fail",
         "level": "none" if passed else entry.level.value,
         "message": {"text": _text("\n".join([one_line(entry.message) + cell_of(entry.position), *remarks_of(entry)]))},
-        "locations": [_location(entry.position)],
+        "locations": [_location(entry.position, code)],
         "partialFingerprints": {FINGERPRINT: entry.fingerprint},
         "properties": _properties(entry),
     }
     if entry.because:
-        result["relatedLocations"] = [_related(reason, number) for number, reason in enumerate(entry.because, start=1)]
+        result["relatedLocations"] = [
+            _related(reason, number, code) for number, reason in enumerate(entry.because, start=1)
+        ]
     if entry.fix and entry.fix.edits:
         result["fixes"] = [_fix(entry.fix, entry.position.path)]
     return result
 
 
-def _suppressed(one: SuppressedEntry, numbers: dict[str, int], *, judged: bool) -> Json:
+def _suppressed(one: SuppressedEntry, numbers: dict[str, int], code: FindCode, *, judged: bool) -> Json:
     suppression: Json = {"kind": "inSource" if one.comment else "external", "status": "accepted"}
     if one.comment:
-        suppression["location"] = _location(one.comment)
+        suppression["location"] = _location(one.comment, code)
     if one.reason:
         suppression["justification"] = one_line(one.reason)
-    return {**_result(one.finding, numbers, judged=judged), "suppressions": [suppression]}
+    return {**_result(one.finding, numbers, code, judged=judged), "suppressions": [suppression]}
 
 
 def _properties(entry: FindingEntry) -> Json:
@@ -132,22 +138,20 @@ def _properties(entry: FindingEntry) -> Json:
     return {name: value for name, value in properties.items() if value not in (None, {})}
 
 
-def _location(at: Position) -> Json:
-    location: Json = {
-        "physicalLocation": {
-            "artifactLocation": _artifact(at.path),
-            "region": _region(at.file_line, at.file_column, at.file_end_line, at.file_end_column),
-        }
-    }
+def _location(at: Position, code: FindCode) -> Json:
+    region = _region(at.file_line, at.file_column, at.file_end_line, at.file_end_column)
+    if snippet := code(at):
+        region["snippet"] = {"text": snippet}
+    location: Json = {"physicalLocation": {"artifactLocation": _artifact(at.path), "region": region}}
     if at.cell is not None:
         name = f"cell {at.cell}"
         location["logicalLocations"] = [{"name": name, "fullyQualifiedName": f"{name}, line {at.line}"}]
     return location
 
 
-def _related(reason: ReasonEntry, number: int) -> Json:
+def _related(reason: ReasonEntry, number: int, code: FindCode) -> Json:
     text = _text(one_line(reason.note) + cell_of(reason.position)) or reason.role
-    return {"id": number, **_location(reason.position), "message": {"text": text}}
+    return {"id": number, **_location(reason.position, code), "message": {"text": text}}
 
 
 def _fix(fix: FixEntry, path: str) -> Json:
