@@ -122,7 +122,15 @@ def test_files_are_watched_where_the_client_can(connect: Connect) -> None:
         "registrations"
     ]
     patterns = [each["globPattern"] for each in asked["registerOptions"]["watchers"]]
-    assert {"**/*.py", "**/pyproject.toml", "**/lintrain.toml", "**/uv.lock"} <= set(patterns)
+    assert {
+        "**/*.py",
+        "**/*.json",
+        "**/*.yaml",
+        "**/*.csv",
+        "**/pyproject.toml",
+        "**/lintrain.toml",
+        "**/uv.lock",
+    } <= set(patterns)
 
 
 def test_a_file_that_the_project_leaves_out_has_no_diagnostics(connect: Connect, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
+from lintrain.knowledge.noted import note
 
 MOST_BYTES = 1024 * 1024
 MOST_ROWS = 20_000
@@ -66,6 +67,7 @@ def facts_of_peek(peek: Peek, shown_as: str) -> DatasetFacts:
 
 def _start(path: Path) -> tuple[str | None, bool]:
     """The start of a file up to the end of a line, and whether that is all of it."""
+    note(path)
     try:
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from lintrain.knowledge.noted import note
+
 Json = Mapping[str, object]
 
 _LARGEST_FILE = 4 * 1024 * 1024
@@ -14,6 +16,7 @@ _LARGEST_FILE = 4 * 1024 * 1024
 
 def read_json(path: Path) -> Json | None:
     """The object in a JSON file; None for a file that is missing, too large, no JSON or no object."""
+    note(path)
     try:
         if path.stat().st_size > _LARGEST_FILE:
             return None

@@ -16,6 +16,7 @@ from lintrain.knowledge.data_files import LABELS, MOST_ROWS, Peek, facts_of_peek
 from lintrain.knowledge.dataset_facts import columns_of_info
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
+from lintrain.knowledge.noted import note
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a file that is looked into: the schema stands at its end, so that no part of it can be read alone."""
@@ -28,6 +29,7 @@ SAFE_VERSION = 15
 
 def parquet_facts(path: Path, shown_as: str) -> DatasetFacts | None:
     """What a Parquet file holds; None where it is not there, is no such file, or pyarrow is not installed."""
+    note(path)
     try:
         if not 0 < path.stat().st_size <= LARGEST:
             return None

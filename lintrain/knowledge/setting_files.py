@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from lintrain.knowledge.noted import note
 from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
 
@@ -31,6 +32,7 @@ def read_yaml_settings(path: Path, *, numbers_without_point: bool = False) -> ob
 
 
 def _text(path: Path) -> str | None:
+    note(path)
     try:
         if path.stat().st_size > LARGEST:
             return None

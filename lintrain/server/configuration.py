@@ -15,7 +15,10 @@ from lintrain.server.project import CONFIGURATION_FILES, VERSION_FILES
 from lintrain.server.publishing import Publisher
 from lintrain.server.session import Session
 
-WATCHED = ("**/*.py", "**/*.ipynb", *(f"**/{name}" for name in (*CONFIGURATION_FILES, *VERSION_FILES)))
+READ = ("py", "ipynb", "json", "jsonl", "yaml", "yml", "csv", "tsv", "parquet")
+"""Endings of what scripts are, and of what they read."""
+
+WATCHED = (*(f"**/*.{ending}" for ending in READ), *(f"**/{name}" for name in (*CONFIGURATION_FILES, *VERSION_FILES)))
 
 
 @dataclass(eq=False)
