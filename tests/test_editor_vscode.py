@@ -31,7 +31,13 @@ def camel(name: str) -> str:
 
 
 def test_its_logic_passes_its_tests() -> None:
-    passes(EXTENSION, "test/finding.test.ts", "test/installing.test.ts", "test/settings.test.ts")
+    passes(
+        EXTENSION,
+        "test/finding.test.ts",
+        "test/installing.test.ts",
+        "test/settings.test.ts",
+        "test/interpreters.test.ts",
+    )
 
 
 def test_its_types_are_sound() -> None:
