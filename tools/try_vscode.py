@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tools.browser import User, free_port, look, wait_for
-from tools.dev import ENVIRONMENT, ROOT
+from tools.dev import ENVIRONMENT, ROOT, program
+from tools.vscode_workspaces import CHOOSE, STAND_IN, write_folders, write_project
 
 EXTENSION = ROOT / "editors" / "vscode"
 EDITOR = ENVIRONMENT / "code-server"
@@ -30,16 +32,6 @@ LINKS = {"bin/helpers/browser.sh": "browser-linux.sh", "node_modules.asar": "nod
 ITEM = "#lintrain\\.lintrain\\.lintrain"
 """The extension's item in the status bar."""
 
-SCRIPT = """import torch
-
-net = torch.nn.Linear(4, 3)
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-for step in range(10):
-    loss = torch.nn.functional.cross_entropy(net(torch.randn(8, 4)), torch.randint(0, 3, (8,)))
-    loss.backward()
-    optimizer.step()
-"""
-
 
 def main(arguments: list[str]) -> int:
     """Take the pictures into the folder that is named."""
@@ -50,10 +42,13 @@ def main(arguments: list[str]) -> int:
     pictures.mkdir(parents=True, exist_ok=True)
     install_editor()
     package = build_extension()
-    with editor(package, {"lintrain.path": str(ENVIRONMENT / "bin" / "lintrain")}) as address:
+    server = {"lintrain.path": str(ENVIRONMENT / "bin" / "lintrain")}
+    with editor(write_project, package, server) as address:
         look(address, pictures, work)
-    with editor(package, {}) as address:
+    with editor(write_project, package, {}) as address:
         look(address, pictures, install)
+    with editor(write_folders, package, {"security.workspace.trust.enabled": False}, chooses=True) as address:
+        look(address, pictures, choose)
     print(*sorted(pictures.glob("*.png")), sep="\n")
     return 0
 
@@ -84,32 +79,41 @@ def build_extension() -> Path:
 
 
 @contextmanager
-def editor(package: Path, settings: dict[str, str]) -> Iterator[str]:
-    """A code-server with the extension and a workspace, under its address; all that it keeps goes with it."""
+def editor(
+    write: Callable[[Path], str], package: Path, settings: dict[str, Any], *, chooses: bool = False
+) -> Iterator[str]:
+    """A code-server with the extension and a workspace, under its address; all that it keeps goes with it.
+
+    With `chooses` a stand-in of the Python extension is there, too, which selects interpreters.
+    """
     with tempfile.TemporaryDirectory(prefix="lintrain-vscode-") as name:
         folder = Path(name)
         write_settings(folder, settings)
         write_wheel(folder)
-        subprocess.run(command(folder, "--install-extension", str(package)), env=variables(folder), check=True)
-        with serving(folder, write_workspace(folder)) as address:
-            yield address
+        for each in [package, *([build_stand_in(folder)] if chooses else [])]:
+            subprocess.run(command(folder, "--install-extension", str(each)), env=variables(folder), check=True)
+        with serving(folder) as address:
+            yield f"{address}/?{write(folder)}"
 
 
-def write_workspace(folder: Path) -> Path:
-    """A project with a script, and a notebook of the same."""
-    workspace = folder / "project"
-    workspace.mkdir()
-    (workspace / "train.py").write_text(SCRIPT)
-    head, _, loop = SCRIPT.partition("for step")
-    cell: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    cells = [{**cell, "id": text[:3], "source": text.strip()} for text in (head, f"for step{loop}")]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
-    (workspace / "train.ipynb").write_text(json.dumps(notebook, indent=1))
-    return workspace
+def build_stand_in(folder: Path) -> Path:
+    """The packaged stand-in of the Python extension: first a Python without lintrain, then the environment's."""
+    bare = shutil.which("python3", path="/usr/bin") or sys.executable
+    source = folder / "stand-in"
+    shutil.copytree(STAND_IN, source)
+    (source / "interpreters.json").write_text(json.dumps([bare, str(program("python"))]))
+    package = folder / "stand-in.vsix"
+    vsce = [
+        str(EXTENSION / "node_modules" / ".bin" / "vsce"),
+        "package",
+        "--skip-license",
+        "--allow-missing-repository",
+    ]
+    subprocess.run([*vsce, "--no-dependencies", "--out", str(package)], cwd=source, check=True)
+    return package
 
 
-def write_settings(folder: Path, settings: dict[str, str]) -> None:
+def write_settings(folder: Path, settings: dict[str, Any]) -> None:
     """The user's settings, with those that keep VS Code's own questions off the pictures."""
     quiet = {
         "files.autoSave": "off",
@@ -152,17 +156,15 @@ def variables(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def serving(folder: Path, workspace: Path) -> Iterator[str]:
+def serving(folder: Path) -> Iterator[str]:
     """A running code-server, under its address."""
     port = free_port()
     given = ["--bind-addr", f"127.0.0.1:{port}", "--auth", "none", "--disable-telemetry", "--disable-update-check"]
     with (folder / "editor.log").open("w") as log:
-        process = subprocess.Popen(
-            command(folder, *given, str(workspace)), env=variables(folder), stdout=log, stderr=log
-        )
+        process = subprocess.Popen(command(folder, *given), env=variables(folder), stdout=log, stderr=log)
         try:
             wait_for(port)
-            yield f"http://127.0.0.1:{port}/?folder={workspace}"
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait()
@@ -206,6 +208,20 @@ def install(page: Any, pictures: Path) -> None:
     user.page.click(".notification-list-item >> text=Install It")
     user.sees(".notification-list-item:has-text('installing')", "14-installing")
     user.sees(".squiggly-error", "15-installed")
+
+
+def choose(page: Any, pictures: Path) -> None:
+    """Select an interpreter that has lintrain, and see each folder's own configuration at work."""
+    user = Developer(page, pictures)
+    for name in ("first", "second", "third"):
+        user.open(f"{name}.py")
+    user.sees(".notification-list-item:has-text('no server was found')", "16-bare-interpreter")
+    user.command("Notifications: Clear All Notifications")
+    user.command(CHOOSE)
+    user.command("Problems: Focus on Problems View")
+    user.sees(".markers-panel :text('undefined')", "17-folders")
+    user.page.click(ITEM)
+    user.picture("18-server")
 
 
 class Developer(User):
