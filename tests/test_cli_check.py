@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from lintrain.cli import run
 from lintrain.report.schema import check_report_schema
 from lintrain.rulebook import RuleFile
 from tests.notebooks import notebook
-from tests.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
+from tests.planted import HEAD, ONLY_MEASURED, PLANTED
 
 ROOT = Path(__file__).parent.parent
 BAD = f"{HEAD}def mistake(): ...\nmistake()\n"
@@ -228,98 +225,6 @@ def test_a_notebook_may_come_through_stdin(
     ]
 
 
-def test_fix_writes_the_files_and_reports_the_rest(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "t.py").write_text(f"{HEAD}def right(): ...\nmistake = gamble = right\nmistake()\ngamble()\n")
-    assert run(["check", "--fix"]) == 1
-    assert (project / "t.py").read_text().endswith("\nright()\ngamble()\n")
-    assert capsys.readouterr().out.splitlines()[-1].startswith("1 finding fixed; 1 finding (1 error) in 1 file")
-    assert run(["check", "--fix", "--unsafe-fixes"]) == 0
-    assert (project / "t.py").read_text().endswith("\nright()\nright()\n")
-
-
-FIXABLE = f"{HEAD}def right(): ...\nmistake = gamble = right\nmistake()\nmistake()\n"
-
-
-def test_fix_only_says_nothing_of_what_is_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "t.py").write_text(f"{FIXABLE}gamble()\n")
-    assert run(["check", "--fix-only"]) == 0
-    assert (project / "t.py").read_text().endswith("\nright()\nright()\ngamble()\n")
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "lintrain: 2 findings fixed in 1 file\n")
-
-
-def test_exit_non_zero_on_fix_tells_that_a_file_changed(project: Path) -> None:
-    (project / "t.py").write_text(FIXABLE)
-    assert run(["check", "--fix", "--exit-non-zero-on-fix"]) == 1
-    assert run(["check", "--fix", "--exit-non-zero-on-fix"]) == 0
-    (project / "t.py").write_text(FIXABLE)
-    assert run(["check", "--fix-only", "--exit-non-zero-on-fix"]) == 1
-    (project / "t.py").write_text(FIXABLE)
-    assert run(["check", "--fix", "--exit-non-zero-on-fix", "--exit-zero"]) == 0
-
-
-@pytest.mark.parametrize("option", ["--fix", "--fix-only", "--diff"])
-def test_show_fixes_lists_what_was_fixed_by_file_and_rule(
-    project: Path, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
-    (project / "t.py").write_text(FIXABLE)
-    (project / "u.py").write_text(BAD)
-    run(["check", option, "--show-fixes"])
-    assert capsys.readouterr().err.splitlines()[-4:] == ["t.py:", "  2  planted", "u.py:", "  1  planted"]
-
-
-@pytest.mark.parametrize("option", ["--unsafe-fixes", "--show-fixes", "--exit-non-zero-on-fix"])
-def test_an_option_about_fixes_alone_does_nothing_and_is_refused(
-    project: Path, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
-    (project / "t.py").write_text(BAD)
-    assert run(["check", option]) == 2
-    assert capsys.readouterr().err.startswith(f"lintrain: {option} ")
-
-
-def test_a_fix_that_cannot_be_written_is_said_on_stderr(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_rules(monkeypatch, CLUMSY)
-    (project / "t.py").write_text(f"{HEAD}def right(): ...\nmistake = gamble = right\nmistake()\ngamble()\n")
-    assert run(["check", "--fix"]) == 1
-    assert (project / "t.py").read_text().endswith("\nright()\ngamble()\n")
-    said = capsys.readouterr()
-    assert said.err.startswith("lintrain: t.py:5:1: a fix could not be written (write `right(`): ")
-    assert "t.py:5:1: error[clumsy]" in said.out
-
-
-def test_diff_shows_and_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "t.py").write_text(BAD)
-    assert run(["check", "--diff"]) == 1
-    assert (project / "t.py").read_text() == BAD
-    shown = capsys.readouterr()
-    assert shown.out.splitlines()[-2:] == ["-mistake()", "+right()"]
-    assert shown.err == "lintrain: `--fix` would mend 1 finding\n"
-    (project / "t.py").write_text(CLEAN)
-    assert run(["check", "--diff"]) == 0
-
-
-def test_a_diff_of_a_notebook_goes_cell_by_cell(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "n.ipynb").write_text(notebook(BAD, "#md x", "!ls\nmistake()"))
-    run(["check", "--diff"])
-    assert capsys.readouterr().out.splitlines()[-5:] == [
-        "+++ n.ipynb:cell 3",
-        "@@ -1,2 +1,2 @@",
-        " !ls",
-        "-mistake()",
-        "+right()",
-    ]
-
-
-def test_what_comes_through_stdin_is_fixed_to_stdout(
-    project: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BAD.replace("\n", "\r\n").encode())))
-    run(["check", "--fix", "-"])
-    assert capfdbinary.readouterr().out == BAD.replace("\nmistake()", "\nright()").replace("\n", "\r\n").encode()
-
-
 def test_exit_zero_and_statistics(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "t.py").write_text(f"{BAD}mistake()\nprint(nowhere)\n")
     assert run(["check", "--exit-zero", "--statistics"]) == 0
@@ -333,82 +238,3 @@ def test_statistics_are_counted_for_programs_too(project: Path, capsys: pytest.C
         {"rule": "planted", "level": "error", "count": 2, "fixable": 2},
         {"rule": "undefined-name", "level": "error", "count": 1, "fixable": 0},
     ]
-
-
-def test_a_rule_that_fails_is_named_and_the_exit_code_is_2(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_rules(monkeypatch, UNWELL, PLANTED)
-    (project / "t.py").write_text(BAD)
-    assert run(["check"]) == 2
-    shown = capsys.readouterr()
-    assert "planted" in shown.out
-    assert shown.err == "lintrain: `unwell` failed on t.py: ValueError: no luck today; this is a fault of lintrain\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--select", "plantd"], "the command line: no rule or stage `plantd`; nearest: `planted`"),
-        (["--unsafe-fixes"], "--unsafe-fixes says which fixes --fix or --diff may write; name one of them too"),
-        (["--per-file-ignores", "planted"], "--per-file-ignores planted: write it as `PATTERN:NAME,NAME`"),
-        (["--target", "transformers"], "--target transformers: `` is not a version; write it as `transformers=4.57.6`"),
-        (["--config", "none.toml"], "none.toml: no such configuration file"),
-        (
-            ["--stdin-filename", "x.py"],
-            "--stdin-filename names what comes through standard input; give `-` as the path",
-        ),
-        (["-", "x.py"], "`-` reads standard input alone, without other paths"),
-    ],
-)
-def test_what_cannot_be_done_is_said_and_exits_with_2(
-    project: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
-    assert run(["check", *options]) == 2
-    assert capsys.readouterr().err == f"lintrain: {message}\n"
-
-
-def test_verbose_tells_what_was_suppressed_and_how_long_it_took(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (project / "t.py").write_text(BAD.replace("mistake()\n", "mistake()  # lintrain: ignore[planted]\n"))
-    assert run(["check", "-v"]) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "t.py: 1 finding suppressed"
-    assert lines[1].startswith("read 1 file in ")
-
-
-def lintrain_process(*arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "lintrain", *arguments]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-
-
-def test_control_c_is_one_line_and_130(project: Path) -> None:
-    (project / "t.py").write_text(CLEAN)
-    os.mkfifo(project / "never.py")
-    process = lintrain_process("check", "t.py", "never.py")
-    # The process opens the pipe once it is at work, and waits for what nobody writes.
-    with (project / "never.py").open("w"):
-        process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
-    assert (process.returncode, out, errors.strip()) == (130, "", "lintrain: interrupted")
-
-
-def test_a_reader_that_goes_away_is_no_error(project: Path) -> None:
-    (project / "t.py").write_text("".join(f"print(nowhere{number})\n" for number in range(3000)) + "import torch\n")
-    command = f"{sys.executable} -m lintrain check --exit-zero t.py | head -1; echo ${{PIPESTATUS[0]}}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == ["t.py:1:7: error[undefined-name] `nowhere0` is never defined or imported", "0"]
-
-
-@pytest.mark.parametrize("heavy", ["torch", "pydantic", "rich", "libcst", "astroid", "pathspec", "jsonschema"])
-def test_a_check_of_one_script_imports_nothing_heavy(project: Path, heavy: str) -> None:
-    (project / "t.py").write_text(BAD)
-    code = f"import sys; from lintrain.cli import run; run(['check', 't.py']); print({heavy!r} in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False"
