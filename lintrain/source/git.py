@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+MOST_SECONDS = 60
+
+HARMLESS = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull), ("safe.bareRepository", "explicit"))
+"""What a repository's own configuration may not decide: programs that git starts beside a question."""
+
+NO_REQUESTS = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""A question is answered from what lies here: a missing object would be fetched by a command of the configuration."""
 
 
 class GitError(Exception):
@@ -19,7 +32,18 @@ def changed_files(folder: Path, revision: str) -> frozenset[str]:
     """
     top = _top(folder)
     start = _start(top, revision)
-    changed = _names(top, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=d", start, "--")
+    changed = _names(
+        top,
+        "diff",
+        "--name-only",
+        "-z",
+        "--no-renames",
+        "--no-ext-diff",
+        "--ignore-submodules=all",
+        "--diff-filter=d",
+        start,
+        "--",
+    )
     unknown = _names(top, "ls-files", "--others", "--exclude-standard", "-z")
     return frozenset(os.path.realpath(os.path.join(top, name)) for name in (*changed, *unknown))  # noqa: PTH118 - many
 
@@ -52,7 +76,7 @@ def _start(top: str, revision: str) -> str:
 
 
 def _names(top: str, *words: str) -> Iterator[str]:
-    done = _git(Path(top), *words)
+    done = _git(Path(top), *words, settings=_without_filters(top))
     if done.returncode:
         raise GitError(f"git {words[0]} failed: {_text(done.stderr).strip()}")
     yield from filter(None, _text(done.stdout).split("\0"))
@@ -62,8 +86,39 @@ def _text(output: bytes) -> str:
     return os.fsdecode(output)
 
 
-def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+def _git(
+    folder: Path, *words: str, settings: Sequence[tuple[str, str]] = HARMLESS
+) -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(["git", *words], cwd=folder, capture_output=True, check=False)
+        return subprocess.run(
+            ["git", *words],
+            cwd=folder,
+            env={**os.environ, **NO_REQUESTS, **_settings(settings)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=MOST_SECONDS,
+        )
     except FileNotFoundError as error:
         raise GitError("git is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git gave no answer within {MOST_SECONDS} seconds") from error
+
+
+def _without_filters(top: str) -> list[tuple[str, str]]:
+    """Settings with which no program of the repository rewrites files before they are compared."""
+    programs = _git(
+        Path(top), "config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$"
+    )
+    names = dict.fromkeys(_text(programs.stdout).split("\0")[:-1])
+    return [*HARMLESS, *((name, "false" if name.endswith(".required") else "") for name in names)]
+
+
+def _settings(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Settings for git as variables of its environment: on its command line a name may not hold every sign."""
+    given = os.environ.get("GIT_CONFIG_COUNT", "")
+    first = int(given) if given.isdecimal() else 0
+    found = {"GIT_CONFIG_COUNT": str(first + len(pairs))}
+    for number, (name, value) in enumerate(pairs, first):
+        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
