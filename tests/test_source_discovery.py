@@ -128,3 +128,30 @@ def test_a_folder_that_may_not_be_read_is_passed_over(project: Path) -> None:
 def test_a_template_that_is_named_when_it_is_filled_in_is_left_out(project: Path) -> None:
     make(project, "a.py", "{{cookiecutter.name}}/b.py", "c_{{name}}.py")
     assert found(project) == ["a.py"]
+
+
+def test_a_link_to_itself_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.py").symlink_to("a.py")
+    (tmp_path / "b.py").write_text("")
+    assert [Path(found).name for found in Discovery().find([str(tmp_path)])] == ["b.py"]
+
+
+def test_a_link_out_of_the_project_is_not_followed_unless_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "secret.py").write_text("")
+    project = tmp_path / "project"
+    (project / "inner").mkdir(parents=True)
+    (project / "own.py").write_text("")
+    (project / "inner" / "linked.py").symlink_to(project / "own.py")
+    (project / "out.py").symlink_to(tmp_path / "secret.py")
+    inside = Discovery(Excludes(root=str(project)))
+    assert [Path(found).name for found in inside.find([str(project / "inner")])] == ["linked.py"]
+    assert "out.py" not in {Path(found).name for found in inside.find([str(project)])}
+    assert [Path(found).name for found in inside.find([str(project / "out.py")])] == ["out.py"]
+
+
+def test_a_pattern_that_would_take_minutes_leaves_nothing_out(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text(f"{'*a' * 12}b\nold.py\n")
+    for name in ("a" * 200, "old"):
+        (tmp_path / f"{name}.py").write_text("")
+    assert [Path(found).name for found in Discovery().find([str(tmp_path)])] == ["a" * 200 + ".py"]

@@ -18,7 +18,9 @@ from typing import Any, cast
 from lintrain.builtin import BUILTINS
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.settings.settings import UsageError
+from lintrain.source.plain_files import read_plain
 
+LARGEST_FILE = 64 * 1024 * 1024
 FORMAT = 1
 
 COMMENT = re.compile(r"(?<=\s)#.*")
@@ -118,11 +120,13 @@ def _is_silent(file: FileOutcome) -> bool:
 def read_baseline(file: Path) -> Baseline:
     """The findings that a file keeps; raises UsageError where it is no baseline."""
     try:
-        kept: Any = json.loads(file.read_bytes())  # Any: whatever JSON holds
+        kept: Any = json.loads(read_plain(file, LARGEST_FILE))  # Any: whatever JSON holds
     except FileNotFoundError as error:
         raise UsageError(f"{file}: no such baseline; `lintrain baseline` writes it") from error
     except OSError as error:
         raise UsageError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+    except RecursionError as error:
+        raise UsageError(f"{file}: not a baseline: its JSON is nested too deeply") from error
     except ValueError as error:
         raise UsageError(f"{file}: not JSON: {error}; after a merge, `lintrain baseline` writes it anew") from error
     if not isinstance(kept, dict) or cast(dict[str, Any], kept).get("format") != FORMAT:

@@ -58,6 +58,8 @@ def check_source(
 
     Without a project its imports are not followed. `go_on` is called between the steps, and may raise to end the check.
     """
+    if source.is_too_large:
+        return Reading(is_exhausted=True)
     broken = parse_problem(source)
     if broken:
         return Reading((Reported(broken),), is_broken=True)

@@ -131,7 +131,7 @@ class Run:
         return [replace(one, verdict=kept.of(one.finding)) for one in reported]
 
     def _name_findings(self, source: Source | None, reading: Reading, clues: Sequence[Clue]) -> list[Reported]:
-        if source is None or reading.is_broken or not clues:
+        if source is None or source.is_too_large or reading.is_broken or not clues:
             return []
         from lintrain.names.undefined import name_findings
 

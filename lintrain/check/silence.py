@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from lintrain.check.selection import nearest
 
 if TYPE_CHECKING:
     from lintrain.core.finding import Finding
+    from lintrain.core.place import Place
     from lintrain.source.suppression import Suppression
 
 
@@ -40,12 +41,14 @@ def apply_suppressions(
     reported: Sequence[Reported], suppressions: Sequence[Suppression], looked_for: LookedFor
 ) -> Heard:
     """Leave out what the comments silence; a comment is only called unused when its rule was looked for."""
-    used: set[tuple[Suppression, str]] = set()
+    near = _by_line(suppressions)
+    used: dict[int, set[str]] = {}
     kept: list[Reported] = []
     silenced: list[Silenced] = []
     for one in reported:
-        covering = [comment for comment in suppressions if comment.covers(one.finding.rule, one.finding.place)]
-        used.update((comment, one.finding.rule) for comment in covering)
+        covering = [each for each in near(one.finding.place) if each.covers(one.finding.rule, one.finding.place)]
+        for comment in covering:
+            used.setdefault(id(comment), set()).add(one.finding.rule)
         if covering:
             silenced.append(Silenced(one, covering[0]))
         else:
@@ -53,10 +56,23 @@ def apply_suppressions(
     unused = [
         finding
         for comment in suppressions
-        for finding in _complaints(comment, {rule for by, rule in used if by == comment}, looked_for)
+        for finding in _complaints(comment, used.get(id(comment), set()), looked_for)
     ]
-    heard = [finding for finding in unused if not _is_silenced(finding, suppressions)]
+    heard = [finding for finding in unused if not _is_silenced(finding, near(finding.place))]
     return Heard(tuple(kept), tuple(silenced), tuple(heard))
+
+
+def _by_line(suppressions: Sequence[Suppression]) -> Callable[[Place], list[Suppression]]:
+    """Gives the comments that may speak of a place, in their order: generated code may hold thousands of them."""
+    lines: dict[int | None, list[int]] = {}
+    for position, comment in enumerate(suppressions):
+        lines.setdefault(comment.line, []).append(position)
+
+    def near(place: Place) -> list[Suppression]:
+        found = {position for line in (None, place.line, place.end_line) for position in lines.get(line, ())}
+        return [suppressions[position] for position in sorted(found)]
+
+    return near
 
 
 def _is_silenced(finding: Finding, suppressions: Sequence[Suppression]) -> bool:

@@ -77,7 +77,7 @@ def remarks(request: Request, options: CheckOptions, outcome: Outcome) -> Iterat
     if hidden:
         yield f"{file} hides {count(hidden, 'finding')} (`--no-baseline` shows what it hides)"
     folder = request.baseline.file.resolve().parent
-    if options.changed_since or not any(folder.is_relative_to(Path(path).resolve()) for path in options.searched):
+    if options.changed_since or not any(folder.is_relative_to(os.path.realpath(path)) for path in options.searched):
         return  # a script that was not read may still show what is not found in its modules
     mended = request.baseline.total - request.baseline.pruned(outcome, request.selection.names).total
     if mended:

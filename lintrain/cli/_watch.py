@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -64,7 +65,7 @@ def _check_once(check: Callable[[], int]) -> None:
 
 def _folders(options: CheckOptions, settings: Settings) -> list[Path]:
     """The folders to watch: those of the named paths, and the project's where it has a configuration."""
-    named = [Path(path).resolve() for path in options.searched]
+    named = [Path(os.path.realpath(path)) for path in options.searched]
     folders = [path if path.is_dir() else path.parent for path in named]
     return list(dict.fromkeys([*folders, *([settings.root] if settings.file else [])]))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
 from lintrain.knowledge.noted import note
+from lintrain.source.plain_files import read_start
 
 MOST_BYTES = 1024 * 1024
 MOST_ROWS = 20_000
@@ -27,7 +28,7 @@ MISSING = frozenset(
 )
 """Texts that pandas reads as no value."""
 INTEGER = re.compile(r"\s*[-+]?\d{1,18}\s*")
-FLOAT = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*|[-+]?inf(?:inity)?", re.IGNORECASE)
+FLOAT = re.compile(r"\s*[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?\s*|[-+]?inf(?:inity)?", re.IGNORECASE)
 TRUTH = frozenset({"True", "False", "TRUE", "FALSE", "true", "false"})
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -69,8 +70,7 @@ def _start(path: Path) -> tuple[str | None, bool]:
     """The start of a file up to the end of a line, and whether that is all of it."""
     note(path)
     try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+        raw = read_start(path, MOST_BYTES + 1)
         is_whole = len(raw) <= MOST_BYTES
         return (raw if is_whole else raw[: raw.rfind(b"\n") + 1]).decode("utf-8-sig"), is_whole
     except (OSError, ValueError):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lintrain.knowledge.noted import note
+from lintrain.source.plain_files import read_plain_text
 
 Json = Mapping[str, object]
 
@@ -18,9 +19,7 @@ def read_json(path: Path) -> Json | None:
     """The object in a JSON file; None for a file that is missing, too large, no JSON or no object."""
     note(path)
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            return None
-        loaded: object = json.loads(path.read_text(encoding="utf-8"))
+        loaded: object = json.loads(read_plain_text(path, _LARGEST_FILE))
     except (OSError, ValueError, RecursionError):
         return None
     return as_object(loaded)
@@ -59,7 +58,7 @@ def cached_snapshots(name: str) -> Iterator[Path]:
     """The folders of the hub cache that hold a model, the one of its main branch first."""
     repository = hub_cache() / f"models--{name.replace('/', '--')}"
     try:
-        main = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
+        main = read_plain_text(repository / "refs" / "main", _LARGEST_FILE).strip()
     except (OSError, ValueError):
         main = ""
     yield from sorted(_folders(repository / "snapshots"), key=lambda folder: folder.name != main)

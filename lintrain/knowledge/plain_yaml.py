@@ -13,6 +13,9 @@ from lintrain.knowledge import yaml_values
 from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
 
 KEY = re.compile(r"""(?P<key>"[^"\\]*"|'[^']*'|[^\s\[\]{}"'#&*!|>%@`,?:-](?:[^:#]|:(?=\S)|(?<=\S)#)*?)\s*:(?:\s+|$)""")
+LONGEST_LINE = 5000
+"""Characters; finding the key of a longer line takes too long, and settings have none."""
+
 ITEM = re.compile(r"-(?:\s+|$)")
 DEEPEST = 24
 
@@ -46,6 +49,8 @@ def read_yaml(text: str, *, numbers_without_point: bool = False) -> object:
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines()):
+        if len(line) > LONGEST_LINE:
+            raise NotPlainError
         code = yaml_values.without_comment(line).rstrip()
         if not code or (code == "---" and not number):
             continue

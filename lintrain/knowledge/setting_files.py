@@ -8,6 +8,7 @@ from pathlib import Path
 from lintrain.knowledge.noted import note
 from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
+from lintrain.source.plain_files import read_plain_text
 
 LARGEST = 256 * 1024
 """Bytes: what is larger is data."""
@@ -34,8 +35,6 @@ def read_yaml_settings(path: Path, *, numbers_without_point: bool = False) -> ob
 def _text(path: Path) -> str | None:
     note(path)
     try:
-        if path.stat().st_size > LARGEST:
-            return None
-        return path.read_text(encoding="utf-8")
+        return read_plain_text(path, LARGEST)
     except (OSError, ValueError):
         return None

@@ -13,7 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from lintrain.source.plain_files import read_plain_text
+
 _LARGEST_FILE = 16 * 1024 * 1024
+_LONGEST_LINE = 2000
+"""Characters of a line that demands something; in a longer one the patterns below would look for ever."""
 _DEPENDENCY_SECTION = re.compile(r"^\[(project|dependency-groups|tool\.(poetry|pdm|uv|hatch)\b|project\.optional-dep)")
 
 
@@ -82,7 +86,8 @@ class Reader:
             "environment.yml",
         ):
             for number, line in enumerate((self._text(name) or "").splitlines(), 1):
-                if found := _patterns(tuple(self._names())).required.match(line):
+                required = _patterns(tuple(self._names())).required
+                if len(line) <= _LONGEST_LINE and (found := required.match(line)):
                     yield Statement(_package(found[1]), found[2], f"{name}:{number}")
 
     def pyproject(self) -> Iterator[Statement]:
@@ -92,7 +97,7 @@ class Reader:
         for number, line in enumerate((self._text("pyproject.toml") or "").splitlines(), 1):
             if line.startswith("["):
                 is_inside = _DEPENDENCY_SECTION.match(line) is not None
-            elif is_inside:
+            elif is_inside and len(line) <= _LONGEST_LINE:
                 for pattern in patterns:
                     for found in pattern.finditer(line):
                         yield Statement(_package(found[1]), found[2].strip(), f"pyproject.toml:{number}")
@@ -125,14 +130,12 @@ class Reader:
             return None
         path = self.folder / name
         try:
-            if path.stat().st_size > _LARGEST_FILE:
-                self.notes.append(f"{path}: larger than {_LARGEST_FILE >> 20} MiB, not read for versions")
-                return None
-            return path.read_text(encoding="utf-8")
+            return read_plain_text(path, _LARGEST_FILE)
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            self.notes.append(f"{path}: not read for versions: {error}")
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            self.notes.append(f"{path}: not read for versions: {reason}")
             return None
 
     def _listed(self, name: str, pattern: str) -> list[Path]:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.plain_files import read_plain_text
 
 OWN_FILES = (".lintrain.toml", "lintrain.toml")
 PROJECT_FILE = "pyproject.toml"
 BASELINE_FILE = "lintrain-baseline.json"
+LARGEST_FILE = 4 * 1024 * 1024
 
 
 def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
@@ -38,7 +40,7 @@ def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
 
 def common_folder(paths: Iterable[str]) -> Path:
     """The folder that holds all of these files and folders."""
-    resolved = [Path(path).resolve() for path in paths] or [Path.cwd()]
+    resolved = [Path(os.path.realpath(path)) for path in paths] or [Path.cwd()]
     common = Path(os.path.commonpath(resolved))
     return common if common.is_dir() else common.parent
 
@@ -74,7 +76,7 @@ def _table_of(file: Path) -> Mapping[str, object] | None:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read_plain_text(file, LARGEST_FILE)
     except OSError as error:
         raise UsageError(f"{file}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
@@ -86,6 +88,8 @@ def _parse(file: Path, text: str) -> dict[str, object]:
 
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        raise UsageError(f"{_shown(file)}: not TOML: nested too deeply") from error
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         raise UsageError(f"{_shown(file)}: not TOML: {message[:1].lower()}{message[1:]}") from error

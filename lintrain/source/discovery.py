@@ -109,11 +109,15 @@ class Discovery:
         elif self.respect_gitignore:
             from lintrain.source.gitignore import Ignores
 
-            yield from self._walk(path, Ignores.above(path))
+            yield from self._walk(path, Ignores.above(path), self._bounds(path))
         else:
-            yield from self._walk(path, None)
+            yield from self._walk(path, None, self._bounds(path))
 
-    def _walk(self, folder: str, ignores: Ignores | None) -> Iterator[str]:
+    def _bounds(self, folder: str) -> tuple[str, ...]:
+        """The folders that a link among the files of this one may lead into; others are nobody's to show."""
+        return tuple({os.path.join(os.path.realpath(each), "") for each in (folder, self.excludes.root or ".", ".")})
+
+    def _walk(self, folder: str, ignores: Ignores | None, bounds: tuple[str, ...]) -> Iterator[str]:
         """The Python files below a folder; folders behind symbolic links are not entered, so there are no loops."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -123,14 +127,22 @@ class Discovery:
             ignores = ignores.within(folder, {entry.name for entry in entries})
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if not is_folder and not (entry.name.endswith(SUFFIXES) and entry.is_file()):
+            if not is_folder and not (entry.name.endswith(SUFFIXES) and _is_ours(entry, bounds)):
                 continue
             if self.excludes.leave_out(entry.path) or (ignores and ignores.leave_out(entry.path, is_folder)):
                 continue
             if is_folder:
-                yield from self._walk(entry.path, ignores)
+                yield from self._walk(entry.path, ignores, bounds)
             else:
                 yield entry.path
+
+
+def _is_ours(entry: os.DirEntry[str], bounds: tuple[str, ...]) -> bool:
+    """Whether an entry is a file, or a link to one that lies within the bounds."""
+    try:
+        return entry.is_file() and (not entry.is_symlink() or os.path.realpath(entry.path).startswith(bounds))
+    except OSError:
+        return False  # a link that leads to itself
 
 
 def _demand_existing(paths: list[str]) -> None:

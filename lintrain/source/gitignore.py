@@ -1,16 +1,27 @@
 """Which paths a repository's .gitignore files leave out, nested ones included."""
 
-# ruff: noqa: PTH100, PTH110, PTH118, PTH120, PTH123
+# ruff: noqa: PTH100, PTH110, PTH118, PTH120
 # A walk makes thousands of paths, and a `Path` costs ten times a string.
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lintrain.source.plain_files import read_plain_text
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+
+STARS = re.compile(r"\*+")
+MOST_STARS_IN_NAME, MOST_STARS = 3, 6
+"""A pattern with more stars leaves nothing out: six in one name take minutes on a name that does not fit."""
+
+LARGEST_FILE = 1024 * 1024
+"""Bytes of a file of patterns; a larger one is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,12 @@ class Ignores:
         return False
 
 
+def _is_quick(pattern: str) -> bool:
+    """Whether asking a pattern takes no time to speak of: each star in it may stand for any stretch of the path."""
+    stars = [len(STARS.findall(part)) for part in pattern.split("/")]
+    return max(stars) <= MOST_STARS_IN_NAME and sum(stars) <= MOST_STARS
+
+
 def _folders_above(folder: str) -> list[str]:
     """The folders from the root of the repository down to this one; empty where there is no repository."""
     folders = [folder]
@@ -65,8 +82,7 @@ def _folders_above(folder: str) -> list[str]:
 
 def _read(folder: str, path: str) -> tuple[tuple[str, GitIgnoreSpec], ...]:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+        lines = [line for line in read_plain_text(path, LARGEST_FILE, "replace").split("\n") if _is_quick(line)]
     except OSError:
         return ()
     from pathspec import GitIgnoreSpec

@@ -18,8 +18,9 @@ from lintrain.source.project import ModuleFile, Project
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
 IMPORT = re.compile(
-    r"^[ \t]*(?:import[ \t]+(?P<modules>[^\n#;]+)"
-    r"|from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]*import[ \t]*(?P<names>\([^)]*\)|[^\n#;]+))",
+    r"^[ \t]*+(?:import[ \t]+(?P<modules>[^\n#;]+)"
+    r"|from[ \t]++(?P<dots>\.*+)[ \t]*+(?P<module>(?!import\b)[\w.]*+)[ \t]*+import[ \t]*+"
+    r"(?P<names>\([^)]{0,20000}+\)|[^\n#;]+))",
     re.MULTILINE,
 )
 

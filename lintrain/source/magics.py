@@ -22,7 +22,7 @@ BARE_AUTOMAGICS = {"cd", "ls", "pwd", "who", "whos"}
 PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)")
 SYSTEM_LINE = re.compile(r"\s*(?:[%!]|\?{1,2}\s*[\w.%*]|[,;/]\w+ )")
 HELP_LINE = re.compile(r"\s*%{0,2}[\w.*\[\]'\"]+\?{1,2}\s*(?:#.*)?$")
-ASSIGNED_LINE = re.compile(r"(?P<target>\s*[\w.,\s\[\]'\"]+?\s*=\s*)(?P<command>(?:!|%(?=[A-Za-z])).*)")
+ASSIGNED_LINE = re.compile(r"(?P<target>[\w.,\s\[\]'\"]*[\w.,\[\]'\"]\s*=\s*)(?P<command>(?:!|%(?=[A-Za-z])).*)")
 TIMED_LINE = re.compile(r"(?P<indent>\s*)%time(?P<code>\s+[^-\s].*)")
 TOKEN = re.compile(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[\[({]|[\])}]")
 ENDS = {quotes: re.compile(rf"(?:\\.|(?!{quotes}).)*{quotes}") for quotes in ("'''", '"""')}

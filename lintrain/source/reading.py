@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import codecs
 import re
-from pathlib import Path
 
+from lintrain.source.plain_files import read_plain
 from lintrain.source.source import MIXED, Source, Writing
 
 ENCODING_LINE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """PEP 263: a comment in one of the first two lines may name the encoding of the file."""
+
+
+LARGEST_FILE = 256 * 1024 * 1024
+"""Bytes of a file, with the outputs of a notebook: what is larger holds no script that anybody wrote."""
 
 
 class UnreadableError(Exception):
@@ -28,9 +32,10 @@ def read_file(path: str, shown_as: str | None = None) -> Source:
 def load_bytes(path: str) -> bytes:
     """The bytes of a file; raises UnreadableError where it may not be read."""
     try:
-        return Path(path).read_bytes()
+        return read_plain(path, LARGEST_FILE)
     except OSError as error:
-        raise UnreadableError(f"{(error.strerror or str(error)).lower()}") from error
+        reason = error.strerror or str(error)
+        raise UnreadableError(reason[:1].lower() + reason[1:]) from error
 
 
 def read_bytes(path: str, raw: bytes) -> Source:
@@ -62,6 +67,8 @@ def _decode(raw: bytes) -> tuple[str, Writing]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UnreadableError(f"byte 0x{content[error.start]:02x} is not {encoding.upper()}", line) from error
+    except ValueError as error:
+        raise UnreadableError(f"it is not in the encoding `{encoding}` that it declares") from error
     if "\r" not in text:
         return text, Writing(encoding, marked)
     ends = set(re.findall(r"\r\n|\r|\n", text))

@@ -26,9 +26,13 @@ MIXED = "mixed"
 MARK = "lintrain:"
 """Every comment that asks for silence holds it."""
 
+LARGEST_CODE = 2 * 1024 * 1024
+"""Characters of code that are parsed: as dense as code can be they take two seconds and a gigabyte."""
+
 TEST_FILE = re.compile(r"(^|[/\\])(test_\w+|\w+_test|conftest)\.py$")
 TESTS = re.compile(
-    r"^\s*(import|from) (pytest|unittest)\b|^[ \t]+def test_(?!step|data|epoch|loader|end)\w+\(self\b", re.MULTILINE
+    r"^[ \t]*+(import|from) (pytest|unittest)\b|^[ \t]++def test_(?!step|data|epoch|loader|end)\w+\(self\b",
+    re.MULTILINE,
 )
 """What only unit tests say: a `test_net.py` may also be a script that evaluates, `test_step` is a hook of Lightning."""
 
@@ -67,6 +71,11 @@ class Source:
     def lines(self) -> list[str]:
         """The lines of the text, without their ends."""
         return self.text.split("\n")
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether its code is more than anybody writes: a tree of it would fill the memory."""
+        return len(self.text) > LARGEST_CODE
 
     @cached_property
     def tree(self) -> ast.Module:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lintrain.core.place import Place
 
-COMMENT = re.compile(r"#\s*lintrain:\s*(?P<words>[^#]*)")
-DIRECTIVE = re.compile(r"(?P<word>ignore-file|ignore)\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?:--(?P<reason>.*))?")
+MOST_NAMED = 1000
+"""Rules that one comment names; there are not as many."""
+
+COMMENT = re.compile(r"#\s*+lintrain:\s*+(?P<words>[^#]*)")
+DIRECTIVE = re.compile(r"(?P<word>ignore-file|ignore)\s*+(?:\[(?P<rules>[^\]]*)\])?\s*+(?:--(?P<reason>.*))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,13 @@ def _suppressions(path: str, text: str, lines: Sequence[str]) -> Iterator[Suppre
             comments.append(token)
         elif token.type not in NO_CODE:
             code_lines.update(range(token.start[0], token.end[0] + 1))
-    first_code = min(code_lines, default=len(lines) + 1)
+    ordered = sorted(code_lines)
+    first_code = ordered[0] if ordered else len(lines) + 1
     for comment in comments:
         match = COMMENT.search(comment.string)
         if match:
-            yield _read(path, comment, match, code_lines, first_code)
+            line = comment.start[0]
+            yield _read(path, comment, match, line if line in code_lines else _next_line(ordered, line), first_code)
 
 
 NO_CODE = {
@@ -72,9 +78,7 @@ def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
         return  # what stands above the broken line still counts
 
 
-def _read(
-    path: str, comment: tokenize.TokenInfo, match: re.Match[str], code_lines: set[int], first_code: int
-) -> Suppression:
+def _read(path: str, comment: tokenize.TokenInfo, match: re.Match[str], about: int, first_code: int) -> Suppression:
     line, start = comment.start
     words = match["words"].rstrip()
     end = start + match.start("words") + len(words.split("--")[0].rstrip())
@@ -82,16 +86,20 @@ def _read(
     directive = DIRECTIVE.fullmatch(words)
     if directive is None:
         return Suppression(place, (), line, f"`{words}` is not understood")
-    rules = tuple(name.strip() for name in (directive["rules"] or "").split(",") if name.strip())
+    names = dict.fromkeys(name.strip() for name in (directive["rules"] or "").split(","))
+    rules = tuple(name for name in names if name)
     if directive["rules"] is not None and not rules:
         return Suppression(place, (), line, "the brackets name no rule")
+    if len(rules) > MOST_NAMED:
+        return Suppression(place, (), line, f"the brackets name {len(rules)} rules, more than there are")
     reason = (directive["reason"] or "").strip()
     if directive["word"] == "ignore":
-        return Suppression(place, rules, line if line in code_lines else _next_line(code_lines, line), reason=reason)
+        return Suppression(place, rules, about, reason=reason)
     flaw = "" if line < first_code else "`ignore-file` counts only above the first line of code"
     return Suppression(place, rules, None, flaw, reason)
 
 
-def _next_line(code_lines: set[int], line: int) -> int:
+def _next_line(code_lines: Sequence[int], line: int) -> int:
     """The line that a comment on a line of its own speaks of: the next one with code."""
-    return min((other for other in code_lines if other > line), default=line)
+    position = bisect_right(code_lines, line)
+    return code_lines[position] if position < len(code_lines) else line

@@ -91,9 +91,10 @@ def _rewritten(text: str, written: WrittenSource, code: str) -> str:
         return json.dumps(code, ensure_ascii=ascii_only)
     first = written.strings[0][0] if written.strings else written.end - 1
     opening = text[written.start + 1 : first]
-    closing = re.search(r"\s*$", text[first : written.end - 1])
+    held = text[first : written.end - 1]
+    closing = held[len(held.rstrip()) :]
     lines = [json.dumps(line, ensure_ascii=ascii_only) for line in _lines_with_ends(code)]
-    return f"[{opening}{f',{opening or chr(32)}'.join(lines)}{closing[0] if closing else ''}]"
+    return f"[{opening}{f',{opening or chr(32)}'.join(lines)}{closing}]"
 
 
 def _encode(text: str, writing: Writing, original: bytes) -> bytes:

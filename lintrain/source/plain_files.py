@@ -1,0 +1,47 @@
+"""Reading files that somebody else wrote: plain ones only, and never more of them than was asked for.
+
+A script, a configuration or a repository may name a pipe that nobody writes to, or a device without an end; whoever
+opens one as a file waits for ever, or fills the memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+"""A pipe is opened without waiting for its writer; Windows has no such pipes."""
+
+
+def read_plain(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a file; raises OSError also for what is no plain file and for one with more bytes than that."""
+    raw = read_start(path, most + 1)
+    if len(raw) > most:
+        raise OSError(errno.EFBIG, f"larger than {most / (1 << 20):g} MiB")
+    return raw
+
+
+def read_start(path: str | os.PathLike[str], most: int) -> bytes:
+    """The first bytes of a file; raises OSError also for what is no plain file."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - before it is opened: that may already act on a device
+        raise _not_plain(path)
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise _not_plain(path)
+        return file.read(most)
+
+
+def read_plain_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
+    """The text of a file in UTF-8, its lines ended by a line feed; raises as `read_plain`, and UnicodeDecodeError."""
+    return read_plain(path, most).decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | AT_ONCE)
+
+
+def _not_plain(path: str | os.PathLike[str]) -> OSError:
+    if os.path.isdir(path):  # noqa: PTH112 - as above
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return OSError(errno.EINVAL, "a pipe or a device, not a file")

@@ -1,0 +1,103 @@
+"""Runs command lines of lintrain while an audit hook notes what touches a folder: `python -m tests.trapped.watched`.
+
+Reads from stdin a JSON object: `folder`, and `commands`, each a list of arguments. Writes what was noted as JSON lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+MOST_SECONDS = 60
+"""For one command line, on a machine that does other things too."""
+
+PROGRAMS = ("ruff", "git")
+CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate")
+STARTS = ("os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "socket.connect", "pty.spawn")
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+notes = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this process and those that it forks
+
+
+def note(*words: str) -> None:
+    """Keep what happened, in whichever process."""
+    os.write(notes.fileno(), json.dumps(words).encode() + b"\n")
+
+
+def noted() -> list[list[str]]:
+    """What has happened since this was asked the last time."""
+    notes.seek(0)
+    found = [json.loads(line) for line in notes.read().splitlines()]
+    notes.seek(0)
+    notes.truncate()
+    return found
+
+
+def is_inside(path: object, folder: str) -> bool:
+    """Whether a path lies in the folder."""
+    if not isinstance(path, str | bytes) or os.fsdecode(path).startswith("<"):
+        return False
+    return os.path.abspath(os.fsdecode(path)).startswith(folder + os.sep)  # noqa: PTH100 - links are not followed
+
+
+def watch(event: str, values: tuple[Any, ...], folder: str) -> None:
+    """Note an event that lintrain has no reason for."""
+    if event == "exec" and isinstance(values[0], CodeType) and is_inside(values[0].co_filename, folder):
+        note(event, values[0].co_filename)
+    elif event == "import" and is_inside(values[1], folder):
+        note(event, str(values[1]))
+    elif event == "open" and is_inside(values[0], folder) and (values[2] or 0) & WRITING:
+        note(event, str(values[0]))
+    elif event in CHANGES and any(is_inside(value, folder) for value in values):
+        note(event, *map(str, values))
+    elif event in STARTS or (event == "subprocess.Popen" and os.path.basename(str(values[0])) not in PROGRAMS):  # noqa: PTH119
+        note(event, str(values[0]))
+
+
+def carry_out(arguments: Sequence[str]) -> dict[str, object]:
+    """Run one command line, and tell how it ended and what was noted."""
+    from lintrain.cli import run
+
+    noted()
+    faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=2)
+    out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    sys.stdin = io.TextIOWrapper(io.BytesIO(b"import torch\nprint(nowhere)\n"))
+    failure = ""
+    code: object = None
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            code = run(list(arguments))
+    except BaseException as error:  # noqa: BLE001 - whatever ends a command is what the test is about
+        if not isinstance(error, SystemExit):
+            failure = repr(error)
+        code = getattr(error, "code", None)
+    faulthandler.cancel_dump_traceback_later()
+    return {
+        "arguments": list(arguments),
+        "code": code,
+        "failure": failure,
+        "errors": errors.getvalue(),
+        "noted": noted(),
+    }
+
+
+def main() -> None:
+    """Carry out what stdin asks for."""
+    asked = json.load(sys.stdin)
+    folder: str = asked["folder"]
+    sys.addaudithook(lambda event, values: watch(event, values, folder))
+    answers = sys.stdout
+    for arguments in asked["commands"]:
+        print(json.dumps(carry_out(arguments)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
