@@ -9,6 +9,10 @@ from dataclasses import replace
 
 from tests.metamorphic.script import Function, Line, Script, bound_names, names_in, parameters_of
 
+SAYING = re.compile(r"eval|valid|epoch|optim|steps", re.IGNORECASE)
+"""Names that tell what their thing is for. A loop is taken for an evaluation because it goes over `eval_loader`, one
+for epochs because it counts `epoch`, and people read no differently: these keep their names."""
+
 
 def rename_variables(script: Script, focus: frozenset[int]) -> Script | None:
     """Every variable gets a name that says nothing; in a module those that others may import keep theirs."""
@@ -37,7 +41,7 @@ def _variables(tree: ast.Module) -> set[str]:
                 taken.add(name)
             case _:
                 pass
-    return {name for name in stored - taken if not name.startswith("__")}
+    return {name for name in stored - taken if not SAYING.search(name) and not name.startswith("__")}
 
 
 def _is_stored(node: ast.AST) -> bool:
