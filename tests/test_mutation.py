@@ -1,0 +1,71 @@
+"""The mutants of rules: what is changed, that it is in force while it is tried, and that the tests' answer is heard."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from lintrain.rulebook import RuleFile, load_rules
+from tools.mutation.operators import mutants_of
+from tools.mutation.swapping import can_swap, swapped
+from tools.mutation.trials import killer_of, page_notices
+
+CODE = '''
+class Wide:
+    def check(self, pipeline):
+        """Not 1 but 2."""
+        if self._is_wide(3) and pipeline:
+            yield self.finding(1, "wider than 1")
+
+    def _is_wide(self, width: int = 1):
+        return width > 2
+
+    def verify(self, finding, evidence):
+        return judge(1 == 2)
+
+
+def judge(one):
+    return not one
+'''
+
+
+def rule_named(name: str) -> RuleFile:
+    return next(rule for rule in load_rules() if rule.name == name)
+
+
+def test_what_decides_is_changed_and_words_for_people_are_not() -> None:
+    changes = [(each.function, each.change) for each in mutants_of(CODE, frozenset({"verify"}))]
+    assert "-> if not (self._is_wide(3) and pipeline)" in changes.pop(0)[1]
+    assert changes == [
+        ("Wide.check", "self._is_wide(3) and pipeline -> self._is_wide(3) or pipeline"),
+        ("Wide.check", "self._is_wide(3) and pipeline -> pipeline"),
+        ("Wide.check", "self._is_wide(3) and pipeline -> self._is_wide(3)"),
+        ("Wide.check", "3 -> 4"),
+        ("Wide._is_wide", "return width > 2 -> return None"),
+        ("Wide._is_wide", "width > 2 -> width >= 2"),
+        ("Wide._is_wide", "2 -> 3"),
+    ]
+
+
+def test_a_mutant_differs_in_one_place() -> None:
+    mutant = next(each for each in mutants_of(CODE, frozenset()) if each.change == "width > 2 -> width >= 2")
+    assert ast.unparse(mutant.tree) == ast.unparse(ast.parse(CODE.replace("width > 2", "width >= 2")))
+    assert mutant.line == CODE.split("\n").index("        return width > 2") + 1
+
+
+def test_a_rule_is_changed_while_it_is_tried_and_the_same_again_afterwards() -> None:
+    rule = rule_named("raw-dataset")
+    mutants = mutants_of(rule.path.read_text(encoding="utf-8"), frozenset({"verify", "inspect"}))
+    check = next(each for each in mutants if each.function.endswith(".check") and can_swap(rule, each.function))
+    assert not page_notices(rule)
+    with swapped(rule, check):
+        assert killer_of(rule) == "page"
+    assert not page_notices(rule)
+
+
+def test_what_a_cache_wraps_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = rule_named("raw-dataset")
+    assert can_swap(rule, f"{type(rule.rule).__name__}.check")
+    monkeypatch.setattr(type(rule.rule), "check", property(lambda self: None).getter(len))
+    assert not can_swap(rule, f"{type(rule.rule).__name__}.check")

@@ -1,0 +1,54 @@
+"""A rule that runs with changed code: functions keep their identity, so whoever holds one runs the changed one."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType, ModuleType
+
+from lintrain.rulebook import RuleFile
+from tools.mutation.operators import Mutant
+
+
+@contextmanager
+def swapped(rule: RuleFile, mutant: Mutant) -> Generator[None]:
+    """The rule with one mutant in force."""
+    function = _function(sys.modules[type(rule.rule).__module__], mutant.function)
+    code = next(each for each in _codes(_compiled(mutant.tree, rule)) if each.co_qualname == mutant.function)
+    original = function.__code__
+    function.__code__ = code
+    try:
+        yield
+    finally:
+        function.__code__ = original
+
+
+def can_swap(rule: RuleFile, name: str) -> bool:
+    """Whether a function is one of Python's own: what a cache wraps would give remembered answers."""
+    try:
+        _function(sys.modules[type(rule.rule).__module__], name)
+    except TypeError:
+        return False
+    return True
+
+
+def _function(module: ModuleType, name: str) -> FunctionType:
+    owner, _, own = name.rpartition(".")
+    found = vars(vars(module)[owner] if owner else module)[own]
+    found = getattr(found, "fget", None) or getattr(found, "__func__", found)
+    if not isinstance(found, FunctionType):
+        raise TypeError(f"{name} is no plain function")
+    return found
+
+
+def _compiled(tree: ast.Module, rule: RuleFile) -> CodeType:
+    return compile(tree, str(rule.path), "exec", dont_inherit=True)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)

@@ -1,0 +1,129 @@
+"""Whether the tests notice that a rule was changed: its page, known mistakes, then the tests that name it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import signal
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.accuracy.checking import request_of, written
+from benchmarks.accuracy.mutants import Mutant as Mistake
+from benchmarks.accuracy.mutants import load_injections, load_scripts, mutants_of
+from lintrain.check.run import Run
+from lintrain.rulebook import RuleFile
+from tests.pages import demands
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SECONDS = 20
+"""A changed rule that takes longer is noticed by whoever waits for it."""
+
+MOST_MISTAKES = 6
+Trial = Callable[[RuleFile], bool]
+"""Tells whether something notices that a rule does not do what it should."""
+
+
+def killer_of(rule: RuleFile) -> str:
+    """What notices that the rule is broken; empty where nothing does."""
+    for name, notices in (("page", page_notices), ("mistakes", mistakes_notice), ("tests", tests_notice)):
+        try:
+            with at_most(SECONDS), warnings.catch_warnings():
+                if notices(rule):
+                    return name
+        except Exception:  # noqa: BLE001 - whatever a broken rule raises is noticed
+            return name
+    return ""
+
+
+def page_notices(rule: RuleFile) -> bool:
+    """Whether an example of its page is found otherwise, mended otherwise, or not silent any more."""
+    return bool(
+        demands.misreads_bad(rule)
+        or demands.disturbs_silence(rule, [rule])
+        or demands.breaks_convention(rule)
+        or demands.mends_badly(rule)
+    )
+
+
+def mistakes_notice(rule: RuleFile) -> bool:
+    """Whether a mistake of the accuracy benchmark is missed, or found in its correct script."""
+    return any(_is_missed(rule, mistake) or _speaks_of(rule, mistake) for mistake in _mistakes(rule))
+
+
+@cache
+def _mistakes(rule: RuleFile) -> tuple[Mistake, ...]:
+    """A few mistakes that the rule finds; asked first of the rule as it is."""
+    injections = tuple(each for each in load_injections() if each.rule == rule.name)
+    found = [mistake for code in load_scripts() for mistake in mutants_of(code, injections)] if injections else []
+    few = found[:: max(len(found) // MOST_MISTAKES, 1)][:MOST_MISTAKES]
+    return tuple(each for each in few if not _is_missed(rule, each))
+
+
+def _is_missed(rule: RuleFile, mistake: Mistake) -> bool:
+    return not set(_lines(rule, mistake, mistake.text)) & set(mistake.lines)
+
+
+def _speaks_of(rule: RuleFile, mistake: Mistake) -> bool:
+    return bool(_lines(rule, mistake, mistake.script.text))
+
+
+def _lines(rule: RuleFile, mistake: Mistake, text: str) -> list[int]:
+    with written(mistake.script, text) as (folder, target):
+        outcome = Run(request_of(folder, [rule.name])).check()
+        if outcome.crashes:
+            raise RuntimeError(str(outcome.crashes))
+        return [one.finding.place.line for one in outcome.reported if one.finding.place.path.endswith(target.name)]
+
+
+def tests_notice(rule: RuleFile) -> bool:
+    """Whether a test of the reader that names the rule fails."""
+    chosen = _tests_naming(rule.name)
+    if not chosen:
+        return False
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return pytest.main([*options, *chosen]) == pytest.ExitCode.TESTS_FAILED
+
+
+@cache
+def _tests_naming(name: str) -> tuple[str, ...]:
+    """The tests of the reader in which the rule's name stands; whole files where it stands beside them."""
+    found: list[str] = []
+    for path in sorted((ROOT / "tests").glob("test_reader_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if f'"{name}"' in text or f"<- {name}" in text:
+            found += _named_in(path, text, name)
+    return tuple(found)
+
+
+def _named_in(path: Path, text: str, name: str) -> list[str]:
+    inside: list[str] = []
+    for node in ast.parse(text).body:
+        if name in (ast.get_source_segment(text, node) or ""):
+            if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
+                return [str(path)]
+            inside.append(f"{path}::{node.name}")
+    return inside
+
+
+@contextmanager
+def at_most(seconds: int) -> Generator[None]:
+    """Raises TimeoutError in what takes longer."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
