@@ -1,0 +1,68 @@
+"""What mutants of rules showed that no example of a page and no other test held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks.accuracy.checking import request_of
+from lintrain.check.run import Run
+from tests.notebooks import notebook
+
+
+def said(folder: Path, rule: str) -> list[tuple[str, int]]:
+    outcome = Run(request_of(folder, [rule])).check()
+    assert not outcome.crashes
+    return [(Path(one.finding.place.path).name, one.finding.place.line) for one in outcome.reported]
+
+
+MAPPED = (
+    "from datasets import load_dataset\nfrom transformers import AutoTokenizer",
+    'tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")\nraw = load_dataset("glue", "sst2")',
+    'def tokenize(rows):\n    return tokenizer(rows["sentence"], truncation=True)',
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        (["raw.map(tokenize, batched=True)"], []),
+        (["raw.map(tokenize, batched=True)\nprint(raw)"], [("train.ipynb", 11)]),
+    ],
+    ids=["displayed", "thrown away"],
+)
+def test_a_data_set_that_a_cell_displays_is_not_discarded(
+    tmp_path: Path, last: Sequence[str], found: Sequence[tuple[str, int]]
+) -> None:
+    (tmp_path / "train.ipynb").write_text(notebook(*MAPPED, *last))
+    assert said(tmp_path, "discarded-map") == found
+
+
+LOSS = """from transformers import Trainer
+
+
+class Weighted(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        weights = inputs.pop("idx")
+        return (model(**inputs).loss * weights).mean()
+"""
+USE = """from datasets import load_dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, TrainingArguments
+from parts import Weighted
+
+tokenizer = AutoTokenizer.from_pretrained("distilbert-base-uncased")
+rows = load_dataset("glue", "sst2").map(lambda rows: tokenizer(rows["sentence"], truncation=True), batched=True)
+model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=2)
+trainer = Weighted(
+    model=model, args=TrainingArguments("out"), train_dataset=rows["train"], processing_class=tokenizer
+)
+trainer.train()
+"""
+
+
+def test_the_loss_that_reads_a_removed_column_may_stand_in_another_file(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text(LOSS)
+    (tmp_path / "train.py").write_text(USE)
+    assert said(tmp_path, "removed-columns-needed") == [("train.py", 8)]
