@@ -437,6 +437,19 @@ class TestAddImport:
     def test_an_import_of_a_part_brings_the_whole_module(self) -> None:
         assert fixed("import torch.nn\n", AddImport("torch")) == "import torch.nn\n"
 
+    def test_an_import_below_the_statement_that_needs_it_is_none(self) -> None:
+        text = "import os\n\nprint(os.name)\nimport torch\n\ntorch.rand(3)\n"
+        edits = InsertBefore(place_of(text, "print(os.name)"), "torch.manual_seed(0)"), AddImport("torch")
+        assert fixed(text, *edits) == (
+            "import os\n\nimport torch\n\ntorch.manual_seed(0)\nprint(os.name)\nimport torch\n\ntorch.rand(3)\n"
+        )
+
+    def test_a_function_that_needs_a_name_runs_later(self) -> None:
+        text = "def seed():\n    start()\n\n\nimport torch\n\nseed()\n"
+        edits = Replace(place_of(text, "start()"), "torch.manual_seed(0)"), AddImport("torch")
+        assert fixed(text, *edits) == text.replace("start()", "torch.manual_seed(0)")
+
+
 
 class TestWhereImportsGo:
     def test_a_library_goes_beside_its_own_imports_below_what_has_to_run_first(self) -> None:

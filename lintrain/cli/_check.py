@@ -41,7 +41,7 @@ def check(options: CheckOptions) -> int:
         return watch(options, lambda: check(replace(options, watch=False)))
     # Trees and findings hold few cycles: in a run of seconds, collecting costs more than it frees.
     gc.freeze()
-    gc.set_threshold(200_000, 20, 100)
+    gc.set_threshold(300_000, 20, 100)
     try:
         return _check(options)
     except (UsageError, MissingPathError, RuleFileError) as error:

@@ -17,18 +17,30 @@ BLANK = cst.EmptyLine(indent=False)
 
 
 def with_import(module: cst.Module, wanted: AddImport) -> cst.Module:
-    """The module with a name brought in: beside others of its origin, else in its sorted place among the imports."""
-    if any(_brings(small, wanted) for small in _top_level(module)):
+    """The module with a name brought in: beside others of its origin, else in its sorted place among the imports.
+
+    An import below the first statement that uses the name comes too late for it.
+    """
+    above = _top_level(_above_use(module.body, wanted.name or wanted.module.partition(".")[0]))
+    if any(_brings(small, wanted) for small in above):
         return module
     if wanted.name is not None:
-        for small in _top_level(module):
+        for small in above:
             if _merges(small, wanted):
                 return _replaced(module, small, _with_name(small, wanted.name))
     return _with_new_import(module, wanted)
 
 
-def _top_level(module: cst.Module) -> list[cst.BaseSmallStatement]:
-    return [small for line in module.body if isinstance(line, cst.SimpleStatementLine) for small in line.body]
+def _top_level(body: Sequence[Body]) -> list[cst.BaseSmallStatement]:
+    return [small for line in body if isinstance(line, cst.SimpleStatementLine) for small in line.body]
+
+
+def _above_use(body: Sequence[Body], name: str) -> Sequence[Body]:
+    """The statements above the first that uses a name as soon as it runs, which a function does not."""
+    for index, line in enumerate(body):
+        if not _is_import(line) and not isinstance(line, cst.FunctionDef) and _uses([line], name):
+            return body[:index]
+    return body
 
 
 def _brings(small: cst.BaseSmallStatement, wanted: AddImport) -> bool:

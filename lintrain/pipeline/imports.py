@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lintrain.pipeline import project_modules
@@ -131,6 +132,7 @@ INNER_TORCH = re.compile(
 """The modules inside torch that its classes live in, as in `torch.optim.adamw.AdamW`."""
 
 
+@lru_cache(maxsize=10_000)
 def canonical(path: str) -> str:
     """The one dotted name that the reader knows a library's thing by."""
     for alias, name in ALIASES.items():

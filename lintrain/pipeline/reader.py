@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os.path
 import re
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,7 +35,6 @@ DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
 
 
-NAME = re.compile(r"(?<![\w.])\w+")
 METHOD = re.compile(r"\b(?:self|cls)\.(\w+)")
 
 BUILDS = re.compile(r"_*(setup|build|init|prepare|create|make)")
@@ -227,16 +225,24 @@ def _read_uncalled(reader: Reader) -> None:
     reader.uncalled = True
     reader.modules.leave(UNCALLED_BUDGET)
     text = reader.record.source.text
-    methods, names = set(METHOD.findall(text)), Counter(NAME.findall(text))
+    methods = set(METHOD.findall(text))
     first = [
         (function, owner)
         for function, owner in reader.defined
-        if (function.name not in methods if owner else names[function.name] == 1)
+        if (function.name not in methods if owner else _is_named_once(function.name, text))
     ]
     _read_all(reader, sorted(first, key=lambda each: BUILDS.match(each[0].name) is None))
     while reader.defined:
         waiting, reader.defined = reader.defined, []
         _read_all(reader, waiting)
+
+
+def _is_named_once(name: str, text: str) -> bool:
+    """Whether a text has a name once, not counting attributes."""
+    if text.count(name) == 1:
+        return True
+    found = re.finditer(rf"(?<![\w.]){re.escape(name)}\b", text)
+    return next(found, None) is not None and next(found, None) is None
 
 
 def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:

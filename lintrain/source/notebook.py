@@ -115,12 +115,14 @@ def lines_of_json(notebook: Notebook) -> dict[int, int]:
     A string that holds several lines of a cell has them all on one line of the file.
     """
     lines = dict[int, int]()
+    file_line, counted = 1, 0
     written = {source.number: source.strings for source in written_sources(notebook.json)}
     for cell in notebook.cells:
         line = cell.first_line
         for offset, string in written.get(cell.number, ()):
             parts = string.split("\n")
-            file_line = notebook.json.count("\n", 0, offset) + 1
+            file_line += notebook.json.count("\n", counted, offset)
+            counted = offset
             lines.update((line + index, file_line) for index in range(len(parts) if parts[-1] else len(parts) - 1))
             line += len(parts) - 1
     return lines
