@@ -1,7 +1,7 @@
 """What a commit of one script waits for: the hook under the real pre-commit and prek, `python -m benchmarks.hook`.
 
 The hook is installed once, from this checkout's last commit and the package index, as users get it. The bound is on CPU
-seconds, which are those that pass on an idle machine: what else runs does not count. The script changes before each run.
+seconds, which are those that pass on an idle machine: what else runs does not count. Each run finds it changed.
 """
 
 from __future__ import annotations

@@ -450,7 +450,6 @@ class TestAddImport:
         assert fixed(text, *edits) == text.replace("start()", "torch.manual_seed(0)")
 
 
-
 class TestWhereImportsGo:
     def test_a_library_goes_beside_its_own_imports_below_what_has_to_run_first(self) -> None:
         text = "import os\n\nos.environ['HF_HOME'] = 'here'\nimport datasets\nimport torch\n"
