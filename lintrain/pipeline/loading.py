@@ -119,7 +119,8 @@ def expects_error(pipeline: Pipeline, place: Place) -> bool:
 
 def _guards(source: Source) -> tuple[Place, ...]:
     """Where code is tried, or stands in a `with` that waits for an error."""
-    nodes: abc.Sequence[ast.With | ast.Try] = source.nodes_of(ast.With, ast.Try)
+    kinds = (ast.With, ast.Try) if "raises" in source.text.lower() else (ast.Try,)
+    nodes: abc.Sequence[ast.With | ast.Try] = source.nodes_of(*kinds)
     return tuple(source.place(node) for node in nodes if _expects(node))
 
 

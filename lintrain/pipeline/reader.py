@@ -239,10 +239,17 @@ def _read_uncalled(reader: Reader) -> None:
 
 def _is_named_once(name: str, text: str) -> bool:
     """Whether a text has a name once, not counting attributes."""
-    if text.count(name) == 1:
-        return True
-    found = re.finditer(rf"(?<![\w.]){re.escape(name)}\b", text)
-    return next(found, None) is not None and next(found, None) is None
+    found, start = 0, text.find(name)
+    while start >= 0 and found < 2:
+        end = start + len(name)
+        before, after = text[max(start - 1, 0) : start], text[end : end + 1]
+        found += not (_is_of_word(before) or before == "." or _is_of_word(after))
+        start = text.find(name, end)
+    return found == 1
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:

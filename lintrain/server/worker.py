@@ -23,7 +23,7 @@ class Urgency(IntEnum):
     LATER = 2
 
 
-BREATH = 0.01
+BREATH = 0.005
 """Seconds without a job after which what the last ones left is collected: readings hold cycles of many objects."""
 
 MOST_LEFT = 10
