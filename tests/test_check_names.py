@@ -53,6 +53,19 @@ def test_a_local_name_used_before_it_is_set_is_found() -> None:
     assert said(text) == [(4, 11, "`steps` is local to this function and used before it is set")]
 
 
+@pytest.mark.parametrize("use", ["print(rows, size)", "yield rows, size"])
+@pytest.mark.parametrize("outer", ["", "    rows = None\n"])
+def test_what_an_earlier_iteration_bound_is_silent(use: str, outer: str) -> None:
+    loop = f"    for batch in loader:\n        if not first:\n            {use}\n        first = False\n"
+    text = f"import torch\n\n\ndef ahead(loader):\n{outer}    first = True\n{loop}        rows = size = batch\n"
+    assert said(text) == []
+
+
+def test_a_name_that_only_another_loop_binds_is_found() -> None:
+    text = f"{IMPORT}def f(loader):\n    for _ in loader:\n        print(size)\n    for size in loader:\n        pass\n"
+    assert [line for line, _, _ in said(text)] == [4]
+
+
 def test_a_name_that_was_deleted_is_found() -> None:
     assert said(f"{IMPORT}x = 1\ndel x\nprint(x)\n") == [(4, 7, "`x` no longer exists here")]
 

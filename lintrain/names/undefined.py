@@ -188,6 +188,8 @@ class _Surroundings:
             return True
         if self.makes_names or any(span.holds(place) for span in self.unevaluated):
             return True
+        if any(name in bound and loop.holds(place) for loop, bound in self.loops):
+            return True
         return self.source.notebook is not None and (name in self.bindings or name in self.magic_words)
 
     @cached_property
@@ -215,6 +217,15 @@ class _Surroundings:
             for name in _bound_names(node):
                 lines.setdefault(name, getattr(node, "lineno", 1))
         return lines
+
+    @cached_property
+    def loops(self) -> list[tuple[Place, frozenset[str]]]:
+        """The loops with the names that they bind: an iteration may use what the one before it bound."""
+        return [
+            (self.source.place(node), frozenset(name for inner in ast.walk(node) for name in _bound_names(inner)))
+            for node in ast.walk(self.source.tree)
+            if isinstance(node, ast.For | ast.AsyncFor | ast.While)
+        ]
 
     @cached_property
     def unevaluated(self) -> list[Place]:
