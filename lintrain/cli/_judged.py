@@ -32,6 +32,7 @@ from lintrain.rulebook import RuleFile, RuleFileError, load_rules
 from lintrain.settings.formats import FOR_PEOPLE
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
+from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
 
 if TYPE_CHECKING:
@@ -83,7 +84,16 @@ def start_reading(script: str, select: Sequence[str], ignore: Sequence[str], con
 def _read(script: str, rules: tuple[RuleFile, ...], settings: Settings, selection: Selection) -> Text:
     outcome = Run(Request([script], rules, selection, Targets(settings))).check()
     in_force = _in_force(rules, selection, script)
-    return Text(tuple(outcome.reported), dict(outcome.sources), in_force, selection, settings.documentation)
+    sources = {**_own_source(script), **outcome.sources}
+    return Text(tuple(outcome.reported), sources, in_force, selection, settings.documentation)
+
+
+def _own_source(script: str) -> dict[str, Source]:
+    """The script itself, which a check keeps only where it finds something; nothing where it cannot be read."""
+    try:
+        return {script: read_bytes(script, load_bytes(script))}
+    except UnreadableError:
+        return {}
 
 
 def stored_text(record: Record, select: Sequence[str], ignore: Sequence[str], config: Path | None) -> Text:

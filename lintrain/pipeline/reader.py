@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os.path
 import re
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
 
 
+NAME = re.compile(r"(?<![\w.])\w+")
 METHOD = re.compile(r"\b(?:self|cls)\.(\w+)")
 
 BUILDS = re.compile(r"_*(setup|build|init|prepare|create|make)")
@@ -225,31 +227,16 @@ def _read_uncalled(reader: Reader) -> None:
     reader.uncalled = True
     reader.modules.leave(UNCALLED_BUDGET)
     text = reader.record.source.text
-    methods = set(METHOD.findall(text))
+    methods, names = set(METHOD.findall(text)), Counter(NAME.findall(text))
     first = [
         (function, owner)
         for function, owner in reader.defined
-        if (function.name not in methods if owner else _is_named_once(function.name, text))
+        if (function.name not in methods if owner else names[function.name] == 1)
     ]
     _read_all(reader, sorted(first, key=lambda each: BUILDS.match(each[0].name) is None))
     while reader.defined:
         waiting, reader.defined = reader.defined, []
         _read_all(reader, waiting)
-
-
-def _is_named_once(name: str, text: str) -> bool:
-    """Whether a text has a name once, not counting attributes."""
-    found, start = 0, text.find(name)
-    while start >= 0 and found < 2:
-        end = start + len(name)
-        before, after = text[max(start - 1, 0) : start], text[end : end + 1]
-        found += not (_is_of_word(before) or before == "." or _is_of_word(after))
-        start = text.find(name, end)
-    return found == 1
-
-
-def _is_of_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
 
 
 def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 
 from lintrain.rulebook import RuleFile
 from tools.mutation.operators import Mutant
@@ -15,7 +14,7 @@ from tools.mutation.operators import Mutant
 @contextmanager
 def swapped(rule: RuleFile, mutant: Mutant) -> Generator[None]:
     """The rule with one mutant in force."""
-    function = _function(sys.modules[type(rule.rule).__module__], mutant.function)
+    function = _function(rule, mutant.function)
     code = next(each for each in _codes(_compiled(mutant.tree, rule)) if each.co_qualname == mutant.function)
     original = function.__code__
     function.__code__ = code
@@ -28,15 +27,17 @@ def swapped(rule: RuleFile, mutant: Mutant) -> Generator[None]:
 def can_swap(rule: RuleFile, name: str) -> bool:
     """Whether a function is one of Python's own: what a cache wraps would give remembered answers."""
     try:
-        _function(sys.modules[type(rule.rule).__module__], name)
+        _function(rule, name)
     except TypeError:
         return False
     return True
 
 
-def _function(module: ModuleType, name: str) -> FunctionType:
+def _function(rule: RuleFile, name: str) -> FunctionType:
     owner, _, own = name.rpartition(".")
-    found = vars(vars(module)[owner] if owner else module)[own]
+    # Not the module that has the rule's name now: who loads the rules again puts another in its place.
+    names = next(each.__globals__ for each in vars(type(rule.rule)).values() if isinstance(each, FunctionType))
+    found = (vars(names[owner]) if owner else names)[own]
     found = getattr(found, "fget", None) or getattr(found, "__func__", found)
     if not isinstance(found, FunctionType):
         raise TypeError(f"{name} is no plain function")
