@@ -62,6 +62,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
+    OWN_LOADING,
     Dataset,
     Evidence,
     Finding,
@@ -94,7 +95,9 @@ class EmptyLastBatch(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
             settings = run.settings
-            if settings is not None and run.is_plain and is_true(settings.value("dataloader_drop_last")):
+            if settings is None or not run.is_plain or run.overrides & OWN_LOADING:
+                continue
+            if is_true(settings.value("dataloader_drop_last")):
                 size = settings.value("per_device_train_batch_size")
                 yield from self._judge(run.value("train_dataset"), size, run.construction)
         for loader in pipeline.loaders:

@@ -1,4 +1,4 @@
-"""Whether the tests notice that a rule was changed: its page, known mistakes, then the tests that name it."""
+"""Whether the tests notice that a rule was changed: its page and samples, what it must be silent on, known mistakes, tests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.accuracy.checking import request_of, written
+from benchmarks.accuracy.checking import project_of, request_of, written
 from benchmarks.accuracy.mutants import Mutant as Mistake
 from benchmarks.accuracy.mutants import load_injections, load_scripts, mutants_of
 from lintrain.check.run import Run
-from lintrain.rulebook import RuleFile
+from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.reader import read_pipeline
+from lintrain.rulebook import RuleFile, load_rules
+from lintrain.source.source import Source
 from tests.pages import demands
+from tests.pages.samples import misreads_samples
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = 20
@@ -32,7 +36,7 @@ Trial = Callable[[RuleFile], bool]
 
 def killer_of(rule: RuleFile) -> str:
     """What notices that the rule is broken; empty where nothing does."""
-    for name, notices in (("page", page_notices), ("mistakes", mistakes_notice), ("tests", tests_notice)):
+    for name, notices in TRIALS.items():
         try:
             with at_most(SECONDS), warnings.catch_warnings():
                 if notices(rule):
@@ -50,6 +54,33 @@ def page_notices(rule: RuleFile) -> bool:
         or demands.breaks_convention(rule)
         or demands.mends_badly(rule)
     )
+
+
+def samples_notice(rule: RuleFile) -> bool:
+    """Whether one of the rule's samples is found otherwise, or mended otherwise."""
+    return bool(misreads_samples(rule))
+
+
+def silence_notices(rule: RuleFile) -> bool:
+    """Whether the rule finds something in the Good example of any page, or in a correct script of the accuracy benchmark."""
+    return any(any(True for _ in rule.rule.check(pipeline)) for pipeline in (*_good_examples(), *_correct_scripts()))
+
+
+@cache
+def _good_examples() -> tuple[Pipeline, ...]:
+    scripts = [script for rule in load_rules() for script in demands.scripts(rule, demands.GOOD)]
+    return tuple(_read(Source(demands.PAGE, script.text)) for script in scripts)
+
+
+@cache
+def _correct_scripts() -> tuple[Pipeline, ...]:
+    """Those that stand alone, as a file of their own."""
+    texts = [code.text for code in load_scripts() if code.path.endswith(".py") and not project_of(Path(code.path))]
+    return tuple(_read(Source("train.py", text)) for text in texts)
+
+
+def _read(source: Source) -> Pipeline:
+    return read_pipeline(source, demands.installed_versions())
 
 
 def mistakes_notice(rule: RuleFile) -> bool:
@@ -111,6 +142,16 @@ def _named_in(path: Path, text: str, name: str) -> list[str]:
                 return [str(path)]
             inside.append(f"{path}::{node.name}")
     return inside
+
+
+TRIALS: dict[str, Trial] = {
+    "page": page_notices,
+    "samples": samples_notice,
+    "silence": silence_notices,
+    "mistakes": mistakes_notice,
+    "tests": tests_notice,
+}
+"""What may notice a changed rule, the quickest first."""
 
 
 @contextmanager
