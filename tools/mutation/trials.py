@@ -1,4 +1,4 @@
-"""Whether the tests notice that a rule was changed: its page and samples, what it must be silent on, known mistakes, tests."""
+"""Whether the tests notice that a rule was changed: its page and samples, correct scripts, known mistakes, tests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def samples_notice(rule: RuleFile) -> bool:
 
 
 def silence_notices(rule: RuleFile) -> bool:
-    """Whether the rule finds something in the Good example of any page, or in a correct script of the accuracy benchmark."""
+    """Whether the rule finds something in the Good of any page, or in a correct script of the accuracy benchmark."""
     return any(any(True for _ in rule.rule.check(pipeline)) for pipeline in (*_good_examples(), *_correct_scripts()))
 
 
