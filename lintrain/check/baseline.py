@@ -11,12 +11,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from lintrain.builtin import BUILTINS
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.settings.settings import UsageError
 from lintrain.source.plain_files import read_plain
 

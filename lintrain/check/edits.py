@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from lintrain.core.fix import Fix
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.source.source import MIXED, Source
 from lintrain.source.writing import CellsBrokenError, editable_text, edited_text

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.check.one_file import Reading, check_source, unreadable
 from lintrain.check.outcome import Reported
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.project import Project
 from lintrain.source.reading import UnreadableError, read_bytes
 

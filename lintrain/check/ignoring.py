@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lintrain.builtin import BUILTINS, UNUSED_SUPPRESSION
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.core.finding import Finding
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.source.open_lines import open_lines
 from lintrain.source.parsing import parse

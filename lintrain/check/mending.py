@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.core.fix import Fix
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import Source
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.check.one_file import Reading
 from lintrain.check.outcome import Reported
+from lintrain.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.core.place import Place

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
 from lintrain.check.outcome import Crash, Reported
 from lintrain.check.tiers import is_worth_reading
+from lintrain.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.core.finding import Finding

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import load_bytes
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from lintrain.check.one_file import Reading
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.silence import NOTHING, LookedFor, apply_suppressions
 from lintrain.check.tiers import names_library
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import UnreadableError, read_bytes
 
 if TYPE_CHECKING:

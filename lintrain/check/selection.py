@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import BUILTINS
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes

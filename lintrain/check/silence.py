@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import UNUSED_SUPPRESSION
 from lintrain.check.outcome import Reported, Silenced
 from lintrain.check.selection import nearest
+from lintrain.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.core.finding import Finding

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -20,6 +20,7 @@ from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
 from lintrain.check.outcome import Crash
 from lintrain.check.request import Request
+from lintrain.core.lazy_dataclass import dataclass
 
 PORTION = 150_000
 """Bytes of code that a process gets at once, at most: a second of reading, more or less."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lintrain.check.tiers import names_library
 from lintrain.cli._output import Refusal, write_contents, write_report
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.report.summary import count
 from lintrain.settings.hook_entry import HOOK_FILE, has_hook, hook_entry, with_hook
 from lintrain.settings.loading import OWN_FILES, PROJECT_FILE, has_table

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from lintrain.cli._judged import Judgement, Text, form_of, judge_record, read_text, stored_text, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.record import EvidenceFileError, Record, read_record
 
 

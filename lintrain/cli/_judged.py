@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._output import Refusal, write_document, write_report
 from lintrain.cli._request import Targets
 from lintrain.core.finding import Finding
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.verdict import Ruling
 from lintrain.probe.conclusion import Conclusion, conclude
 from lintrain.probe.judge import Judged, judge

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from lintrain.cli._output import Refusal, say, write_document, write_report
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.report.document import CheckReport, without_suppressed
 from lintrain.report.joining import join
 from lintrain.report.look import Look, look_of

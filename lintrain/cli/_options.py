@@ -6,10 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from lintrain.check.selection import Choice, Selection, choose, configured, known_names
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.rulebook import RuleFile
 from lintrain.settings.formats import TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings

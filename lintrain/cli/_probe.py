@@ -7,13 +7,13 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from lintrain.cli._judged import Judgement, Text, form_of, judge_record, start_reading, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say
 from lintrain.cli._written import kept_failure, refuse_folder, write_page, write_repro, write_tests
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.sizes import read_size
 from lintrain.probe.conclusion import NOT_JUDGED
 from lintrain.probe.entry import Entry, NoEntryError, file_of_module

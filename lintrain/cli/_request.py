@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from lintrain.check.crew import processors
 from lintrain.check.request import Request
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.rulebook import RuleFile
 from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings

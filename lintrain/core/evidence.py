@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lintrain.core.data_measurements import ColumnEvidence as ColumnEvidence
 from lintrain.core.data_measurements import LabelConflicts as LabelConflicts
@@ -11,6 +11,7 @@ from lintrain.core.data_measurements import SharedRows as SharedRows
 from lintrain.core.data_measurements import SplitEvidence as SplitEvidence
 from lintrain.core.keras_measurements import KerasEvidence as KerasEvidence
 from lintrain.core.keras_measurements import WatchedNames as WatchedNames
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.loop_measurements import LoaderUse as LoaderUse
 from lintrain.core.loop_measurements import LoopEvidence as LoopEvidence
 from lintrain.core.loop_measurements import LossEvidence as LossEvidence

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 
 

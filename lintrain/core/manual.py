@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from textwrap import dedent
+
+from lintrain.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

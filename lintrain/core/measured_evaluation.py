@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 
 

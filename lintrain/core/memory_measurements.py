@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from lintrain.core.lazy_dataclass import dataclass
 
 PROJECTION_ERROR = 0.15
 """The share by which a projection may be off its measured peak (`benchmarks/memory.py` holds it)."""

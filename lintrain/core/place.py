@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from lintrain.core.lazy_dataclass import dataclass
 
 NOWHERE = "(interactive)"
 """Stands for the file of code that was typed and that nobody knows the lines of; what is found there has no line."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from lintrain.core.lazy_dataclass import dataclass
 
 NEAR = 1e-5
 """Two losses within this share of each other are one: sums on several threads are not always in one order."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from lintrain.core.lazy_dataclass import dataclass
 
 Measured = str | int | float | bool | None | list["Measured"] | dict[str, "Measured"]
 

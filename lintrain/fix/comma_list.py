@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
+
+from lintrain.core.lazy_dataclass import dataclass
 
 Whitespace = cst.BaseParenthesizableWhitespace
 Item = cst.Arg | cst.ImportAlias | cst.Param

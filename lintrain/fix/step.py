@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
 from lintrain.core.fix import Edit
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.fix.tree import Span
 
 Change = Callable[[cst.CSTNode], Sequence[cst.CSTNode]]

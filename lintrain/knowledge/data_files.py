@@ -7,9 +7,9 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
 from lintrain.knowledge.noted import note

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge import yaml_values
 from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
 

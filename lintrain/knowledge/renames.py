@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from lintrain.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

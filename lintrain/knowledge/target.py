@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from lintrain.core.lazy_dataclass import dataclass
 
 Version = tuple[int, int]
 """A minor version, `(4, 46)`. The tables hold one patch of each, and a patch does not change what is taken."""

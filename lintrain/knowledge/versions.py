@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.specifiers import allowed_versions, lowest_version
 from lintrain.knowledge.statements import Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions

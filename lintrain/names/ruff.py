@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Thread
 from typing import TypedDict, cast
+
+from lintrain.core.lazy_dataclass import dataclass
 
 NAME_CODES = ("F821", "F823")
 COMPILER_CODES = ("F701", "F702", "F704", "F706", "F707")

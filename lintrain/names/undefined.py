@@ -6,13 +6,14 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME
 from lintrain.check.outcome import Reported
 from lintrain.core.finding import Finding
 from lintrain.core.fix import AddImport, Fix
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.names.ruff import COMPILER_CODES, Clue
 from lintrain.source.source import Source

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from lintrain.core.evidence import Evidence
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.core.verdict import Verdict, confirmed, refuted, unsettled
 from lintrain.knowledge.target import Targets, Version

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline import expressions, operations, targets
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import Constant, Literal, Mapping, Value

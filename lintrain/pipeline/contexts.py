@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline import expressions, invocation, objects, operations, project_modules, statements
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.flow import Flow

@@ -8,10 +8,10 @@ import ast
 import os
 import re
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline import project_modules
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.pipeline import LibraryName

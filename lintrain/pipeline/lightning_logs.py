@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.lightning import MODULES, is_lightning_module
 from lintrain.pipeline.mentions import mentions, nodes_of_kind

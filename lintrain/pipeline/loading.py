@@ -6,8 +6,8 @@ import ast
 import re
 from collections import abc
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.phases import TrainingLoop, training_loops

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lintrain.core.finding import Reason
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.pipeline import Pipeline

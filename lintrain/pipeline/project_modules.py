@@ -7,9 +7,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.scope import Deferred, Scope
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value

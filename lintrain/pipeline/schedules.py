@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.loading import loaders_in

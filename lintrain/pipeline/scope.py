@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.values.python import Unknown, Value, join
 
 StarImport = Callable[[str], Value | None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.given import PLAIN_TRAINERS, is_default_collator
 from lintrain.pipeline.values.data import Collator, ColumnValues

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.given import OWN_LOADING, PLAIN_TRAINERS, is_default_collator
 from lintrain.pipeline.pipeline import Pipeline

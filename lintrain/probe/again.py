@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from lintrain.core.evidence import Evidence, Stage
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.comparing.checkpoint import compare_resumed
 from lintrain.probe.comparing.determinism import compare_starts
 from lintrain.probe.comparing.ranks import compare_ranks

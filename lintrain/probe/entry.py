@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.cells import cells_of
 
 NOTEBOOK_MAIN = Path(__file__).parent / "child" / "notebook" / "main.py"

@@ -11,10 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.environment import script_environment
 from lintrain.probe.output import ScriptOutput
 from lintrain.probe.processes import adopt_orphans, end_family, family, resident_bytes

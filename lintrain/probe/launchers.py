@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from lintrain.core.lazy_dataclass import dataclass
 
 MODULE = ("-m", "--module")
 TORCHRUN_FLAGS = frozenset(

@@ -7,11 +7,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from lintrain.core.evidence import Evidence
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.again import Starts, measure_again
 from lintrain.probe.downloads import download_folders, paths_of_downloads
 from lintrain.probe.entry import Entry

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.plain import plain as plain
 
 SCHEMA = 1

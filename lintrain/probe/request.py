@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from lintrain.core.lazy_dataclass import dataclass
 
 SAMPLE_ROWS = 256
 

@@ -7,10 +7,10 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from lintrain.core.evidence import Evidence, Failure
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.record import Record
 from lintrain.report.formatted import formatted
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -11,6 +10,7 @@ from lsprotocol import types as lsp
 
 from lintrain.check.ignoring import BEYOND_COMMENTS
 from lintrain.check.outcome import Reported
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.checking import Checked, request_of
 from lintrain.server.edits import Changes, all_fixed, fixed, ignored
 from lintrain.server.session import Session

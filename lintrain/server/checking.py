@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
 from lintrain.check.run import Run
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.project import InForce, Projects
 from lintrain.source.source import Source
 

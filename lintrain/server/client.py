@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.text import Units
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, cast
+
+from lintrain.core.lazy_dataclass import dataclass
 
 SECTION = "lintrain"
 

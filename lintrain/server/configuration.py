@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from lsprotocol import types as lsp
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.client_settings import SECTION, read_client_settings
 from lintrain.server.paths import file_of, uri_of
 from lintrain.server.project import CONFIGURATION_FILES, VERSION_FILES

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from lsprotocol import types as lsp
 
 from lintrain.builtin import UNUSED_SUPPRESSION
 from lintrain.check.outcome import Reported
 from lintrain.core.finding import Reason
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
 from lintrain.core.place import Place
 from lintrain.core.verdict import Ruling

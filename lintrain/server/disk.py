@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
 

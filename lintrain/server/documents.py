@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lsprotocol import types as lsp
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.notebook import OpenNotebook
 from lintrain.server.script import Script
 from lintrain.server.texts import Document

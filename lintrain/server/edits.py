@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lsprotocol import types as lsp
 
@@ -11,6 +10,7 @@ from lintrain.check.ignoring import Comments
 from lintrain.check.mending import mend
 from lintrain.check.outcome import Reported
 from lintrain.check.request import Request
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.verdict import Ruling
 from lintrain.server.checking import Checked
 from lintrain.server.text import Units, line_edits

@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lsprotocol import types as lsp
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.conclusion import CONFIRMED, NOTHING_CONFIRMED
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ProbeSettings

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from lintrain.check.baseline import Baseline, read_baseline
 from lintrain.check.selection import Choice, Selection, choose, configured, known_names
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.server.client_settings import ClientSettings

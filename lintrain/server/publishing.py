@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any
 
 from lsprotocol import types as lsp
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.paths import uri_of
 from lintrain.server.session import Session
 from lintrain.server.texts import Document

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from lintrain.check.outcome import Reported
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.noted import noted_files
 from lintrain.server.checking import Checked, OutdatedError, Snapshot, check, digest_of
 from lintrain.server.client import Client

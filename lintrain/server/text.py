@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lsprotocol import types as lsp
+
+from lintrain.core.lazy_dataclass import dataclass
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 BEYOND_UTF_16 = 0xFFFF

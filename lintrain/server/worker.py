@@ -7,10 +7,12 @@ import gc
 import itertools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from queue import Empty, PriorityQueue
 from typing import TypeVar
+
+from lintrain.core.lazy_dataclass import dataclass
 
 Answer = TypeVar("Answer")
 

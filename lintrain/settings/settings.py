@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.discovery import DEFAULT_EXCLUDES
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+
+from lintrain.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.source.gitignore import Ignores

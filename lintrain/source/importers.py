@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.project import ModuleFile, Project
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 

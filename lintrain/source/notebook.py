@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import cast
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.cells import INDENTED, MARKER, Cell, Notebook
 from lintrain.source.magics import mask_cell
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.source.nodes import walk
 from lintrain.source.parsing import parse

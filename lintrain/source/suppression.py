@@ -7,8 +7,8 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 
 MOST_NAMED = 1000

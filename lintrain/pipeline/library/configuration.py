@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.functions import attribute_default

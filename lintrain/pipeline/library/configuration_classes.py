@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.setting_files import read_json_settings, read_yaml_settings
 from lintrain.pipeline import objects
 from lintrain.pipeline.call import Call

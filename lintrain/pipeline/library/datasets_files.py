@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Mapping as Named
-from dataclasses import dataclass
 from pathlib import Path
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.data_files import file_facts
 from lintrain.knowledge.facts import DatasetFacts
 from lintrain.pipeline.call import Call

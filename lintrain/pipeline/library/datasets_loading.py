@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_cuts import cut_by_text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_columns import column_of
 from lintrain.pipeline.library.datasets_deriving import derived, names_in, recolumned

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.torch_creation import data
 from lintrain.pipeline.registry import function, method

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.handing import escape
 from lintrain.pipeline.library.pandas_methods import part_of

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.values.python import Value
 
 

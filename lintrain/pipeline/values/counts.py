@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Unknown, Value
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.values.python import Value
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.library import library
 
 LABEL_NAMES = frozenset(

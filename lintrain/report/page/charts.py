@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.report.columns import clip
 from lintrain.report.page.markup import Markup, joined, tag
 

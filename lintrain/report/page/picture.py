@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lintrain.core.evidence import Evidence, Stage
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.report.columns import clip
 from lintrain.report.page.markup import Markup, tag
 

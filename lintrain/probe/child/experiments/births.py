@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from lintrain.core.evidence import GradientBirth
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.experiments.graph import nodes_below
 from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library

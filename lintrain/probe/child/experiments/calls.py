@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.experiments.fake_tensors import CountingShapes, Fakes
 from lintrain.probe.child.experiments.live_bytes import LiveBytes, counted, size_of, tensors_of
 from lintrain.probe.child.library import library

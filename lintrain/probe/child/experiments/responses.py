@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lintrain.core.evidence import FutureEvidence, ResponseEvidence, TargetAlignment
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.experiments.calls import Call, is_whole, without_shells
 from lintrain.probe.child.experiments.future_response import future_evidence, next_token_targets
 from lintrain.probe.child.experiments.mask_response import mask_evidence

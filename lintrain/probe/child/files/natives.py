@@ -6,9 +6,9 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.files.calls import Calls
 from lintrain.probe.child.hooks import AfterImport
 

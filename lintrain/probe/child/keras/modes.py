@@ -6,9 +6,9 @@ import functools
 import re
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.replace import replaced
 
 MODAL = re.compile(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|SpectralNormalization)$")

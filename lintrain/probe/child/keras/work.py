@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from lintrain.core.evidence import ModelEvidence
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.keras.run import KerasRun
 
 Stage = Callable[[Any], None]  # Any: the backend's own kind of run

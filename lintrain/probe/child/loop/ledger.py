@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from lintrain.core.evidence import OptimizerUse
+from lintrain.core.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.experiments.calls import Call, paths_of
 from lintrain.probe.child.library import library
 from lintrain.probe.child.loop.seen import Iteration, LossCall

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from lintrain.core.evidence import ScheduleUse
+from lintrain.core.lazy_dataclass import dataclass
 
 LENGTHS = ("total_steps", "T_max", "total_iters")
 """Attributes of torch's schedules that say after how many of their steps they end."""

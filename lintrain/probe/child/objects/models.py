@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
 from lintrain.core.evidence import MovedModel
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.probe.child.experiments.live_bytes import size_of, tensors_in_module
 from lintrain.probe.child.frames import frame_place, users_frame

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.hooks import AfterImport
 
 MOST_MODULES = 20_000

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FrameType
 from typing import Any
+
+from lintrain.core.lazy_dataclass import dataclass
 
 FETCH = os.path.join("torch", "utils", "data", "_utils", "fetch.py")
 MODULE = os.path.join("torch", "nn", "modules", "module.py")
