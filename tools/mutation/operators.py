@@ -28,6 +28,7 @@ OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Continue: ast.Break,
     ast.Break: ast.Continue,
 }
+TURNED: dict[type[ast.AST], type[ast.AST]] = {ast.Lt: ast.Gt, ast.Gt: ast.Lt}
 OTHER_CALLS = {"any": "all", "all": "any", "min": "max", "max": "min"}
 SPEAKS = {"finding", "Reason", "confirmed", "refuted", "unsettled", "of"}
 """Calls whose arguments are words for people: pages fix what they say by other demands than these."""
@@ -125,6 +126,10 @@ def _name(function: ast.expr) -> str:
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
     """What a node can be changed to."""
     match node:
+        case ast.Compare(ops=[operator], comparators=[right]) if type(operator) in TURNED and _are_orders(
+            node.left, right
+        ):
+            yield _with(node, ops=[TURNED[type(operator)]()])
         case ast.Compare(ops=[operator, *others]) if type(operator) in OTHER:
             yield _with(node, ops=[OTHER[type(operator)](), *others])
         case ast.BoolOp(op=operator, values=values):
@@ -138,7 +143,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Constant(not value)
         case ast.Constant(value=int(value)):
             yield ast.Constant(value + 1)
-        case ast.If(test=test) | ast.IfExp(test=test):
+        case ast.If(test=test) | ast.IfExp(test=test) if not _is_negated_itself(test):
             yield _with(node, test=ast.UnaryOp(ast.Not(), test))
         case ast.comprehension(ifs=[_, *_]):
             yield _with(node, ifs=[])
@@ -152,6 +157,22 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Return(ast.Constant(None))
         case _:
             pass
+
+
+def _are_orders(left: ast.expr, right: ast.expr) -> bool:
+    """Whether a comparison is one of events by their order: no two have the same, so `<=` would say what `<` says."""
+    return all(isinstance(side, ast.Attribute) and side.attr == "order" for side in (left, right))
+
+
+def _is_negated_itself(test: ast.expr) -> bool:
+    """Whether a change of the test alone gives its negation: the same mutant is not made twice."""
+    match test:
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.In() | ast.NotIn() | ast.Is() | ast.IsNot()]):
+            return True
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case _:
+            return False
 
 
 def _with(node: ast.AST, **fields: object) -> ast.AST:
