@@ -92,6 +92,9 @@ from lintrain import (
 JUDGED = re.compile(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
 """What a metric is computed of."""
 
+OF_LOSS = re.compile(r"loss|criterion")
+"""What is one number for each process: the rows in it are no matter."""
+
 CUT_OFF = re.compile(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_batches|remainder")
 """Signs of code that leaves surplus rows out itself, or has none."""
 
@@ -107,7 +110,7 @@ class DuplicatedEvalRows(Rule):
         for gathered in pipeline.acts(Act.GATHER):
             loop = evaluation_loop(pipeline, gathered)
             what = text_of_event(gathered)
-            if loop is None or not JUDGED.search(what) or "loss" in what:
+            if loop is None or not JUDGED.search(what) or OF_LOSS.search(what):
                 continue
             if _is_prepared(pipeline, gathered, loop.header):
                 found.setdefault(gathered.place, self._report(pipeline, gathered, loop.place))
