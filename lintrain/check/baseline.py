@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -18,13 +17,14 @@ from typing import Any, cast
 from lintrain.builtin import BUILTINS
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.settings.settings import UsageError
 from lintrain.source.plain_files import read_plain
 
 LARGEST_FILE = 64 * 1024 * 1024
 FORMAT = 1
 
-COMMENT = re.compile(r"(?<=\s)#.*")
+COMMENT = lazy_pattern(r"(?<=\s)#.*")
 """Of a string that looks like one the rest of the line is left out too, which makes a finding no less known."""
 
 NEVER_KNOWN = frozenset(name for name, found in BUILTINS.items() if found.is_unconditional)

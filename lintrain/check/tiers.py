@@ -6,15 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.project import ModuleFile, Project
 from lintrain.source.source import Source
 
-LIBRARIES = re.compile(
+LIBRARIES = lazy_pattern(
     rb"\b(?:accelerate|datasets|evaluate|keras|lightning|peft|pytorch_lightning|sklearn|tensorflow|torch|transformers|trl)\b"
 )
 """A file that names none of these holds no training run that the reader knows."""
 
-IMPORTS = re.compile(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
+IMPORTS = lazy_pattern(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
 
 MOST_IMPORTS = 40
 """Imports of a script that are looked at for a module that trains."""

@@ -54,7 +54,7 @@ class _Unwritten:
         self._options = options
         self._is_written = False
         self._slots = frozenset(self._fields if options.get("slots") else ())
-        self.made: Any = self._slotted(cls) if options.get("slots") else cls
+        self.made = self._slotted(cls) if options.get("slots") else cls
         for name in _ASKED:
             setattr(self.made, name, _StandIn(self, name))
 
@@ -102,8 +102,9 @@ class _StandIn:
 
     def __get__(self, instance: object, owner: type) -> Any:
         self._unwritten.write()
-        made = self._unwritten.made
-        if self._name not in vars(made):
-            return getattr(super(made, owner if instance is None else instance), self._name)
-        value: Any = vars(made)[self._name]
-        return value.__get__(instance, owner) if hasattr(value, "__get__") else value
+        line = owner.__mro__
+        for cls in line[line.index(self._unwritten.made) :]:
+            if self._name in vars(cls):
+                value: Any = vars(cls)[self._name]
+                return value.__get__(instance, owner) if hasattr(value, "__get__") else value
+        raise AttributeError(self._name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import Pipeline
 
 
-class Rule(ABC):
+class Rule:
     """One mistake, named after its file; the loader fills in `name` and `stage` from where the file lies.
 
     `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, `fix` mends.

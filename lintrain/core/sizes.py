@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from lintrain.core.lazy_pattern import lazy_pattern
+
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)", re.IGNORECASE)
+PATTERN = lazy_pattern(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)", re.IGNORECASE)
 
 
 def read_size(text: str) -> int | None:

@@ -12,11 +12,11 @@ do not tell, the answer is `unknown` or None, and a rule stays silent.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge import tables
 from lintrain.knowledge.dropped import dropped_keyword
 from lintrain.knowledge.target import Target, Targets, written
@@ -28,7 +28,7 @@ Literals = str | int | float | bool | None | tuple["Literals", ...] | list["Lite
 
 _MOST_COMBINATIONS = 64
 
-_ALIAS = re.compile(r"^pytorch_lightning\b")
+_ALIAS = lazy_pattern(r"^pytorch_lightning\b")
 """The older name of a package, which its tables have under the newer one."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
 from lintrain.knowledge.noted import note
@@ -27,11 +28,11 @@ MISSING = frozenset(
     | {"NULL", "NaN", "None", "n/a", "nan", "null"}
 )
 """Texts that pandas reads as no value."""
-INTEGER = re.compile(r"\s*[-+]?\d{1,18}\s*")
-FLOAT = re.compile(r"\s*[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?\s*|[-+]?inf(?:inity)?", re.IGNORECASE)
+INTEGER = lazy_pattern(r"\s*[-+]?\d{1,18}\s*")
+FLOAT = lazy_pattern(r"\s*[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?\s*|[-+]?inf(?:inity)?", re.IGNORECASE)
 TRUTH = frozenset({"True", "False", "TRUE", "FALSE", "true", "false"})
 
-DATE = re.compile(r"\d{4}-\d\d-\d\d")
+DATE = lazy_pattern(r"\d{4}-\d\d-\d\d")
 """Text that the reader of JSON takes for a date."""
 
 Row = Mapping[str, object]

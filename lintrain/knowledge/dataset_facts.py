@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import (
     Json,
@@ -22,7 +23,7 @@ from lintrain.knowledge.files import (
     read_json,
 )
 
-_COLUMN = re.compile(r"([\w-]+):([a-z-]+)(?:\(([^)]*)\)|#(\d+))?")
+_COLUMN = lazy_pattern(r"([\w-]+):([a-z-]+)(?:\(([^)]*)\)|#(\d+))?")
 _TEXT_TYPES = frozenset({"string", "large_string"})
 
 

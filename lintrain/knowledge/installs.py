@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.statements import Statement
 from lintrain.knowledge.tables import COVERED_PACKAGES
 from lintrain.knowledge.versions import TargetVersions, decided
 
-_INSTALL = re.compile(r"\s*[!%]?\s*(?:uv\s+)?(?:pip3?|mamba|conda)\s+install\b(?P<rest>.*)")
+_INSTALL = lazy_pattern(r"\s*[!%]?\s*(?:uv\s+)?(?:pip3?|mamba|conda)\s+install\b(?P<rest>.*)")
 _NAMES = "|".join(COVERED_PACKAGES)
-_PINNED = re.compile(rf"(?<![\w./-])({_NAMES})(?:\[[^\]]*\])?\s*((?:[=<>!~]=?=?\s*[\w.*+!]+,?)+)", re.IGNORECASE)
-_FROM_SOURCE = re.compile(rf"git\+\S*/({_NAMES})(?:\.git)?(?=[@#\s\"']|$)", re.IGNORECASE)
+_PINNED = lazy_pattern(rf"(?<![\w./-])({_NAMES})(?:\[[^\]]*\])?\s*((?:[=<>!~]=?=?\s*[\w.*+!]+,?)+)", re.IGNORECASE)
+_FROM_SOURCE = lazy_pattern(rf"git\+\S*/({_NAMES})(?:\.git)?(?=[@#\s\"']|$)", re.IGNORECASE)
 
 
 def with_installs(targets: TargetVersions, lines: Iterable[str]) -> TargetVersions:

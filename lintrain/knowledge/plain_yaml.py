@@ -5,19 +5,21 @@ The values are those of YAML 1.1, as PyYAML reads them: `1e-4` without a point i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import field
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge import yaml_values
 from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
 
-KEY = re.compile(r"""(?P<key>"[^"\\]*"|'[^']*'|[^\s\[\]{}"'#&*!|>%@`,?:-](?:[^:#]|:(?=\S)|(?<=\S)#)*?)\s*:(?:\s+|$)""")
+KEY = lazy_pattern(
+    r"""(?P<key>"[^"\\]*"|'[^']*'|[^\s\[\]{}"'#&*!|>%@`,?:-](?:[^:#]|:(?=\S)|(?<=\S)#)*?)\s*:(?:\s+|$)"""
+)
 LONGEST_LINE = 5000
 """Characters; finding the key of a longer line takes too long, and settings have none."""
 
-ITEM = re.compile(r"-(?:\s+|$)")
+ITEM = lazy_pattern(r"-(?:\s+|$)")
 DEEPEST = 24
 
 

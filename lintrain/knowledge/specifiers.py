@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.target import Version
 
-_CLAUSE = re.compile(r"(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?")
+_CLAUSE = lazy_pattern(r"(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 
 
 def allowed_versions(specifier: str, versions: Iterable[Version]) -> tuple[Version, ...]:

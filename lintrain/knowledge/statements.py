@@ -13,12 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.plain_files import read_plain_text
 
 _LARGEST_FILE = 16 * 1024 * 1024
 _LONGEST_LINE = 2000
 """Characters of a line that demands something; in a longer one the patterns below would look for ever."""
-_DEPENDENCY_SECTION = re.compile(r"^\[(project|dependency-groups|tool\.(poetry|pdm|uv|hatch)\b|project\.optional-dep)")
+_DEPENDENCY_SECTION = lazy_pattern(
+    r"^\[(project|dependency-groups|tool\.(poetry|pdm|uv|hatch)\b|project\.optional-dep)"
+)
 
 
 PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning"}

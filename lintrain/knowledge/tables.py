@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.target import Version
 
 COVERED_PACKAGES = (
@@ -27,7 +27,7 @@ COVERED_PACKAGES = (
 )
 
 _FOLDER = Path(__file__).parent / "tables"
-_LEADING = re.compile(r"v?(\d+)(?:\.(\d+))?")
+_LEADING = lazy_pattern(r"v?(\d+)(?:\.(\d+))?")
 
 
 @cache

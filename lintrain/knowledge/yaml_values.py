@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
+from lintrain.core.lazy_pattern import lazy_pattern
 
 NULL = {"", "~", "null", "Null", "NULL"}
 TRUE = {f(word) for word in ("yes", "true", "on") for f in (str.lower, str.upper, str.capitalize)}
 FALSE = {f(word) for word in ("no", "false", "off") for f in (str.lower, str.upper, str.capitalize)}
-INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
-OTHER_NUMBER = re.compile(
+INTEGER = lazy_pattern(r"[-+]?(?:0|[1-9][0-9_]*)")
+OTHER_NUMBER = lazy_pattern(
     r"[-+]?(?:0[0-9_]+|0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|\.(?:inf|Inf|INF))"
     r"|\.(?:nan|NaN|NAN)|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?|=|<<"
 )
-FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
-WITHOUT_POINT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+")
-COMMENT = re.compile(r"""(?:^|\s)#.*|"(?:\\.|[^"\\])*"|(?<![\w)])'[^']*'""")
-PART = re.compile(r"""\s*("[^"\\]*"|'[^']*'|[^\[\]{},"'#&*!|>%@`\s](?:[^\[\]{},:"'#]|:(?=[^\s,\[\]{}])|(?<=\S)')*)""")
+FLOAT = lazy_pattern(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
+WITHOUT_POINT = lazy_pattern(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+")
+COMMENT = lazy_pattern(r"""(?:^|\s)#.*|"(?:\\.|[^"\\])*"|(?<![\w)])'[^']*'""")
+PART = lazy_pattern(r"""\s*("[^"\\]*"|'[^']*'|[^\[\]{},"'#&*!|>%@`\s](?:[^\[\]{},:"'#]|:(?=[^\s,\[\]{}])|(?<=\S)')*)""")
 
 
 class NotPlainError(Exception):

@@ -14,6 +14,7 @@ from lintrain.check.outcome import Reported
 from lintrain.core.finding import Finding
 from lintrain.core.fix import AddImport, Fix
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.names.ruff import COMPILER_CODES, Clue
 from lintrain.source.source import Source
@@ -23,10 +24,12 @@ SURROUNDINGS = frozenset(
 )
 """Names that notebooks, shells and hosted platforms bring along."""
 
-MAKES_NAMES = re.compile(r"\b(?:exec|globals|locals|vars|builtins|__builtins__)\b")
-MAGIC_MAKES_NAMES = re.compile(r"\s*%+\s*(?:run|load|pylab|store|cython|cell_magic|reload_ext\s+autoreload_names|R)\b")
+MAKES_NAMES = lazy_pattern(r"\b(?:exec|globals|locals|vars|builtins|__builtins__)\b")
+MAGIC_MAKES_NAMES = lazy_pattern(
+    r"\s*%+\s*(?:run|load|pylab|store|cython|cell_magic|reload_ext\s+autoreload_names|R)\b"
+)
 
-COMMAND = re.compile(r"\s*(?:!|%(?:pip|conda|mamba|uv|cd|env|matplotlib|load_ext|autoreload)\b)")
+COMMAND = lazy_pattern(r"\s*(?:!|%(?:pip|conda|mamba|uv|cd|env|matplotlib|load_ext|autoreload)\b)")
 """Lines of a notebook that define no name, whatever words they hold: `%pip install evaluate`."""
 
 MODULES = frozenset(

@@ -6,6 +6,7 @@ import re
 
 from lintrain.core.evidence import Evidence
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.core.verdict import Verdict, confirmed, refuted, unsettled
 from lintrain.knowledge.target import Targets, Version
@@ -32,7 +33,7 @@ EVERY_HEAD = {
 Counted over the modelling files of transformers 5.0, 5.8, 5.16 and 5.23; measured for 60 heads on 5.23.
 """
 
-OWN_ANSWER = re.compile(r"esm|mlcd|timm|convnext|vl|gemma-?[34]|gemma3|glm|paligemma|video")
+OWN_ANSWER = lazy_pattern(r"esm|mlcd|timm|convnext|vl|gemma-?[34]|gemma3|glm|paligemma|video")
 """Families whose classes say by themselves that they do not divide (`accepts_loss_kwargs = False`), and their kin."""
 
 SOME_HEADS = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline import expressions, operations, statements
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.flow import Flow
@@ -22,7 +22,7 @@ EXPECTED_ERRORS = frozenset(
 )
 """Errors whose handler makes the missing of a name or an argument an expected thing."""
 
-ABOUT_VERSIONS = re.compile(
+ABOUT_VERSIONS = lazy_pattern(
     r"version|available|hasattr|signature|inspect|parameters|type_checking|is_(?:transformers|trl|peft)_"
     r"|(?:transformers|datasets|trl|peft|keras|torch|accelerate)_?(?:lt|le|gt|ge|v?\d)"
 )

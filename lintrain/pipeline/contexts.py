@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline import expressions, invocation, objects, operations, project_modules, statements
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.flow import Flow
@@ -34,7 +34,7 @@ NO_GRAD = frozenset(
 
 MAY_HOLD_OTHERS = frozenset({"contextlib.ExitStack", "contextlib.AsyncExitStack"})
 
-KEEPS_GRAD = re.compile(r"amp|cast|accumul|sync|device|profil|tqdm|progress|tape|timer|launcher|rank")
+KEEPS_GRAD = lazy_pattern(r"amp|cast|accumul|sync|device|profil|tqdm|progress|tape|timer|launcher|rank")
 """Names of unknown context managers that leave autograd alone."""
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline import project_modules
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.pipeline import LibraryName
@@ -126,7 +126,7 @@ FLAT = frozenset(
 """Packages whose public names mean the same wherever inside them they were imported from."""
 
 
-INNER_TORCH = re.compile(
+INNER_TORCH = lazy_pattern(
     r"^(torch\.nn(?=\.modules\.)|torch\.optim(?!\.lr_scheduler|\.swa_utils)|torch\.utils\.data)\.[a-z_.]+\.([A-Z]\w*)"
 )
 """The modules inside torch that its classes live in, as in `torch.optim.adamw.AdamW`."""
@@ -202,7 +202,7 @@ def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> F
     return Flow.ON
 
 
-IN_TABLES = re.compile(r"^lightning\b(?!\.fabric)")
+IN_TABLES = lazy_pattern(r"^lightning\b(?!\.fabric)")
 """The package that the tables have under `lightning.pytorch`."""
 
 

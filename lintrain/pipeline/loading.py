@@ -8,6 +8,7 @@ from collections import abc
 from collections.abc import Iterator
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.phases import TrainingLoop, training_loops
@@ -21,8 +22,8 @@ STREAM = "torch.utils.data.IterableDataset"
 MAP_STYLE = "torch.utils.data.Dataset"
 
 
-SAYS_OVERFITTING = re.compile(r"overfit(?!t)|overfit_|sanity|memori[sz]e", re.IGNORECASE)
-SAYS_TRIAL = re.compile(
+SAYS_OVERFITTING = lazy_pattern(r"overfit(?!t)|overfit_|sanity|memori[sz]e", re.IGNORECASE)
+SAYS_TRIAL = lazy_pattern(
     r"debug|smoke|dry.?run|\btoy\b|dummy|quick (test|check)|on purpose|intentional|train(ing)?[ _-]acc",
     re.IGNORECASE,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeGuard
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.registry import lineage_of
 from lintrain.pipeline.values.model import Model, ModelPart, Module
 from lintrain.pipeline.values.python import (
@@ -29,7 +29,7 @@ MODULE = "torch.nn.Module"
 MOST_PARTS = 400
 """Parts of a module that are looked at."""
 
-CALM = re.compile(
+CALM = lazy_pattern(
     r"(Lazy)?(Conv(Transpose)?\dd|Linear|Bilinear)|(Adaptive)?(Avg|Max|LP)Pool\dd|MaxUnpool\dd|(Group|Layer|RMS)Norm|"
     r"Embedding(Bag)?|(Zero|Reflection|Replication|Constant|Circular)Pad\dd|Pixel(Unshuffle|Shuffle)|Upsample\w*|"
     r"Identity|Flatten|Unflatten|Fold|Unfold|Sequential|ModuleList|ModuleDict|"

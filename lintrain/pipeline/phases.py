@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from lintrain.core.finding import Reason
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.pipeline import Pipeline
@@ -31,19 +32,19 @@ FRAMEWORKS = frozenset(
 )
 """Packages that clear gradients and set modes by themselves, or that have another idea of both."""
 
-SURELY_ABOUT_TRAINING = re.compile(r"zero|clear|grad|optim|backward|(^|[._])(train|eval)(_mode)?$", re.IGNORECASE)
+SURELY_ABOUT_TRAINING = lazy_pattern(r"zero|clear|grad|optim|backward|(^|[._])(train|eval)(_mode)?$", re.IGNORECASE)
 """Names of unknown functions that clear gradients, step an optimizer or set a mode."""
 
-PERHAPS_ABOUT_TRAINING = re.compile(r"reset|step|update|train|fit|run|epoch|valid|evaluate|test", re.IGNORECASE)
+PERHAPS_ABOUT_TRAINING = lazy_pattern(r"reset|step|update|train|fit|run|epoch|valid|evaluate|test", re.IGNORECASE)
 """Names of unknown functions that may do so, if they can reach the model or the optimizer at all."""
 
-KEEPS_COUNT = re.compile(
+KEEPS_COUNT = lazy_pattern(
     r"(bar|meter|meters|metric|metrics|loss\w*|acc\w*|log|logger|writer|tracker|history|timer|stats|tqdm|wandb|progress)"
     r"(\[.*\])?\.\w+$"
 )
 """Methods of what counts, logs and shows progress."""
 
-OF_OTHER_THINGS = re.compile(
+OF_OTHER_THINGS = lazy_pattern(
     r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|size|append|extend)$"
 )
 """Methods of samplers, tensors and lists, whatever their owner is called: `running_corrects.double()`."""
@@ -53,7 +54,7 @@ EVALUATION_WORDS = frozenset(
     {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
 )
 TRAINING_WORDS = frozenset({"train", "training", "trainer", "fit", "learn", "update"})
-RUN_TOGETHER = re.compile(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|dataset)(?![a-z])")
+RUN_TOGETHER = lazy_pattern(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|dataset)(?![a-z])")
 """Names without a mark between their words: `testloader`."""
 
 SPECIAL_WORDS = frozenset(

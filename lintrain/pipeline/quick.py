@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.nodes import statements
 from lintrain.source.source import Source
 
@@ -25,7 +26,7 @@ TRAINING_ACTS = {
 """These are imported for many things; only with one of these names in the file can it train."""
 
 
-RUNS = re.compile(r"__main__|^(?:[^\W\d][\w.]*)\(", re.MULTILINE)
+RUNS = lazy_pattern(r"__main__|^(?:[^\W\d][\w.]*)\(", re.MULTILINE)
 """What a script has and a module mostly has not: the guard around its main part, or a call at the margin."""
 
 

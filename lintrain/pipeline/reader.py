@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os.path
-import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline import invocation, operations, statements
 from lintrain.pipeline.events import Act, Condition, Event, Loop
@@ -37,10 +37,10 @@ DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
 
 
-NAME = re.compile(r"(?<![\w.])\w+")
-METHOD = re.compile(r"\b(?:self|cls)\.(\w+)")
+NAME = lazy_pattern(r"(?<![\w.])\w+")
+METHOD = lazy_pattern(r"\b(?:self|cls)\.(\w+)")
 
-BUILDS = re.compile(r"_*(setup|build|init|prepare|create|make)")
+BUILDS = lazy_pattern(r"_*(setup|build|init|prepare|create|make)")
 """Names of methods that make what other methods use."""
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import is_module, modules_in, overlap
@@ -15,7 +15,7 @@ from lintrain.pipeline.values.python import Instance, Mapping, Sequence, Value
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-WITH_PARAMETERS = re.compile(
+WITH_PARAMETERS = lazy_pattern(
     r"torch\.nn\.((Lazy)?(Conv(Transpose)?\dd|Linear)|Bilinear|Embedding(Bag)?|(Group|Layer|RMS)Norm|"
     r"(Lazy|Sync)?BatchNorm(\dd)?|RNN|LSTM|GRU|(RNN|LSTM|GRU)Cell|MultiheadAttention|Transformer\w*|PReLU)"
 )

@@ -6,6 +6,7 @@ import ast
 import re
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
@@ -45,7 +46,7 @@ IN_ORDER = frozenset(
 CUTTING = frozenset({"select", "take", "skip", "filter", "shard", "train_test_split", "random_split", "Subset"})
 """Operations that keep some rows only."""
 
-MAKES_ROWS = re.compile(r"overflow|group|chunk|pack|remove_columns|concat")
+MAKES_ROWS = lazy_pattern(r"overflow|group|chunk|pack|remove_columns|concat")
 """Code of maps after which there may be more rows, or fewer."""
 
 REORDERING = frozenset({"shuffle", "sort"})
@@ -82,13 +83,13 @@ def is_shuffled(dataset: Dataset) -> bool:
     return bool(SHUFFLING & set(dataset.operations))
 
 
-SHUFFLES = re.compile(
+SHUFFLES = lazy_pattern(
     r"shuffle|permutation|randperm|(random|train_test|stratified)_?split|sample|choice|^rand|_rand|normal$|uniform$|"
     r"[kK]_?[fF]old|bootstrap|synthetic|generate"
 )
 """Names of functions that put rows into a random order, or into one on purpose, or that draw rows at random."""
 
-OTHER_ORDERS = re.compile(
+OTHER_ORDERS = lazy_pattern(
     r"bptt|repackage_hidden|stateful|curricul|time_?series|forecast|stock|sequence|window|temporal|video|episode|bucket|sort_by|key=len",
     re.IGNORECASE,
 )

@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.loading import loaders_in
@@ -19,14 +20,14 @@ from lintrain.pipeline.values.python import Constant, Sequence, Unknown, literal
 LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch")
 """The parameters by which schedules are told how long they are."""
 
-EPOCHS = re.compile(r"(^|_)(n_?|num_?|max_?|total_?|train_?|nb_?)*epochs?$", re.IGNORECASE)
-STEPS = re.compile(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)
+EPOCHS = lazy_pattern(r"(^|_)(n_?|num_?|max_?|total_?|train_?|nb_?)*epochs?$", re.IGNORECASE)
+STEPS = lazy_pattern(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)
 """Names that say what a number counts."""
 
-PERIODIC = re.compile(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
+PERIODIC = lazy_pattern(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
 """A test that is true each time that a counter has gone on by so many."""
 
-LOADER = re.compile(r"(loader|_dl|batches)\b", re.IGNORECASE)
+LOADER = lazy_pattern(r"(loader|_dl|batches)\b", re.IGNORECASE)
 
 
 class Unit(StrEnum):

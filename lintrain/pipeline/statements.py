@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline import (
     branches,
     contexts,
@@ -38,7 +38,7 @@ from lintrain.source.nodes import statements as all_statements
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-SPEAKS_OF_GRAD = re.compile(r"grad|eval|infer")
+SPEAKS_OF_GRAD = lazy_pattern(r"grad|eval|infer")
 
 
 def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flow:

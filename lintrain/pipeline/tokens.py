@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.facts import CheckpointFacts
@@ -26,7 +26,7 @@ EOS_TEXTS = {
 }
 """How tokenizers write their end of text, by the model's type; Llama's differ by its generation."""
 
-ABOUT_PADDING = re.compile(r"pad_token|padding")
+ABOUT_PADDING = lazy_pattern(r"pad_token|padding")
 
 
 def certain_facts(pipeline: Pipeline, owner: Tokenizer | Model) -> CheckpointFacts | None:

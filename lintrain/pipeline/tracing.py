@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.shapes import ANY, RESHAPES, broadcast, integer, multiplied
@@ -38,7 +39,7 @@ CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax", "argsort", "arg
 REBUILDS = frozenset({"tensor", "Tensor", "FloatTensor", "LongTensor", "array", "asarray"})
 """Functions that make an array of their own out of numbers."""
 
-DEVICE = re.compile(r"device|dev$|cuda|cpu|gpu|mps|rank", re.IGNORECASE)
+DEVICE = lazy_pattern(r"device|dev$|cuda|cpu|gpu|mps|rank", re.IGNORECASE)
 """Names of what a tensor is moved to."""
 
 KINDS = {

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import Cell, Notebook
 from lintrain.source.magics import PYTHON_CELL_MAGICS
 from lintrain.source.reading import UnreadableError, read_file
 from lintrain.source.source import Source
 
-CARRIED_OUT = re.compile(r"(?P<indent>\s*)%?(?P<magic>cd|env|set_env)\s+(?P<rest>\S.*)")
+CARRIED_OUT = lazy_pattern(r"(?P<indent>\s*)%?(?P<magic>cd|env|set_env)\s+(?P<rest>\S.*)")
 """Magics that what follows depends on; every other one shows something, measures time, or sets IPython up."""
 
 SHELL_MAGICS = "alias|cat|conda|cp|less|load|ls|mamba|mkdir|more|mv|pip|rm|rmdir|run|sx|system|uv"
-SHELL = re.compile(rf"(?:[\w.,\s\[\]'\"]+?=\s*)?\s*(?:!.*|%?(?:{SHELL_MAGICS})\b.*)")
+SHELL = lazy_pattern(rf"(?:[\w.,\s\[\]'\"]+?=\s*)?\s*(?:!.*|%?(?:{SHELL_MAGICS})\b.*)")
 MOST_CHARACTERS = 60
 
 

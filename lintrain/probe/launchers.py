@@ -9,6 +9,7 @@ from dataclasses import field
 from pathlib import Path
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 
 MODULE = ("-m", "--module")
 TORCHRUN_FLAGS = frozenset(
@@ -27,7 +28,7 @@ ACCELERATE_FLAGS = frozenset(
 )
 """The same of `accelerate launch` (accelerate 1.15)."""
 
-PYTHON_OPTIONS = re.compile(r"-[bBdEhiIOqsSuvVx]+")
+PYTHON_OPTIONS = lazy_pattern(r"-[bBdEhiIOqsSuvVx]+")
 PYTHON_OPTIONS_WITH_VALUE = ("-W", "-X")
 LAUNCHING_MODULES = {
     "torch.distributed.run": "torchrun",

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
 
+from lintrain.core.lazy_pattern import lazy_pattern
+
 SHARED_MEMORY = Path("/dev/shm")
 NAMES = "shared-memory.txt"
 """In the temporary folder: the names of shared memory that processes of the script made, one in each line."""
 
-TORCH = re.compile(r"torch_(\d+)_")
+TORCH = lazy_pattern(r"torch_(\d+)_")
 
 
 def held_bytes(folder: Path) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from itertools import groupby
 from textwrap import dedent
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.report.pages import Page
 
-WITHIN_PARAGRAPH = re.compile(r"(?<=\S)\n(?=\S)(?![-*+|>#]|\d+[.)] )")
+WITHIN_PARAGRAPH = lazy_pattern(r"(?<=\S)\n(?=\S)(?![-*+|>#]|\d+[.)] )")
 """Where a line ends and its paragraph goes on: no item of a list begins there, and no row of a table."""
 
 

@@ -5,19 +5,19 @@ The finding's own words are not among them: editors show the diagnostic in the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lsprotocol import types as lsp
 
 from lintrain.check.outcome import Reported
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.report.markdown import brief_markdown
 from lintrain.server.pages import page_of
 from lintrain.server.session import Session
 from lintrain.server.text import split_lines
 from lintrain.source.source import MARK
 
-RULE_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+RULE_NAME = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 async def hover(session: Session, given: lsp.HoverParams) -> lsp.Hover | None:

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-DRIVE = re.compile(r"^/[A-Za-z]:")
+from lintrain.core.lazy_pattern import lazy_pattern
 
-VIRTUAL = re.compile(r"[/\\]\.virtual_documents(?=[/\\]|$)")
+DRIVE = lazy_pattern(r"^/[A-Za-z]:")
+
+VIRTUAL = lazy_pattern(r"[/\\]\.virtual_documents(?=[/\\]|$)")
 """The folder that JupyterLab names in the address of each notebook, whose true place is the same without it."""
 
 

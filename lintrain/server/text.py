@@ -5,14 +5,14 @@ Lines end at `\\n`, `\\r\\n` and `\\r` alone; columns count the units of the enc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from lsprotocol import types as lsp
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 
-LINE_END = re.compile(r"\r\n|\n|\r")
+LINE_END = lazy_pattern(r"\r\n|\n|\r")
 BEYOND_UTF_16 = 0xFFFF
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import cast
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.yaml_values import NotPlainError
 
 HOOK_FILE = ".pre-commit-config.yaml"
-HAS_HOOK = re.compile(r"""^\s*(?:-\s+)?id:\s*["']?lintrain["']?\s*(?:#.*)?$""", re.MULTILINE)
-REPOS = re.compile(r"^repos:[ \t]*(?:#.*)?$", re.MULTILINE)
-ITEM = re.compile(r"^(?P<indent>[ ]*)-(?P<gap>[ ]+)\S")
+HAS_HOOK = lazy_pattern(r"""^\s*(?:-\s+)?id:\s*["']?lintrain["']?\s*(?:#.*)?$""", re.MULTILINE)
+REPOS = lazy_pattern(r"^repos:[ \t]*(?:#.*)?$", re.MULTILINE)
+ITEM = lazy_pattern(r"^(?P<indent>[ ]*)-(?P<gap>[ ]+)\S")
 
 ENTRY = """\
 - repo: local

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.plain_files import read_plain_text
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 
-STARS = re.compile(r"\*+")
+STARS = lazy_pattern(r"\*+")
 MOST_STARS_IN_NAME, MOST_STARS = 3, 6
 """A pattern with more stars leaves nothing out: six in one name take minutes on a name that does not fit."""
 

@@ -15,10 +15,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import field
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.project import ModuleFile, Project
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
-IMPORT = re.compile(
+IMPORT = lazy_pattern(
     r"^[ \t]*+(?:import[ \t]+(?P<modules>[^\n#;]+)"
     r"|from[ \t]++(?P<dots>\.*+)[ \t]*+(?P<module>(?!import\b)[\w.]*+)[ \t]*+import[ \t]*+"
     r"(?P<names>\([^)]{0,20000}+\)|[^\n#;]+))",

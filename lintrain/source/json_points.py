@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import Notebook
 from lintrain.source.notebook import WrittenSource
 
-LINE_END = re.compile(r"\r\n|\r|\n")
-ESCAPE = re.compile(
+LINE_END = lazy_pattern(r"\r\n|\r|\n")
+ESCAPE = lazy_pattern(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL
 )
 """What stands for one character in a JSON string: those outside the basic plane may take two escapes."""

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.core.lazy_pattern import lazy_pattern
+
 PYTHON_CELL_MAGICS = {"capture", "debug", "ipytest", "memit", "prun", "pypy", "python", "python3", "time", "timeit"}
 """Cell magics whose cell is Python code of this notebook; every other cell magic reads another language."""
 
@@ -19,12 +21,12 @@ AUTOMAGICS = {
 BARE_AUTOMAGICS = {"cd", "ls", "pwd", "who", "whos"}
 """Of these a name alone is a command too, not a variable that is displayed."""
 
-PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)")
-SYSTEM_LINE = re.compile(r"\s*(?:[%!]|\?{1,2}\s*[\w.%*]|[,;/]\w+ )")
-HELP_LINE = re.compile(r"\s*%{0,2}[\w.*\[\]'\"]+\?{1,2}\s*(?:#.*)?$")
-ASSIGNED_LINE = re.compile(r"(?P<target>[\w.,\s\[\]'\"]*[\w.,\[\]'\"]\s*=\s*)(?P<command>(?:!|%(?=[A-Za-z])).*)")
-TIMED_LINE = re.compile(r"(?P<indent>\s*)%time(?P<code>\s+[^-\s].*)")
-TOKEN = re.compile(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[\[({]|[\])}]")
+PROMPT = lazy_pattern(r"(?:>>>|\.\.\.)(?: |$)")
+SYSTEM_LINE = lazy_pattern(r"\s*(?:[%!]|\?{1,2}\s*[\w.%*]|[,;/]\w+ )")
+HELP_LINE = lazy_pattern(r"\s*%{0,2}[\w.*\[\]'\"]+\?{1,2}\s*(?:#.*)?$")
+ASSIGNED_LINE = lazy_pattern(r"(?P<target>[\w.,\s\[\]'\"]*[\w.,\[\]'\"]\s*=\s*)(?P<command>(?:!|%(?=[A-Za-z])).*)")
+TIMED_LINE = lazy_pattern(r"(?P<indent>\s*)%time(?P<code>\s+[^-\s].*)")
+TOKEN = lazy_pattern(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[\[({]|[\])}]")
 ENDS = {quotes: re.compile(rf"(?:\\.|(?!{quotes}).)*{quotes}") for quotes in ("'''", '"""')}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import cast
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import INDENTED, MARKER, Cell, Notebook
 from lintrain.source.magics import mask_cell
 
@@ -94,9 +94,9 @@ def _objects(value: object) -> list[Json]:
     return [_object(item) for item in cast(list[object], value)] if isinstance(value, list) else []
 
 
-CELLS_KEY = re.compile(r'"cells"\s*:\s*\[')
-SOURCE_KEY = re.compile(r'"(?:source|input)"\s*:\s*')
-GAP = re.compile(r"[\s,]*")
+CELLS_KEY = lazy_pattern(r'"cells"\s*:\s*\[')
+SOURCE_KEY = lazy_pattern(r'"(?:source|input)"\s*:\s*')
+GAP = lazy_pattern(r"[\s,]*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ import re
 import sys
 import warnings
 
-REUSED_QUOTES = re.compile(r"""\[(["'])([^"'\\\[\]{}]*)\1\]""")
+from lintrain.core.lazy_pattern import lazy_pattern
+
+REUSED_QUOTES = lazy_pattern(r"""\[(["'])([^"'\\\[\]{}]*)\1\]""")
 """A subscript in the quotes that the f-string around it may have itself, as it may since Python 3.12."""
 
 MOST_MENDED = 50

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.source.nodes import walk
 from lintrain.source.parsing import parse
@@ -30,8 +31,8 @@ MARK = "lintrain:"
 LARGEST_CODE = 2 * 1024 * 1024
 """Characters of code that are parsed: as dense as code can be they take two seconds and a gigabyte."""
 
-TEST_FILE = re.compile(r"(^|[/\\])(test_\w+|\w+_test|conftest)\.py$")
-TESTS = re.compile(
+TEST_FILE = lazy_pattern(r"(^|[/\\])(test_\w+|\w+_test|conftest)\.py$")
+TESTS = lazy_pattern(
     r"^[ \t]*+(import|from) (pytest|unittest)\b|^[ \t]++def test_(?!step|data|epoch|loader|end)\w+\(self\b",
     re.MULTILINE,
 )
@@ -111,7 +112,8 @@ class Source:
         """Whether a regular expression finds something in the text."""
         key = (pattern, None)
         if key not in self.answers:
-            self.answers[key] = re.search(pattern, self.text) is not None
+            found = re.search(pattern, self.text) if isinstance(pattern, str) else pattern.search(self.text)
+            self.answers[key] = found is not None
         return self.answers[key] is True
 
     def told(self, question: Callable[[Source], Answer]) -> Answer:

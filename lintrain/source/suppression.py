@@ -9,13 +9,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 
 MOST_NAMED = 1000
 """Rules that one comment names; there are not as many."""
 
-COMMENT = re.compile(r"#\s*+lintrain:\s*+(?P<words>[^#]*)")
-DIRECTIVE = re.compile(r"(?P<word>ignore-file|ignore)\s*+(?:\[(?P<rules>[^\]]*)\])?\s*+(?:--(?P<reason>.*))?")
+COMMENT = lazy_pattern(r"#\s*+lintrain:\s*+(?P<words>[^#]*)")
+DIRECTIVE = lazy_pattern(r"(?P<word>ignore-file|ignore)\s*+(?:\[(?P<rules>[^\]]*)\])?\s*+(?:--(?P<reason>.*))?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import INDENTED, MARKER, Notebook
 from lintrain.source.notebook import WrittenSource, written_sources
 from lintrain.source.source import MIXED, Source, Writing
 
 TAG = "# lintrain line "
-TAGGED = re.compile(rf"(?P<code>.*?) *{TAG}(?P<line>\d+)$")
-TIMED = re.compile(r"(?P<indent>\s*)0;   (?P<code>.*)")
+TAGGED = lazy_pattern(rf"(?P<code>.*?) *{TAG}(?P<line>\d+)$")
+TIMED = lazy_pattern(r"(?P<indent>\s*)0;   (?P<code>.*)")
 
 
 class CellsBrokenError(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import function, method, operated
@@ -15,7 +16,7 @@ from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-LOADER_NAME = re.compile(r"(loader|_dl|batches)$", re.IGNORECASE)
+LOADER_NAME = lazy_pattern(r"(loader|_dl|batches)$", re.IGNORECASE)
 """Names by which scripts call what gives batches."""
 
 

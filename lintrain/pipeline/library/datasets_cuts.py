@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.rows import rows_of
 from lintrain.pipeline.values.data import Cut, Dataset
 from lintrain.pipeline.values.python import Constant, Range, Value, is_missing, number_of
 
-BOUNDS = re.compile(r"(?P<first>-?\d+)?(?P<first_percent>%)?:(?P<stop>-?\d+)?(?P<stop_percent>%)?$")
+BOUNDS = lazy_pattern(r"(?P<first>-?\d+)?(?P<first_percent>%)?:(?P<stop>-?\d+)?(?P<stop_percent>%)?$")
 
 
 def cut_of(call: Call, dataset: Dataset) -> Cut | None:

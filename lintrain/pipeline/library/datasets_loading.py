@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_cuts import cut_by_text
@@ -38,8 +38,8 @@ FOLDER_BUILDERS = {
 }
 TEXT_ONLY = {"text": Column("text", Kind.TEXT, source="one line of a file for each row")}
 
-PART = re.compile(r"(?P<name>\w+)(?:\[(?P<slice>[^\]]*)\])?$")
-FIRST_ROWS = re.compile(r":(\d+)$")
+PART = lazy_pattern(r"(?P<name>\w+)(?:\[(?P<slice>[^\]]*)\])?$")
+FIRST_ROWS = lazy_pattern(r":(\d+)$")
 
 
 @dataclass(slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument, Call
 from lintrain.pipeline.library.datasets_columns import column_of
@@ -38,7 +38,7 @@ FORMS = {"pandas.read_csv": "csv", "pandas.read_json": "json", "pandas.read_parq
 FILE = frozenset({"filepath_or_buffer", "path_or_buf", "path"})
 """What the functions that read a file call it."""
 
-DATES = re.compile(r"date$|modified$|timestamp|.*(_at|_time)$")
+DATES = lazy_pattern(r"date$|modified$|timestamp|.*(_at|_time)$")
 """Names of the columns that `pandas.read_json` takes for dates."""
 
 

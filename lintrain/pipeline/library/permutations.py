@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import function, method
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value
 
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
-LENGTH = re.compile(r"\d+|len\([\w.]+\)|[\w.]+\.shape\[0\]")
+LENGTH = lazy_pattern(r"\d+|len\([\w.]+\)|[\w.]+\.shape\[0\]")
 """Code that is a number for certain."""
 
 DRAWN = "numpy.random.permutation(…)"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.knowledge.setting_files import read_yaml_settings
 from lintrain.pipeline import objects, operations
@@ -37,7 +37,7 @@ from lintrain.pipeline.values.python import (
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-NOT_PLAIN = re.compile(r"\$\{|\?\?\?$")
+NOT_PLAIN = lazy_pattern(r"\$\{|\?\?\?$")
 """Values that stand for another one, or have to be given: `${model.size}`, `???`."""
 
 READ = partial(read_yaml_settings, numbers_without_point=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
@@ -18,7 +18,7 @@ from lintrain.pipeline.values.tokens import SPECIAL_TOKENS, SpecialToken, TokenS
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-MADE = re.compile(r"transformers\.\w*(?:Tokenizer(?:Fast)?|Processor|FeatureExtractor)(?:\.from_pretrained)?$")
+MADE = lazy_pattern(r"transformers\.\w*(?:Tokenizer(?:Fast)?|Processor|FeatureExtractor)(?:\.from_pretrained)?$")
 
 
 @family("transformers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.handing import escape
@@ -12,7 +13,7 @@ from lintrain.pipeline.registry import function, method
 from lintrain.pipeline.values.model import Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
 
-SCALER = re.compile(r"(^|[._])(grad_?|amp_?|loss_?)?scaler$", re.IGNORECASE)
+SCALER = lazy_pattern(r"(^|[._])(grad_?|amp_?|loss_?)?scaler$", re.IGNORECASE)
 
 
 @function("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
@@ -32,7 +32,7 @@ REQUIRES_GRAD = "requires_grad"
 MISSPELT = frozenset({"require_grad", "require_grads", "requires_grads", "required_grad", "requiers_grad"})
 """Attributes that torch does not know, meant for `requires_grad`."""
 
-CHOOSES = re.compile(r"\b(if|continue|break|try|while|and|or)\b")
+CHOOSES = lazy_pattern(r"\b(if|continue|break|try|while|and|or)\b")
 """Words in the text of a loop that may leave some parameters out."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
@@ -22,7 +23,7 @@ from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, V
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-MODEL_NAME = re.compile(
+MODEL_NAME = lazy_pattern(
     r"(^|[._])(model|net|network|encoder|decoder|classifier|generator|discriminator|backbone|critic|actor|policy|"
     r"student|teacher|ema|bert|gpt|unet|transformer|resnet|vae|gan|[dg])(\d*|_?[a-z]{1,2})(\.module)?$|(model|net)$",
     re.IGNORECASE,
@@ -51,7 +52,7 @@ def _gradient(call: Call) -> Value:
     return UNKNOWN
 
 
-INFINITE = re.compile(r"float\(.\+?inf|\binf\b", re.IGNORECASE)
+INFINITE = lazy_pattern(r"float\(.\+?inf|\binf\b", re.IGNORECASE)
 """A limit without end: such a call only measures the gradients."""
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline import invocation
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
@@ -12,7 +11,7 @@ from lintrain.pipeline.registry import ancestry, instance_called, instance_metho
 from lintrain.pipeline.values.model import Parameters, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, text_of
 
-TRANSFORMERS_MODULE = re.compile(r"transformers\.\w*(PreTrainedModel|Model|For[A-Z]\w+)$")
+TRANSFORMERS_MODULE = lazy_pattern(r"transformers\.\w*(PreTrainedModel|Model|For[A-Z]\w+)$")
 
 
 @ancestry("torch")

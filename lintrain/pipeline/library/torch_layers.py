@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.shapes import ANY, flattened, integer, resized_last, unsqueezed
@@ -21,16 +22,18 @@ NAMES = {
 QUIET = frozenset({"Identity", "Dropout", "Flatten", "Unflatten", "AlphaDropout"})
 """Layers that leave the numbers what they are, in evaluation at least."""
 
-SHAPELESS = re.compile(
+SHAPELESS = lazy_pattern(
     r"(Batch|Group|Layer|RMS|Instance)Norm\w*|\w*Dropout\w*|Identity|[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|SiLU|Mish|"
     r"(Log)?Softmax|(Log|Hard)?[Ss]igmoid|(Hard)?[Tt]anh|Hardswish|Softplus|Softsign|TransformerEncoder(Layer)?"
 )
 """Layers whose output has the shape of their input."""
 
-LEARNS = re.compile(r"(Lazy)?(Bil|L)inear|Embedding(Bag)?|(Lazy)?Conv\w+|\w*Norm\w*|PReLU|Transformer\w+|\w+Attention")
+LEARNS = lazy_pattern(
+    r"(Lazy)?(Bil|L)inear|Embedding(Bag)?|(Lazy)?Conv\w+|\w*Norm\w*|PReLU|Transformer\w+|\w+Attention"
+)
 """Layers with parameters: gradients reach them whatever they are given."""
 
-CONVOLUTION = re.compile(r"Conv(?:Transpose)?(\d)d")
+CONVOLUTION = lazy_pattern(r"Conv(?:Transpose)?(\d)d")
 HEAD_OF = (
     (re.compile(r"resnet|resnext|regnet|shufflenet"), "fc"),
     (re.compile(r"densenet|vgg|alexnet|mobilenet|efficientnet|convnext|mnasnet"), "classifier"),

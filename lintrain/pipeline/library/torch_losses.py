@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.shapes import ANY
 from lintrain.pipeline.values.model import Module, Role, Tensor
@@ -23,7 +22,7 @@ MODULES = {
 }
 """Loss modules by the functions that they call."""
 
-FROM_DATA = re.compile(r"\.\[\]|^batch\.\[")
+FROM_DATA = lazy_pattern(r"\.\[\]|^batch\.\[")
 """Names of unknown things that a loop over data gives: an element, or a part of one."""
 
 

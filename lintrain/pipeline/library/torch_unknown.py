@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.handing import escape
@@ -15,9 +16,9 @@ from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Model, Module, Optimizer
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Unknown, Value
 
-OPTIMIZER = re.compile(r"(^|[._])(opt|optim|optimizer|optimiser)s?(_?\w{0,12})(\[.*\])?$", re.IGNORECASE)
-SCHEDULE = re.compile(r"sched|warmup|(^|[._])lr", re.IGNORECASE)
-OTHER_STEPS = re.compile(r"(^|[._])(env|envs|prof|profiler|p|pbar|bar|timer|simulator|game)s?$", re.IGNORECASE)
+OPTIMIZER = lazy_pattern(r"(^|[._])(opt|optim|optimizer|optimiser)s?(_?\w{0,12})(\[.*\])?$", re.IGNORECASE)
+SCHEDULE = lazy_pattern(r"sched|warmup|(^|[._])lr", re.IGNORECASE)
+OTHER_STEPS = lazy_pattern(r"(^|[._])(env|envs|prof|profiler|p|pbar|bar|timer|simulator|game)s?$", re.IGNORECASE)
 
 
 @method(Unknown, "step")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
 from lintrain.pipeline.call import Call
@@ -16,7 +16,7 @@ from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Constant, M
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
 
-CONFIG = re.compile(r"transformers\.(Auto|[A-Z]\w*)Config(?P<method>\.from_pretrained|\.from_dict|\.for_model)?$")
+CONFIG = lazy_pattern(r"transformers\.(Auto|[A-Z]\w*)Config(?P<method>\.from_pretrained|\.from_dict|\.for_model)?$")
 NOT_OF_MODELS = frozenset({"GenerationConfig", "BitsAndBytesConfig", "QuantoConfig", "GPTQConfig", "AwqConfig"})
 
 HEAD_SIZE = frozenset({"num_labels", "id2label", "label2id"})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.transformers_configs import head_size
@@ -41,8 +41,10 @@ CLASSIFIERS = frozenset(
 DEFAULT_LABELS = 2
 """What a configuration without labels gives a head (transformers: `PreTrainedConfig.num_labels`)."""
 
-MODEL = re.compile(r"transformers\.(?P<name>\w*?(?:For[A-Z]\w+|LMHeadModel|Model))(\.from_pretrained|\.from_config)?$")
-NOT_MODELS = re.compile(r"DataCollator|Processor|Tokenizer|Extractor|Config|Trainer")
+MODEL = lazy_pattern(
+    r"transformers\.(?P<name>\w*?(?:For[A-Z]\w+|LMHeadModel|Model))(\.from_pretrained|\.from_config)?$"
+)
+NOT_MODELS = lazy_pattern(r"DataCollator|Processor|Tokenizer|Extractor|Config|Trainer")
 
 
 def task_of(name: str) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.level import Level
 from lintrain.report.document import CheckReport, FindingEntry
 from lintrain.report.forms.wording import message_of
@@ -13,7 +14,7 @@ from lintrain.report.paths import absolute
 TYPES = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "warning"}
 """Azure knows no third one."""
 
-ESCAPED = re.compile(r"%(?=3B|0D|0A|5D|AZP25)", re.IGNORECASE)
+ESCAPED = lazy_pattern(r"%(?=3B|0D|0A|5D|AZP25)", re.IGNORECASE)
 """Only such a percent sign would be taken for an escape, and old agents show `%AZP25` as it is."""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from lintrain import __version__
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.plain import plain
 from lintrain.report.document import (
     CheckReport,
@@ -32,7 +32,7 @@ from lintrain.report.paths import STDIN, absolute, file_uri, folder_uri, reposit
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"
 FINGERPRINT = "lintrain/v1"
-LINK = re.compile(r"\[(?=[^\]]*\]\(\d+\))")
+LINK = lazy_pattern(r"\[(?=[^\]]*\]\(\d+\))")
 """What a reader of SARIF would take for a link into the result."""
 
 Json = dict[str, Any]  # Any: whatever JSON holds

@@ -1,0 +1,52 @@
+"""A pattern that is compiled late answers as the one that `re` compiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from lintrain.core.lazy_pattern import lazy_pattern
+
+ASKED: dict[str, Callable[[re.Pattern[str]], object]] = {
+    "search": lambda pattern: [found.span() for found in [pattern.search("step 12, LOSS 0.5")] if found],
+    "match": lambda pattern: pattern.match("12"),
+    "fullmatch": lambda pattern: [found.groupdict() for found in [pattern.fullmatch("loss 7")] if found],
+    "findall": lambda pattern: pattern.findall("loss 1 loss 2"),
+    "finditer": lambda pattern: [found.group() for found in pattern.finditer("loss 1 loss 2")],
+    "sub": lambda pattern: pattern.sub(r"\2", "a loss 1 b"),
+    "subn": lambda pattern: pattern.subn("", "a loss 1 b", 1),
+    "split": lambda pattern: pattern.split("a loss 1 b"),
+    "groups": lambda pattern: (pattern.groups, dict(pattern.groupindex), pattern.pattern),
+}
+
+
+@pytest.mark.parametrize("method", ASKED)
+def test_every_method_answers_as_of_a_compiled_pattern(method: str) -> None:
+    text = r"(?P<what>loss)\s(\d)"
+    late, at_once = lazy_pattern(text, re.IGNORECASE), re.compile(text, re.IGNORECASE)
+    assert ASKED[method](late) == ASKED[method](at_once)
+    assert ASKED[method](late) == ASKED[method](at_once)
+
+
+def test_bytes_are_searched_too() -> None:
+    assert lazy_pattern(rb"Trainer\(").search(b"x = Trainer(model)")
+
+
+def test_nothing_is_compiled_before_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    by_library = re.compile
+
+    def noted(text: str, flags: int = 0) -> re.Pattern[str]:
+        compiled.append(text)
+        return by_library(text, flags)
+
+    monkeypatch.setattr(re, "compile", noted)
+    pattern = lazy_pattern("never asked before")
+    assert not compiled
+    assert not hasattr(pattern, "__wrapped__")
+    assert not compiled
+    pattern.search("a")
+    pattern.search("b")
+    assert compiled == ["never asked before"]
