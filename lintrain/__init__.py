@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lintrain.core.fix import Replace as Replace
     from lintrain.core.fix import WrapBody as WrapBody
     from lintrain.core.fix import WrapInWith as WrapInWith
+    from lintrain.core.lazy_pattern import lazy_pattern as lazy_pattern
     from lintrain.core.level import Level as Level
     from lintrain.core.loop_verdicts import weights_outside as weights_outside
     from lintrain.core.metric_verdicts import BINARY_RAISES as BINARY_RAISES
@@ -352,6 +353,7 @@ _WORDS_OF = {
         "AddArgument AddImport AddParameter Fix InsertAfter InsertAtTop InsertBefore MoveAfter MoveBefore "
         "RemoveArgument RemoveImport RenameArgument Replace WrapBody WrapInWith"
     ),
+    "lintrain.core.lazy_pattern": "lazy_pattern",
     "lintrain.core.level": "Level",
     "lintrain.core.metric_verdicts": (
         "BINARY_RAISES SCORES_RAISE metric_at metrics_confirmed on_classes on_scores scored_ignored"

@@ -26,17 +26,17 @@ class RuleFileError(Exception):
 class RuleFile:
     """One rule with the file that it was read from and its manual page, loaded when they are asked for."""
 
-    def __init__(self, rule: Rule | None, path: Path, manual: Manual | None) -> None:
+    def __init__(self, path: Path, rule: Rule | None = None, page: str = "") -> None:
         self.path = path
         self.name = path.stem.replace("_", "-")
         """The name of its file, with dashes."""
         self.stage = path.parent.name
         """Its pipeline stage: the folder that its file lies in."""
-        self._loaded = (rule, manual) if rule and manual else None
+        self._loaded = (rule, page) if rule else None
 
-    def __reduce__(self) -> tuple[type[RuleFile], tuple[None, Path, None]]:
+    def __reduce__(self) -> tuple[type[RuleFile], tuple[Path]]:
         """To another process a rule goes as its file."""
-        return RuleFile, (None, self.path, None)
+        return RuleFile, (self.path,)
 
     @property
     def rule(self) -> Rule:
@@ -45,10 +45,12 @@ class RuleFile:
 
     @property
     def manual(self) -> Manual:
-        """The rule's page."""
-        return self._load()[1]
+        """The rule's page, taken apart."""
+        from lintrain.core.manual import read_manual
 
-    def _load(self) -> tuple[Rule, Manual]:
+        return read_manual(self._load()[1])
+
+    def _load(self) -> tuple[Rule, str]:
         if self._loaded is None:
             self._loaded = _read(self.path)
         return self._loaded
@@ -106,7 +108,7 @@ def rule_folder() -> Path:
 @cache
 def find_rules() -> tuple[RuleFile, ...]:
     """Every shipped rule, ordered by stage and name; a run that meets nothing to judge loads none."""
-    return tuple(RuleFile(None, path, None) for path in sorted(rule_paths(rule_folder())))
+    return tuple(RuleFile(path) for path in sorted(rule_paths(rule_folder())))
 
 
 @cache
@@ -131,13 +133,13 @@ def _unhidden(folder: str | Path) -> Iterator[os.DirEntry[str]]:
 
 def read_rule_file(path: Path) -> RuleFile:
     """Load one rule file; raises RuleFileError when it does not define exactly one rule with a page."""
-    rule, manual = _read(path)
-    return RuleFile(rule, path, manual)
+    file = RuleFile(path)
+    _ = file.rule
+    return file
 
 
-def _read(path: Path) -> tuple[Rule, Manual]:
-    from lintrain.core.manual import read_manual
-
+def _read(path: Path) -> tuple[Rule, str]:
+    """The rule of a file and its page."""
     module = _import_file(path)
     rules = [
         member
@@ -151,7 +153,7 @@ def _read(path: Path) -> tuple[Rule, Manual]:
     rule = rules[0]
     rule.name = path.stem.replace("_", "-")
     rule.stage = path.parent.name
-    return rule(), read_manual(module.__doc__)
+    return rule(), module.__doc__
 
 
 def _base() -> type[Rule]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from lintrain.core.finding import Finding, Reason
 from lintrain.core.fix import Fix, Replace
 from lintrain.core.level import Level
-from lintrain.core.manual import read_manual
 from lintrain.core.rule import Rule
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.rulebook import RuleFile
@@ -76,7 +75,7 @@ And more is said about it.
 
 
 def rule_file(kind: type[Rule]) -> RuleFile:
-    return RuleFile(kind(), Path("rules/garden") / f"{kind.name}.py", read_manual(PAGE))
+    return RuleFile(Path("rules/garden") / f"{kind.name}.py", kind(), PAGE)
 
 
 PLANTED = rule_file(Planted)

@@ -94,6 +94,7 @@ from lintrain import (
     Verdict,
     confirmed,
     default_value,
+    lazy_pattern,
     refuted,
     unsettled,
 )
@@ -104,8 +105,8 @@ OF_TENSORS = frozenset(
     {"shape", "size", "tolist", "dim", "numel", "squeeze", "unsqueeze", "dtype", "ndim", "append", "extend"}
 )
 OF_IDS = frozenset({"inputs", "input_ids", "labels"})
-MAKES_TENSOR = re.compile(r"torch\.((as_)?tensor|LongTensor)|len")
-ASKS = re.compile(r"isinstance|hasattr|type|getattr")
+MAKES_TENSOR = lazy_pattern(r"torch\.((as_)?tensor|LongTensor)|len")
+ASKS = lazy_pattern(r"isinstance|hasattr|type|getattr")
 SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
 

@@ -75,13 +75,14 @@ from lintrain import (
     Rule,
     Verdict,
     confirmed,
+    lazy_pattern,
     loaded_from_file,
     refuted,
     speaks_of,
     unsettled,
 )
 
-ON_PURPOSE = re.compile(
+ON_PURPOSE = lazy_pattern(
     r"lora|adapter|peft|\bema|teacher|partial|backbone|pretrain|encoder|decoder|vae|clip|proj|head|delta|strict|base",
     re.IGNORECASE,
 )

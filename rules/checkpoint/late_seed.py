@@ -142,6 +142,7 @@ from lintrain import (
     confirmed,
     facts_of,
     has_parameters,
+    lazy_pattern,
     may_move,
     mentions,
     nodes_of_kind,
@@ -149,7 +150,7 @@ from lintrain import (
     unsettled,
 )
 
-SEEDS = re.compile(
+SEEDS = lazy_pattern(
     r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
 )
 WITH_NEW_HEAD = frozenset(

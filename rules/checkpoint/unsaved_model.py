@@ -60,7 +60,6 @@ Transformers documentation, `TrainingArguments.save_strategy`. Measured on trans
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -79,13 +78,14 @@ from lintrain import (
     evaluation_strategy,
     is_left_out,
     is_missing,
+    lazy_pattern,
     refuted,
     saving_strategy,
     stays_in_script,
     unsettled,
 )
 
-MAY_KEEP = re.compile(
+MAY_KEEP = lazy_pattern(
     r"save|push|upload|export|dump|write|store|predict|evaluate|generate|infer|benchmark|search|test|log_model|pipeline"
 )
 """Words of code that saves a model, uses it, or makes a run for other reasons."""

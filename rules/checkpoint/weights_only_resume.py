@@ -123,13 +123,14 @@ from lintrain import (
     is_missing,
     is_one_scope,
     is_true,
+    lazy_pattern,
     loaded_from_file,
     refuted,
     unsettled,
 )
 
-OPTIMIZER = re.compile(r"optim|\bopt\b|opt_|_opt", re.IGNORECASE)
-RESTORES = re.compile(r"load|resum|restor", re.IGNORECASE)
+OPTIMIZER = lazy_pattern(r"optim|\bopt\b|opt_|_opt", re.IGNORECASE)
+RESTORES = lazy_pattern(r"load|resum|restor", re.IGNORECASE)
 PROGRESS = ("epoch", "step", "iteration", "global_step", "iter", "epochs")
 
 

@@ -128,12 +128,13 @@ from lintrain import (
     Verdict,
     confirmed,
     is_missing,
+    lazy_pattern,
     literal,
     refuted,
     unsettled,
 )
 
-SHARES_OUT = re.compile(
+SHARES_OUT = lazy_pattern(
     r"worker|get_rank|world_size|\brank\b|shard|islice|rand|shuffle|sample|choice|queue|socket|\bdist\b|webdataset|wds",
     re.IGNORECASE,
 )

@@ -70,7 +70,6 @@ Datasets documentation, "Use with PyTorch"; the error is that of torch 2.13.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -88,13 +87,14 @@ from lintrain import (
     confirmed,
     feedings,
     is_missing,
+    lazy_pattern,
     ragged_at,
     refuted,
     trains_by_hand,
     unsettled,
 )
 
-MAKES_TENSORS = re.compile(r"\bstack\(|(set|with)_(format|transform)\(|as_tensor\(|\.tensor\(")
+MAKES_TENSORS = lazy_pattern(r"\bstack\(|(set|with)_(format|transform)\(|as_tensor\(|\.tensor\(")
 """Code that formats rows, or that puts the positions of a batch together again."""
 
 RAISED = "'list' object has no attribute"

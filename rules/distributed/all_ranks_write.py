@@ -98,6 +98,7 @@ from lintrain import (
     Rule,
     Verdict,
     confirmed,
+    lazy_pattern,
     literal,
     mentions,
     nodes_of_kind,
@@ -107,10 +108,10 @@ from lintrain import (
 )
 
 OF_ALL_PROCESSES = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
-NAMED_BY_RANK = re.compile(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
+NAMED_BY_RANK = lazy_pattern(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
 
 
-ENDS = re.compile(r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()")
+ENDS = lazy_pattern(r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()")
 
 
 class AllRanksWrite(Rule):

@@ -76,7 +76,6 @@ pytorch#31771; transformers#4398; Lightning#4509; SimCLR#26; PyTorch documentati
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -99,6 +98,7 @@ from lintrain import (
     feedings,
     is_true,
     is_visible,
+    lazy_pattern,
     literal,
     mentions,
     options_of,
@@ -107,7 +107,7 @@ from lintrain import (
     unsettled,
 )
 
-EPOCH_LOOP = re.compile(r"for (\w+) in range\(")
+EPOCH_LOOP = lazy_pattern(r"for (\w+) in range\(")
 
 
 class MissingSetEpoch(Rule):

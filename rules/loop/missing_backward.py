@@ -71,6 +71,7 @@ from lintrain import (
     events_in,
     is_certain_step,
     is_one_scope,
+    lazy_pattern,
     made_here,
     may_hide,
     refuted,
@@ -79,16 +80,16 @@ from lintrain import (
     unsettled,
 )
 
-COMPUTES = re.compile(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
+COMPUTES = lazy_pattern(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
 """Words of scripts that compute gradients in their own way, or do without them."""
 
-IDLE = re.compile(
+IDLE = lazy_pattern(
     r"^(sync_gradients|(gradient_)?clip\w*|\w*gradient_(clip|accum|checkpoint)\w*|\w*(zero|norm|max|sync)_grad\w*)$",
     re.IGNORECASE,
 )
 """Names among them that only look at gradients, count, clip or clear them."""
 
-HARMLESS = re.compile(
+HARMLESS = lazy_pattern(
     r"(^|\.)(print|log\w*|update|set_\w+|write|add_scalar|append|debug|info|to|item|size|numel|items|keys|values|pop|get|"
     r"bool|float|long|int|half|cuda|cpu|numpy|tolist|squeeze|unsqueeze|view|reshape|permute|transpose|detach)$"
 )

@@ -105,7 +105,6 @@ Keras documentation, "Customizing what happens in `fit()`".
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
@@ -119,12 +118,13 @@ from lintrain import (
     Rule,
     Verdict,
     confirmed,
+    lazy_pattern,
     refuted,
     unsettled,
 )
 
-KERAS_MODEL = re.compile(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
-MODAL = re.compile(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A-Z]\w+|SpectralNormalization)$")
+KERAS_MODEL = lazy_pattern(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
+MODAL = lazy_pattern(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A-Z]\w+|SpectralNormalization)$")
 """Layers of Keras that do other things in training than in use."""
 
 

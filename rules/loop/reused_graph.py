@@ -172,6 +172,7 @@ from lintrain import (
     Verdict,
     confirmed,
     hides_gradients,
+    lazy_pattern,
     refuted,
     training_loops,
     trains_by_hand,
@@ -182,7 +183,7 @@ RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 """Classes of `torch.nn` whose state comes out of their weights and the state before."""
 
 
-DETACHES = re.compile(r"detach|\.data\b|no_grad|inference_mode")
+DETACHES = lazy_pattern(r"detach|\.data\b|no_grad|inference_mode")
 
 SECOND_TIME = "Trying to backward through the graph a second time"
 

@@ -133,24 +133,25 @@ from lintrain import (
     expects_error,
     feedings,
     is_missing,
+    lazy_pattern,
     literal,
     modules_in,
     refuted,
     unsettled,
 )
 
-ROWWISE = re.compile(
+ROWWISE = lazy_pattern(
     r"(Lazy)?Linear|(Lazy)?BatchNorm1d|LayerNorm|Identity|Dropout|Sequential|[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|SiLU|"
     r"Mish|(Log)?Softmax|(Log|Hard)?[Ss]igmoid|(Hard)?[Tt]anh|Hardswish|Softplus|Softsign"
 )
 """Layers that make one row of each row [rows, values]."""
 
-RESHAPES = re.compile(
+RESHAPES = lazy_pattern(
     r"\.(view|reshape|permute|transpose|repeat|expand|unfold|size|shape|T|mT)\b|einsum|stack|cat|len\("
 )
 """Code of a forward pass after which there may be another number of rows, or that looks how many there are."""
 
-KEEPS_ROWS = re.compile(r"\w+(\.(to|cuda|float|double|clone|detach)\(.*\))+")
+KEEPS_ROWS = lazy_pattern(r"\w+(\.(to|cuda|float|double|clone|detach)\(.*\))+")
 
 TOO_FEW = "Expected more than 1 value per channel when training"
 

@@ -130,6 +130,7 @@ from lintrain import (
     feedings,
     is_deliberate,
     is_missing,
+    lazy_pattern,
     literal,
     mentions,
 )
@@ -148,7 +149,7 @@ HEAVY = (
 )
 """Calls that take long for one row, by their code, and what they do."""
 
-KEEPS = re.compile(r"cache|memo|in_memory|preload", re.IGNORECASE)
+KEEPS = lazy_pattern(r"cache|memo|in_memory|preload", re.IGNORECASE)
 RUNS_ALONE = r"sys\.platform|os\.name\b|platform\.system|get_ipython|google\.colab"
 """Words of a class that keeps what it made; and of scripts that ask where they run: not every place has workers."""
 

@@ -83,19 +83,20 @@ from lintrain import (
     Verdict,
     confirmed,
     evaluation_loop,
+    lazy_pattern,
     refuted,
     text_of_event,
     trains_by_hand,
     unsettled,
 )
 
-JUDGED = re.compile(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
+JUDGED = lazy_pattern(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
 """What a metric is computed of."""
 
-OF_LOSS = re.compile(r"loss|criterion")
+OF_LOSS = lazy_pattern(r"loss|criterion")
 """What is one number for each process: the rows in it are no matter."""
 
-CUT_OFF = re.compile(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_batches|remainder")
+CUT_OFF = lazy_pattern(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_batches|remainder")
 """Signs of code that leaves surplus rows out itself, or has none."""
 
 

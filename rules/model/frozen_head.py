@@ -93,6 +93,7 @@ from lintrain import (
     is_left_alone,
     is_missing,
     is_true,
+    lazy_pattern,
     name_in_enum,
     number_of,
     refuted,
@@ -113,10 +114,10 @@ ADAPTERS = frozenset(
     {"LoraConfig", "AdaLoraConfig", "LoHaConfig", "LoKrConfig", "OFTConfig", "BOFTConfig", "IA3Config"}
 )
 KEEP_HEAD = frozenset({"SEQ_CLS", "TOKEN_CLS"})
-HEAD = re.compile(r"classifier|score|head|fc|proj|out|dense|cls|linear", re.IGNORECASE)
+HEAD = lazy_pattern(r"classifier|score|head|fc|proj|out|dense|cls|linear", re.IGNORECASE)
 """What a list of layers may hold where the head is one of them."""
 
-TUNED_BEFORE = re.compile(
+TUNED_BEFORE = lazy_pattern(
     r"fine-?tun|sst|mnli|emotion|sentiment|ner\b|conll|squad|toxic|spam|xnli|goemo|finbert|zero-?shot|nli|reward|rerank|"
     r"cross-encoder|guard|detect",
     re.IGNORECASE,

@@ -87,6 +87,7 @@ from lintrain import (
     facts_of,
     is_left_alone,
     is_missing,
+    lazy_pattern,
     literal,
     masks_words,
     refuted,
@@ -129,11 +130,11 @@ FAMILIES = frozenset(
 )
 """Types whose plain model certainly returns hidden states and no loss."""
 
-PLAIN_CLASS = re.compile(
+PLAIN_CLASS = lazy_pattern(
     r"(Albert|Bert|Camembert|Deberta(V2)?|DistilBert|Electra|GPT2|Gemma2?|Llama|Longformer|MPNet|Mistral|Qwen[23]|Roberta|"
     r"XLMRoberta|XLNet|ViT)Model"
 )
-PLAIN_NAME = re.compile(r"(^|/)([\w-]*-)?(distil|al|ro|xlm-ro|de)?bert(a|weet)?-|(^|/)electra-", re.IGNORECASE)
+PLAIN_NAME = lazy_pattern(r"(^|/)([\w-]*-)?(distil|al|ro|xlm-ro|de)?bert(a|weet)?-|(^|/)electra-", re.IGNORECASE)
 TEXTS = ("did not return a loss", "unexpected keyword argument 'labels'")
 
 

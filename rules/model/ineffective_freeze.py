@@ -82,13 +82,14 @@ from lintrain import (
     Verdict,
     assignment_at,
     confirmed,
+    lazy_pattern,
     literal,
     overlap,
     refuted,
     unsettled,
 )
 
-MODULES = re.compile(
+MODULES = lazy_pattern(
     r"albert|attention|backbone|base_model|bert|classifier|conv1|cross_attn|deberta|decoder|distilbert|dropout|electra|"
     r"embed_tokens|encoder|feature_extractor|features|fc\d?|h|head|layers?|layer[1-4]|lm_head|mlp|model|pooler|"
     r"pre_classifier|roberta|score|self_attn|shared|text_encoder|text_model|transformer|unet|vae|vision_model|"

@@ -89,7 +89,6 @@ transformers#10232; PyTorch documentation, `torch.nn.BCEWithLogitsLoss`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -112,6 +111,7 @@ from lintrain import (
     confirmed,
     given_datasets,
     is_missing,
+    lazy_pattern,
     literal,
     refuted,
     unsettled,
@@ -188,5 +188,5 @@ def _casts(run: TrainerRun) -> str | None:
     return "\n".join(statements) or None
 
 
-PLAIN = re.compile(r"""[A-Za-z_]\w*(\[["']\w+["']\])?""")
+PLAIN = lazy_pattern(r"""[A-Za-z_]\w*(\[["']\w+["']\])?""")
 """A name, or one entry of it."""

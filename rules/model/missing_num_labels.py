@@ -66,6 +66,7 @@ from lintrain import (
     Task,
     Verdict,
     confirmed,
+    lazy_pattern,
     literal,
     refuted,
     text_of,
@@ -78,7 +79,7 @@ CLASSIFIERS = {
     Task.IMAGE_CLASSIFICATION,
     Task.AUDIO_CLASSIFICATION,
 }
-NAME_LISTS = re.compile(
+NAME_LISTS = lazy_pattern(
     r"^(id2label|label2id|id_to_label|label_to_id|(label|class)_?(names|list)|classes)$", re.IGNORECASE
 )
 """Names that scripts give to the list of their labels."""

@@ -82,6 +82,7 @@ from lintrain import (
     changes_before,
     confirmed,
     is_left_alone,
+    lazy_pattern,
     literal,
     refuted,
     text_of,
@@ -124,7 +125,7 @@ HARMLESS = frozenset(
 )
 """Settings that leave the architecture as it was, so that the checkpoint's weights would fit."""
 
-ON_PURPOSE = re.compile(
+ON_PURPOSE = lazy_pattern(
     r"scratch|random(ly)?[ _-]?(init|model)|pre-?train(?!ed)|distil(?!bert|roberta|gpt|-)|student|untrained|ablation",
     re.IGNORECASE,
 )

@@ -55,7 +55,6 @@ PEFT documentation, "LoRA", section "Efficiently train tokens alongside LoRA": `
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -78,6 +77,7 @@ from lintrain import (
     Verdict,
     confirmed,
     is_missing,
+    lazy_pattern,
     literal,
     mentions,
     refuted,
@@ -90,11 +90,11 @@ TEACHES = r"modules_to_save|trainable_token|get_(input|output)_embeddings|embed_
 """Words of scripts that may train the embedding in some way, or fill the new rows themselves."""
 
 RESIZES = r"resize_token_embeddings\("
-THERE_ALREADY = re.compile(
+THERE_ALREADY = lazy_pattern(
     r"<\|.*\|>|<(s|/s|unk|pad|mask|eos|bos)>|\[(PAD|CLS|SEP|MASK|UNK|unused\d+)\]|<(unused|extra_id_|0x)\w*>"
 )
-MARKUP = re.compile(r"[<\[]\|?[^<>\[\]]+\|?[>\]]")
-EMBEDDINGS = re.compile(r"emb|wte|shared|tok|all|\*|\.\+")
+MARKUP = lazy_pattern(r"[<\[]\|?[^<>\[\]]+\|?[>\]]")
+EMBEDDINGS = lazy_pattern(r"emb|wte|shared|tok|all|\*|\.\+")
 
 
 class UntrainedNewTokens(Rule):

@@ -111,6 +111,7 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    lazy_pattern,
     modules_in,
     nodes_of,
     number_of,
@@ -140,10 +141,10 @@ TEXT_TASKS = frozenset(
     }
 )
 ENCODER_TASKS = TEXT_TASKS - {Task.CAUSAL_LM, Task.SEQ2SEQ_LM, Task.MASKED_LM}
-FRAGILE = re.compile(r"(roberta|deberta)[\w.-]*-x{0,2}large", re.IGNORECASE)
-SMALL = re.compile(r"tiny|mini|small-random|random|test|dummy", re.IGNORECASE)
-TEXT_TO_TEXT = re.compile(r"(^|[^a-z])(m|by|flan-|u)?t5|ul2|t0", re.IGNORECASE)
-TEXT_MODELS = re.compile(r"bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen|mpnet|minilm|bart", re.IGNORECASE)
+FRAGILE = lazy_pattern(r"(roberta|deberta)[\w.-]*-x{0,2}large", re.IGNORECASE)
+SMALL = lazy_pattern(r"tiny|mini|small-random|random|test|dummy", re.IGNORECASE)
+TEXT_TO_TEXT = lazy_pattern(r"(^|[^a-z])(m|by|flan-|u)?t5|ul2|t0", re.IGNORECASE)
+TEXT_MODELS = lazy_pattern(r"bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen|mpnet|minilm|bart", re.IGNORECASE)
 
 COLLAPSE, SHAKY, FRAGILE_LIMIT = 1e-3, 3e-4, 3e-5
 """From the first rate on any text model collapses; above the second encoders suffer, above the third large ones."""

@@ -108,6 +108,7 @@ from lintrain import (
     has_parameters,
     is_certain_step,
     is_one_scope,
+    lazy_pattern,
     mentions,
     modules_in,
     overlap,
@@ -123,7 +124,7 @@ STAYS = frozenset(
 )
 """Words of parts that are kept as they were made: the fixed networks of distillation and random features."""
 
-SETS_ASIDE = re.compile(r"requires_grad|no_grad|inference_mode")
+SETS_ASIDE = lazy_pattern(r"requires_grad|no_grad|inference_mode")
 
 
 class MissingParameters(Rule):

@@ -130,7 +130,6 @@ PyTorch documentation, "How to adjust learning rate"; Transformers documentation
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -150,6 +149,7 @@ from lintrain import (
     confirmed,
     every_node,
     is_one_scope,
+    lazy_pattern,
     nodes_of_kind,
     options_of,
     refuted,
@@ -316,5 +316,5 @@ def _counts_steps(pipeline: Pipeline, scheduler: Scheduler, step: Reason) -> boo
     )
 
 
-STEPWISE = re.compile(r"get_\w+_schedule_with_warmup|get_scheduler|OneCycleLR")
+STEPWISE = lazy_pattern(r"get_\w+_schedule_with_warmup|get_scheduler|OneCycleLR")
 """Schedules that are planned in steps of the optimizer."""

@@ -97,6 +97,7 @@ from lintrain import (
     Rule,
     Training,
     is_left_alone,
+    lazy_pattern,
     literal,
     scales_gradients,
     text_of,
@@ -104,7 +105,7 @@ from lintrain import (
     weights_format,
 )
 
-PRONE = re.compile(
+PRONE = lazy_pattern(
     r"(^|/)(flan-t5|mt5|umt5|byt5|(t5-)?v1_1|t5-v1_1|long-?t5|t5-(large|3b|11b)|madlad400|flan-ul2|t0(pp|_3b)?$)[\w.-]*",
     re.IGNORECASE,
 )

@@ -130,6 +130,7 @@ from lintrain import (
     Rule,
     Verdict,
     confirmed,
+    lazy_pattern,
     modules_in,
     refuted,
     unsettled,
@@ -143,8 +144,8 @@ PRODUCTS = frozenset({"torch.matmul", "torch.bmm", "torch.einsum", "torch.baddbm
 KEEP_FORMAT = frozenset(
     {"view", "reshape", "transpose", "permute", "contiguous", "squeeze", "unsqueeze", "masked_fill"}
 )
-NUMBER = re.compile(r"[\d.e*+/() -]+|(math|np)\.sqrt\([\w.() -]+\)|[\d.]+ / (math|np)\.sqrt\([\w.() -]+\)")
-SETS_FORMAT = re.compile(r"autocast|custom_fwd|set_default_dtype|\.dtype\b")
+NUMBER = lazy_pattern(r"[\d.e*+/() -]+|(math|np)\.sqrt\([\w.() -]+\)|[\d.]+ / (math|np)\.sqrt\([\w.() -]+\)")
+SETS_FORMAT = lazy_pattern(r"autocast|custom_fwd|set_default_dtype|\.dtype\b")
 
 OVERFLOW = "value cannot be converted to type c10::Half without overflow"
 

@@ -97,6 +97,7 @@ from lintrain import (
     Shape,
     Verdict,
     confirmed,
+    lazy_pattern,
     losses_called,
     refuted,
     tensors_given,
@@ -106,7 +107,7 @@ from lintrain import (
 SPREADING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses that broadcast; those of classes raise."""
 
-CALLABLE = re.compile(r"[\w.]+(\(.*\))?", re.DOTALL)
+CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 """Code that a method can be called on as it is."""
 
 

@@ -71,13 +71,14 @@ from lintrain import (
     Verdict,
     callee_of,
     confirmed,
+    lazy_pattern,
     losses_called,
     refuted,
     tensors_given,
     unsettled,
 )
 
-CALLABLE = re.compile(r"[\w.]+(\(.*\))?", re.DOTALL)
+CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 """Code that a method can be called on as it is."""
 
 

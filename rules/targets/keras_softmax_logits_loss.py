@@ -52,7 +52,6 @@ Keras documentation, "Probabilistic losses".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -70,6 +69,7 @@ from lintrain import (
     Verdict,
     activation_of,
     confirmed,
+    lazy_pattern,
     loss_of,
     refuted,
     unsettled,
@@ -82,7 +82,7 @@ ACTIVATIONS = {
 }
 """What each loss applies by itself with `from_logits=True`."""
 
-OTHER_BACKENDS = re.compile(r"KERAS_BACKEND['\"]\]?\s*[,=:]\s*['\"](torch|jax)")
+OTHER_BACKENDS = lazy_pattern(r"KERAS_BACKEND['\"]\]?\s*[,=:]\s*['\"](torch|jax)")
 
 
 class KerasSoftmaxLogitsLoss(Rule):

@@ -57,7 +57,6 @@ Transformers, `ForCausalLMLoss` in `loss/loss_utils.py`, which moves the labels.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -76,6 +75,7 @@ from lintrain import (
     Verdict,
     are_same_tokens,
     confirmed,
+    lazy_pattern,
     losses_called,
     refuted,
     shifts_labels,
@@ -84,7 +84,7 @@ from lintrain import (
     unsettled,
 )
 
-FLAT = re.compile(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
+FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
 
 
 class MissingShift(Rule):

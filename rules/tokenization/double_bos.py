@@ -91,6 +91,7 @@ from lintrain import (
     confirmed,
     is_missing,
     is_true,
+    lazy_pattern,
     literal,
     mentions,
     opening_of,
@@ -103,7 +104,9 @@ from lintrain import (
 PUTS_BOS = frozenset({"gemma", "gemma2", "llama", "mistral"})
 """Model types whose published tokenizers begin every text with the token."""
 
-TEMPLATE_HAS_BOS = re.compile(r"^(meta-llama/.*(chat|Instruct)|mistralai/.*Instruct|google/gemma.*-it)", re.IGNORECASE)
+TEMPLATE_HAS_BOS = lazy_pattern(
+    r"^(meta-llama/.*(chat|Instruct)|mistralai/.*Instruct|google/gemma.*-it)", re.IGNORECASE
+)
 """Checkpoints whose chat templates write the token."""
 
 WRITTEN: dict[str, tuple[str, ...]] = {

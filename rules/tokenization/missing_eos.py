@@ -87,6 +87,7 @@ from lintrain import (
     confirmed,
     is_handed_over,
     is_missing,
+    lazy_pattern,
     parts_of,
     refuted,
     token_feeds,
@@ -97,10 +98,10 @@ from lintrain import (
 ADDS_NONE = frozenset({"gpt2", "gpt_neo", "llama", "mistral", "phi"})
 """Model types whose published tokenizers end no text by themselves."""
 
-MAY_END = re.compile(r"<\||</|<end|\[/?(EOS|SEP|END)|eos", re.IGNORECASE)
+MAY_END = lazy_pattern(r"<\||</|<end|\[/?(EOS|SEP|END)|eos", re.IGNORECASE)
 """Literals that may be written for an end of text."""
 
-SPEAKS_OF_PADDING = re.compile(r"pad_token|eos_token_id\s*=|generate\(")
+SPEAKS_OF_PADDING = lazy_pattern(r"pad_token|eos_token_id\s*=|generate\(")
 MOST = 0.05
 
 

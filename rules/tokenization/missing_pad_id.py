@@ -61,7 +61,6 @@ trl#422, transformers#8452.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -84,6 +83,7 @@ from lintrain import (
     is_handed_over,
     is_missing,
     lacks_pad,
+    lazy_pattern,
     mentions,
     number_of,
     refuted,
@@ -93,7 +93,7 @@ from lintrain import (
 
 NO_ID = "Cannot handle batch sizes > 1 if no padding token is defined"
 DECODERS = frozenset({"gpt2", "gpt_neo", "llama", "mistral", "phi"})
-SETS_IT = re.compile(r"pad_token_id\s*=[^=]|\.config\.update|[\"']pad_token_id[\"']")
+SETS_IT = lazy_pattern(r"pad_token_id\s*=[^=]|\.config\.update|[\"']pad_token_id[\"']")
 """Code that may give a model's configuration the id."""
 
 

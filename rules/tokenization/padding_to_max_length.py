@@ -66,7 +66,6 @@ Hugging Face course, chapter 3, "Dynamic padding".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain import (
@@ -86,13 +85,14 @@ from lintrain import (
     Verdict,
     confirmed,
     is_missing,
+    lazy_pattern,
     mentions,
     refuted,
     token_feeds,
     unsettled,
 )
 
-WANTS_ONE_SHAPE = re.compile(
+WANTS_ONE_SHAPE = lazy_pattern(
     r"\b(xla|tpu|torch_xla|optimum|openvino|onnx|cuda_?graphs?|TPU\w*)\b|torch_compile|\.compile\("
 )
 ONE_EACH = frozenset({Kind.CLASS, Kind.INTEGER, Kind.FLOAT})

@@ -98,6 +98,7 @@ from lintrain import (
     confirmed,
     is_certain_setting,
     is_handed_over,
+    lazy_pattern,
     literal,
     mentions,
     refuted,
@@ -110,8 +111,8 @@ EXACT = frozenset({"bert", "distilbert", "electra", "gpt2", "gpt_neo", "llama", 
 """Model types whose published embeddings have exactly one row for each token."""
 
 WITHOUT_PAD = frozenset({"gpt2", "gpt_neo", "llama", "mistral"})
-BRACKETED = re.compile(r"[<\[][^<>\[\]]+[>\]]")
-THERE_ALREADY = re.compile(
+BRACKETED = lazy_pattern(r"[<\[][^<>\[\]]+[>\]]")
+THERE_ALREADY = lazy_pattern(
     r"<\|.*\|>|<(s|/s|unk|pad|mask|eos|bos)>|\[(PAD|CLS|SEP|MASK|UNK|unused\d+)\]|<(unused|extra_id_|0x)\w*>"
 )
 """Tokens that some vocabularies have from the beginning."""
@@ -123,7 +124,7 @@ GPT2 = re.compile(r"(openai-community/|distilbert/)?(distil)?gpt2(-medium|-large
 LLAMA3 = re.compile(r"meta-llama/(Meta-)?Llama-3[\w.-]*")
 """Checkpoints whose vocabulary is known; `<|endoftext|>` is GPT-2's only special token."""
 
-PAD = re.compile(r"[<\[]\|?pad\|?[>\]]", re.IGNORECASE)
+PAD = lazy_pattern(r"[<\[]\|?pad\|?[>\]]", re.IGNORECASE)
 """Spellings of a padding token that are in neither of these vocabularies."""
 
 INDEX_ERRORS = ("index out of range in self", "IndexError", "device-side assert")
