@@ -3,9 +3,7 @@
 Everything that a rule file needs is importable from here, and loaded only when asked for.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
+from importlib import import_module  # loaded with Python: `python -m` looks for any other in the working folder
 
 TYPE_CHECKING = False  # that of `typing`, whose import takes longer than to answer an unchanged tree
 

@@ -157,6 +157,20 @@ def test_the_rest_of_a_portion_is_read_by_another(monkeypatch: pytest.MonkeyPatc
     assert [one.finding.place.path for one in outcome.reported] == [name for name in names if "deadly" not in name]
 
 
+def test_a_process_that_is_not_forked_imports_nothing_from_the_working_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lintrain.check.workers, "_has_one_thread", lambda: False)
+    for name in ("multiprocessing", "runpy", "pickle", "lintrain"):
+        Path(f"{name}.py").write_text("open('was_run', 'w')\n")
+    for name in ("a.py", "b.py"):
+        Path(name).write_text("x = 1\n")
+    selection = choose({}, Choice("c", ""), Choice("l", ""))
+    crew = crew_for(FileReader(Request(["a.py", "b.py"], (), selection, no_targets, jobs=2)), ["a.py", "b.py"])
+    assert isinstance(crew, Workers)
+    assert [(file.path, file.reading.crashes) for file in crew.read()] == [("a.py", ()), ("b.py", ())]
+    assert not Path("was_run").exists()
+    assert "PYTHONSAFEPATH" not in os.environ
+
+
 DRIVER = """
 import lintrain.check.crew, lintrain.check.workers
 lintrain.check.crew.WORTH_A_PROCESS = 0.001

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
@@ -25,6 +27,7 @@ from lintrain.core.lazy_dataclass import dataclass
 PORTION = 150_000
 """Bytes of code that a process gets at once, at most: a second of reading, more or less."""
 
+SAFE_PATH = "PYTHONSAFEPATH"
 THREADS = Path("/proc/self/task")
 
 
@@ -90,7 +93,7 @@ class Workers:
         process = context.Process(
             target=work, args=(for_workers(self.request), theirs, inherited, is_watched()), daemon=True
         )
-        with telling_children():
+        with telling_children(), _safe_path():
             process.start()
         theirs.close()
         worker = Worker(process, ours)
@@ -144,6 +147,20 @@ def _load_before_sharing(request: Request) -> None:
     for rule in request.rules:
         if rule.name in request.selection.names:
             _ = rule.reads_text
+
+
+@contextmanager
+def _safe_path() -> Generator[None]:
+    """What starts meanwhile imports nothing from the working folder: Python puts that first for a new process."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def _has_one_thread() -> bool:
