@@ -7,19 +7,24 @@ where it is installed. Without it nothing is known of the file.
 from __future__ import annotations
 
 import json
+import os
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from lintrain.knowledge.data_files import LABELS, MOST_ROWS, Peek, facts_of_peek
 from lintrain.knowledge.dataset_facts import columns_of_info
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
 from lintrain.knowledge.noted import note
+from lintrain.knowledge.parquet_pages import unfolds_within_bounds
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a file that is looked into: the schema stands at its end, so that no part of it can be read alone."""
+LARGEST_END = 8 * 1024 * 1024
+ENDING = 8
+"""Bytes at the very end: how many the metadata before them have, and the name of the format."""
 MOST_COLUMNS = 1000
 MOST_GROUPS = 100
 
@@ -37,21 +42,28 @@ def parquet_facts(path: Path, shown_as: str) -> DatasetFacts | None:
         if int(str(pyarrow.__version__).partition(".")[0]) < SAFE_VERSION:
             return None
         with path.open("rb") as file:
-            return _facts(parquet.ParquetFile(file), shown_as)
+            return _facts(parquet.ParquetFile(file), file, shown_as) if _has_small_end(file) else None
     except Exception:  # noqa: BLE001 - a damaged file fails in ways of its own, also in other versions of the library
         return None
 
 
-def _facts(file: Any, shown_as: str) -> DatasetFacts | None:  # Any: pyarrow has no types
+def _has_small_end(file: BinaryIO) -> bool:
+    """Whether the metadata at the end are such as a file with a reasonable number of columns has: all are read."""
+    file.seek(-ENDING, os.SEEK_END)
+    return int.from_bytes(file.read(ENDING)[:4], "little") <= LARGEST_END
+
+
+def _facts(parquet: Any, file: BinaryIO, shown_as: str) -> DatasetFacts | None:  # Any: pyarrow has no types
     """Columns whose names begin with `__` are the index of a frame, which is read back in ways of its own."""
-    schema, rows = file.schema_arrow, int(file.metadata.num_rows)
+    schema, rows = parquet.schema_arrow, int(parquet.metadata.num_rows)
     names: list[str] = list(schema.names)
     if len(names) > MOST_COLUMNS or len(set(names)) < len(names) or any(name.startswith("__") for name in names):
         return None
-    whole = _whole(file.metadata)
+    whole = _whole(parquet.metadata)
     columns = {name: ColumnFacts(name, _kind(str(schema.field(name).type), name in whole)) for name in names}
     labels = [name for name in names if name in LABELS and columns[name].kind == "integer"]
-    seen = _labels(file, labels, rows, shown_as) if labels and 0 < rows <= MOST_ROWS else None
+    is_small = 0 < rows <= MOST_ROWS and unfolds_within_bounds(file, parquet.metadata, frozenset(labels))
+    seen = _labels(parquet, labels, rows, shown_as) if labels and is_small else None
     columns.update(seen.columns if seen else {})
     columns.update(_described(schema))
     source = f"the schema of {shown_as}"
@@ -84,10 +96,10 @@ def _kind(arrow: str, is_whole: bool) -> str:
     return "list" if re.match(r"(large_|fixed_size_)?list(_view)?<", arrow) else "unknown"
 
 
-def _labels(file: Any, names: list[str], rows: int, shown_as: str) -> DatasetFacts | None:
+def _labels(parquet: Any, names: list[str], rows: int, shown_as: str) -> DatasetFacts | None:
     """The label columns of all rows, read in batches so that no more than these are ever held."""
     found: list[dict[str, object]] = []
-    for batch in file.iter_batches(batch_size=MOST_ROWS, columns=names):
+    for batch in parquet.iter_batches(batch_size=MOST_ROWS, columns=names):
         found += batch.to_pylist()
         if len(found) > MOST_ROWS:
             return None
