@@ -76,19 +76,26 @@ def check_source(
         pipeline = read_pipeline(source, targets, project)
     except Exception as error:  # noqa: BLE001 - a file that the reader fails on is named, and the others are still read
         return Reading(crashes=(Crash(source.path, READER, f"{type(error).__name__}: {error}"),))
-    if pipeline.is_exhausted:
-        return Reading(is_exhausted=True)
+    try:
+        if pipeline.is_exhausted:
+            return Reading(is_exhausted=True)
+        return _heard(pipeline, heard, go_on)
+    finally:
+        pipeline.circles.end()
+
+
+def _heard(pipeline: Pipeline, rules: Sequence[RuleFile], go_on: Callable[[], None]) -> Reading:
+    """What the rules say of a script that was read."""
     reported: list[Reported] = []
     crashes: list[Crash] = []
-    for rule in heard:
+    for rule in rules:
         go_on()
         try:
             reported.extend(_ask(rule, pipeline))
         except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
-            crashes.append(Crash(source.path, rule.name, f"{type(error).__name__}: {error}"))
-    return Reading(
-        tuple(reported), tuple(crashes), modules=_modules(pipeline), training=tuple(training_places(pipeline))
-    )
+            crashes.append(Crash(pipeline.source.path, rule.name, f"{type(error).__name__}: {error}"))
+    training = tuple(training_places(pipeline))
+    return Reading(tuple(reported), tuple(crashes), modules=_modules(pipeline), training=training)
 
 
 def training_places(pipeline: Pipeline) -> Iterator[Place]:

@@ -21,6 +21,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> Function:
     """A function's value: its defaults and decorators are evaluated where it is defined."""
+    reader.record.circles.add(scope)
     arguments = node.args
     defaults: dict[str, Value] = {}
     ordered = [*arguments.posonlyargs, *arguments.args]

@@ -10,6 +10,7 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.scope import Circles
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
 from lintrain.pipeline.values.lightning import LightningFit, LoggedNames
 from lintrain.pipeline.values.loading import Loader
@@ -174,6 +175,8 @@ class Pipeline:
     loops: list[Loop] = field(default_factory=list[Loop])
     events: list[Event] = field(default_factory=list[Event])
     is_exhausted: bool = False
+    circles: Circles = field(default_factory=Circles, repr=False)
+    """To be ended when no rule asks any more."""
     sources: dict[str, Source] = field(default_factory=dict[str, "Source"])
     """The script and those of the project's modules that were read for it, by their paths."""
     _by_act: dict[tuple[Act, ...], list[Event]] = field(

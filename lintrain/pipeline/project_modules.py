@@ -160,6 +160,7 @@ def _names(reader: Reader, module: ProjectModule) -> Scope:
     if module.names is not None:
         return module.names
     module.names = Scope(names={"__name__": Constant(module.name), "__file__": UNKNOWN})
+    reader.record.circles.add(module.names)
     source = _source(reader, module)
     if module.file.file is not None:
         module.names.names["__file__"] = Constant(module.file.file)

@@ -202,6 +202,7 @@ def read_pipeline(source: Source, targets: TargetVersions, project: Project | No
     record = Pipeline(source, targets)
     reader = Reader(record, modules=Modules(project))
     module = Scope(names={"__name__": Constant("__main__"), "__file__": _file_name(source)})
+    record.circles.add(module)
     reader.modules.add_script(source.path, module)
     if not runs_itself(source):
         reader.modules.leave(DEFINING_BUDGET)

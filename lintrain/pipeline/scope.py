@@ -86,6 +86,30 @@ class Scope:
         return self if self.parent is None else self.parent.module()
 
 
+@dataclass(eq=False, slots=True)
+class Circles:
+    """The scopes of one reading that hold what holds them: functions, and names that modules are still asked for.
+
+    Code hangs on functions, so that without an end the collector would look through whole trees.
+    """
+
+    scopes: list[Scope] = field(default_factory=list[Scope])
+
+    def add(self, scope: Scope) -> None:
+        """Another such scope; functions that are defined in a row share theirs."""
+        if not self.scopes or self.scopes[-1] is not scope:
+            self.scopes.append(scope)
+
+    def end(self) -> None:
+        """Let go of what their names stand for, once nobody asks any more."""
+        for scope in self.scopes:
+            scope.names.clear()
+            scope.outer_names.clear()
+            scope.stars.clear()
+            scope.parent = None
+        self.scopes.clear()
+
+
 def joined(branches: list[dict[str, Value]]) -> dict[str, Value]:
     """The names after several branches: what all of them left behind; a name that only some bind keeps their value."""
     first, *others = branches

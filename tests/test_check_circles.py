@@ -1,0 +1,108 @@
+"""What a check leaves behind is freed at once, without the collector, which would look through whole trees for it."""
+
+from __future__ import annotations
+
+import ast
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from lintrain.check.one_file import Reading, check_source
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.rulebook import find_rules
+from lintrain.source.project import TREES, Project
+from lintrain.source.reading import read_file
+
+MODULE = """\
+    import torch
+
+
+    def loss_of(output):
+        return output.mean()
+
+
+    class Net(torch.nn.Module):
+        def forward(self, batch):
+            return loss_of(batch)
+    """
+
+SCRIPT = """\
+    import torch
+
+    from net import Net
+
+
+    class Trainer:
+        def __init__(self, model):
+            self.model = model
+
+        def fit(self, optimizer, batches):
+            def closure():
+                return step(self.model)
+
+            for batch in batches:
+                self.model(batch).backward()
+                optimizer.step(closure)
+
+
+    def step(model):
+        return sorted(model.parameters(), key=lambda each: each.numel())
+
+
+    model = Net()
+    Trainer(model).fit(torch.optim.SGD(model.parameters(), lr=0.1), [])
+    """
+
+
+@pytest.fixture
+def collector_off() -> Iterator[None]:
+    """No collection for the length of a test, and nothing left to collect from before."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def checked(folder: Path, go_on: Callable[[], None] = lambda: None) -> Reading:
+    """A script that imports a module of its own, read and forgotten as in a run over many files."""
+    (folder / "net.py").write_text(dedent(MODULE))
+    (folder / "train.py").write_text(dedent(SCRIPT))
+    source = read_file(str(folder / "train.py"))
+    try:
+        return replace(check_source(source, find_rules(), TargetVersions, Project(), go_on), modules={})
+    finally:
+        source.forget_tree()
+        for file, shown in list(TREES.held):
+            if file.startswith(str(folder)):
+                TREES._drop((file, shown))  # pyright: ignore[reportPrivateUsage] - as when the cache is full
+
+
+def nodes() -> int:
+    return sum(isinstance(each, ast.AST) for each in gc.get_objects())
+
+
+@pytest.mark.usefixtures("collector_off")
+def test_no_code_waits_for_the_collector(tmp_path: Path) -> None:
+    checked(tmp_path)  # loads the rules
+    gc.collect()
+    before = nodes()
+    assert checked(tmp_path).training
+    assert nodes() <= before
+
+
+@pytest.mark.usefixtures("collector_off")
+def test_nor_does_that_of_a_check_that_is_ended(tmp_path: Path) -> None:
+    checked(tmp_path)
+    gc.collect()
+    before = nodes()
+    with pytest.raises(InterruptedError):
+        checked(tmp_path, ended)
+    assert nodes() <= before
+
+
+def ended() -> None:
+    raise InterruptedError
