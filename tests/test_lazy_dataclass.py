@@ -113,6 +113,8 @@ def test_nothing_is_written_of_a_class_without_instances(monkeypatch: pytest.Mon
     assert sorted(written) == ["Batch", "Last", "Padded"]
     assert batch(1).rows == 1
     assert len(written) == 3
+    assert batch(1) == batch(1)
+    assert written[3:] == ["Batch"]
 
 
 def test_an_instance_of_another_process_is_whole() -> None:

@@ -25,9 +25,17 @@ else:
 
 
 _WRITING = RLock()
-_ASKED = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__init__", "__setstate__")
-"""What is asked of a class, and what makes an instance, which is before anything can be compared, shown or changed."""
-_OF_ITS_OWN = frozenset({"__dict__", "__doc__", "__module__", "__slots__", "__weakref__", "_abc_impl"})
+_FIRST = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__delattr__", "__setattr__", "__init__")
+"""What a class says of its fields, and what an instance is made with; `__init__` last, for others wait for it."""
+_LATER = {
+    "repr": ("__repr__",),
+    "eq": ("__eq__", "__hash__"),
+    "order": ("__lt__", "__le__", "__gt__", "__ge__"),
+    "unsafe_hash": ("__hash__",),
+    "slots": ("__getstate__", "__setstate__"),
+}
+"""What few classes are ever asked for, by the option that asks for it."""
+_UNLESS_SAID = {"repr": True, "eq": True}
 
 
 def _can_wait(namespace: Any, options: dict[str, bool]) -> bool:
@@ -51,11 +59,11 @@ class _Unwritten:
     def __init__(self, cls: type, options: dict[str, bool]) -> None:
         self._namespace = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
         self._fields = [name for name, said in _annotations(self._namespace).items() if "ClassVar" not in str(said)]
-        self._options = options
-        self._is_written = False
-        self._slots = frozenset(self._fields if options.get("slots") else ())
-        self.made = self._slotted(cls) if options.get("slots") else cls
-        for name in _ASKED:
+        self._options = _UNLESS_SAID | options
+        self.made: Any = self._slotted(cls) if options.get("slots") else cls
+        asked = (name for option, names in _LATER.items() if self._options.get(option) for name in names)
+        self._waiting = {name for name in (*_FIRST, *asked) if name not in self._namespace}
+        for name in self._waiting - {"__delattr__", "__setattr__"}:
             setattr(self.made, name, _StandIn(self, name))
 
     def _slotted(self, cls: type) -> type:
@@ -67,22 +75,18 @@ class _Unwritten:
         made.__qualname__ = cls.__qualname__
         return made
 
-    def write(self) -> None:
-        """Give the class what the standard library writes for it, once; last of all what others wait for."""
+    def write(self, name: str) -> None:
+        """Give the class what the standard library writes for it: what makes instances, or all that is left."""
         with _WRITING:
-            if self._is_written:
+            if name not in self._waiting:
                 return
-            had = self._namespace
-            copied = vars(self._copied())
-            added = {name for name, value in copied.items() if value is not had.get(name, self)} - _OF_ITS_OWN
-            for name in sorted(added - self._slots, key=_ASKED.count):
-                setattr(self.made, name, copied[name])
-            for name, value in tuple(vars(self.made).items()):
-                if isinstance(value, _StandIn) or (name in had and name not in copied):
-                    delattr(self.made, name)
-            self._is_written = True
+            if name in _FIRST:
+                self._take(_FIRST, self._copied(self._options | dict.fromkeys(_LATER, False)))
+                self._tell_options()
+            else:
+                self._take(tuple(self._waiting), self._copied(self._options))
 
-    def _copied(self) -> type:
+    def _copied(self, options: dict[str, bool]) -> dict[str, Any]:
         """A copy of the class as `dataclasses.dataclass` makes it: to one that has its slots it can add no more."""
         import dataclasses
 
@@ -90,7 +94,22 @@ class _Unwritten:
         namespace = {**self._namespace, "__doc__": self.made.__doc__ or "-"}
         copied = type(self.made)(self.made.__name__, self.made.__bases__, namespace)
         copied.__qualname__ = self.made.__qualname__
-        return dataclasses.dataclass(**self._options)(copied)
+        return dict(vars(dataclasses.dataclass(**options)(copied)))
+
+    def _take(self, names: tuple[str, ...], copied: dict[str, Any]) -> None:
+        defaults = () if self._options.get("slots") else self._fields
+        for name in (*defaults, *(name for name in names if name in self._waiting)):
+            if name in copied:
+                setattr(self.made, name, copied[name])
+            elif name in vars(self.made):
+                delattr(self.made, name)
+            self._waiting.discard(name)
+
+    def _tell_options(self) -> None:
+        told = self.made.__dataclass_params__
+        for option, is_asked in self._options.items():
+            if hasattr(told, option):
+                setattr(told, option, is_asked)
 
 
 class _StandIn:
@@ -101,7 +120,7 @@ class _StandIn:
         self._name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        self._unwritten.write()
+        self._unwritten.write(self._name)
         line = owner.__mro__
         for cls in line[line.index(self._unwritten.made) :]:
             if self._name in vars(cls):
