@@ -156,9 +156,10 @@ class DetachedLoss(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}
+        learns = {event.place for event in pipeline.acts(Act.BACKWARD) if _cut_of(event) is None}
         for event in pipeline.acts(Act.BACKWARD):
             cut = _cut_of(event)
-            if cut is not None and cut.place is not None:
+            if cut is not None and cut.place is not None and event.place not in learns:
                 found.setdefault(cut.place, self._report(pipeline, cut.place, event, cut.name))
         yield from found.values()
 
