@@ -48,6 +48,14 @@ def test_what_decides_is_changed_and_words_for_people_are_not() -> None:
     ]
 
 
+def test_what_is_negated_by_another_mutant_is_not_negated_twice() -> None:
+    code = "def check(one, other):\n    if one is None:\n        return\n    if one.order < other.order:\n        go(one)\n"
+    changes = [each.change for each in mutants_of("class Rule:\n    " + code.replace("\n", "\n    "), frozenset())]
+    assert changes[0] == "one is None -> one is not None"
+    assert "if not one.order < other.order" in changes[1]
+    assert changes[2:] == ["one.order < other.order -> one.order > other.order"]
+
+
 def test_a_mutant_differs_in_one_place() -> None:
     mutant = next(each for each in mutants_of(CODE, frozenset()) if each.change == "width > 2 -> width >= 2")
     assert ast.unparse(mutant.tree) == ast.unparse(ast.parse(CODE.replace("width > 2", "width >= 2")))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lintrain.rulebook import RuleFile, load_rules
+from tests.pages import samples
 from tests.pages.samples import FOLDER, misreads_samples, samples_of
 
 RULES = {rule.name: rule for rule in load_rules()}
@@ -16,3 +19,62 @@ def test_the_rule_says_of_its_samples_what_they_demand(name: str) -> None:
     rule: RuleFile = RULES[name]
     assert samples_of(FOLDER / f"{name}.md")
     assert misreads_samples(rule) == []
+
+
+CLEARED = """What is cleared is right.
+
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(net(x), y).backward()
+    optimizer.step()
+```
+"""
+FORGOTTEN = """
+```python
+for x, y in loader:
+    criterion(net(x), y).backward()  # <- 3 steps along the sum
+    optimizer.step()
+```
+
+```python mended
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(net(x), y).backward()
+    optimizer.step()
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (CLEARED + FORGOTTEN, ""),
+        (CLEARED.replace("y).backward()", "y).backward()  # <-"), "is marked and not reported"),
+        (CLEARED.replace("    optimizer.zero_grad()\n", ""), "is reported and not marked"),
+        (FORGOTTEN.replace("the sum", "the mean"), "`3 steps along the mean` is not said"),
+        (FORGOTTEN.replace("# <- 3", "# <- 2"), "`2 steps along the sum` is not said"),
+        (FORGOTTEN.replace("zero_grad()", "zero_grad(False)"), "its fixes give other code"),
+    ],
+    ids=["as they are", "lost", "extra", "other words", "other line", "other code"],
+)
+def test_a_sample_that_is_not_met_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, complaint: str
+) -> None:
+    (tmp_path / "missing-zero-grad.md").write_text(text)
+    monkeypatch.setattr(samples, "FOLDER", tmp_path)
+    complaints = misreads_samples(RULES["missing-zero-grad"])
+    assert len(complaints) == bool(complaint)
+    assert complaint in "".join(complaints)
+
+
+def test_a_sample_is_read_for_the_versions_that_it_names(tmp_path: Path) -> None:
+    path = tmp_path / "some-rule.md"
+    path.write_text("```python torch==2.4.0 trl==0.12.0\nx = 1\n```\n\n```python mended\nx = 2\n```\n")
+    (sample,) = samples_of(path)
+    assert (sample.line, sample.code, sample.mended) == (1, "x = 1\n", "x = 2\n")
+    assert dict(sample.versions) == {"torch": "2.4.0", "trl": "0.12.0"}
+    path = tmp_path / "other-rule.md"
+    path.write_text("```python mendd\nx = 1\n```\n")
+    with pytest.raises(ValueError, match="mendd"):
+        samples_of(path)

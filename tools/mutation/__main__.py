@@ -3,7 +3,9 @@
     python -m tools.mutation [--most N] [--seconds N] [rule …]
 
 What is changed is what `check` and `fix` do; verdicts are tested on runs, which take too long for this. A mutant is
-killed by its rule's page, by a mistake of the accuracy benchmark, or by a test of the reader that names the rule.
+killed by its rule's page or samples, by the Good of any page or a correct script of the accuracy benchmark that it finds
+something in, by a mistake of that benchmark, or by a test of the reader that names the rule.
+
 Prints a line for each rule, with the share killed, and each survivor; the exit code is 1 where the share is too small.
 """
 
