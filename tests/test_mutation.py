@@ -49,8 +49,15 @@ def test_what_decides_is_changed_and_words_for_people_are_not() -> None:
 
 
 def test_what_is_negated_by_another_mutant_is_not_negated_twice() -> None:
-    code = "def check(one, other):\n    if one is None:\n        return\n    if one.order < other.order:\n        go(one)\n"
-    changes = [each.change for each in mutants_of("class Rule:\n    " + code.replace("\n", "\n    "), frozenset())]
+    lines = (
+        "def check(one, other):",
+        "    if one is None:",
+        "        return",
+        "    if one.order < other.order:",
+        "        go()",
+    )
+    code = "".join(f"    {line}\n" for line in lines)
+    changes = [each.change for each in mutants_of(f"class Rule:\n{code}", frozenset())]
     assert changes[0] == "one is None -> one is not None"
     assert "if not one.order < other.order" in changes[1]
     assert changes[2:] == ["one.order < other.order -> one.order > other.order"]

@@ -1,10 +1,11 @@
 """Change the rules' code in small ways, one at a time, and see whether their tests notice.
 
-    python -m tools.mutation [--most N] [--seconds N] [rule …]
+    python -m tools.mutation [--quick] [--most N] [--seconds N] [rule …]
 
 What is changed is what `check` and `fix` do; verdicts are tested on runs, which take too long for this. A mutant is
-killed by its rule's page or samples, by the Good of any page or a correct script of the accuracy benchmark that it finds
-something in, by a mistake of that benchmark, or by a test of the reader that names the rule.
+killed by its rule's page or samples, by the Good of any page or a correct script of the accuracy benchmark in which it
+finds something, by a mistake of that benchmark, or by a test of the reader that names the rule: `--quick` leaves these
+tests out, which take longest, and so kills a few less.
 
 Prints a line for each rule, with the share killed, and each survivor; the exit code is 1 where the share is too small.
 """
@@ -16,12 +17,12 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lintrain.rulebook import RuleFile, load_rules
 from tools.mutation.operators import Mutant, mutants_of
 from tools.mutation.swapping import can_swap, swapped
-from tools.mutation.trials import killer_of
+from tools.mutation.trials import TRIALS, Trial, killer_of
 
 LEAST_KILLED = 0.85
 JUDGES = frozenset({"verify", "inspect"})
@@ -36,14 +37,14 @@ def chosen_mutants(rule: RuleFile, most: int) -> list[Mutant]:
     return sorted(ranked, key=lambda each: each.line)
 
 
-def try_rule(rule: RuleFile, most: int) -> tuple[Counter[str], list[Mutant]]:
+def try_rule(rule: RuleFile, most: int, trials: Mapping[str, Trial] = TRIALS) -> tuple[Counter[str], list[Mutant]]:
     """How many of its mutants were killed by what ("" by nothing), and the survivors."""
-    if killer := killer_of(rule):
+    if killer := killer_of(rule, trials):
         raise RuntimeError(f"{rule.name}: its {killer} complain of it as it is")
     killers, survivors = Counter[str](), list[Mutant]()
     for mutant in chosen_mutants(rule, most):
         with swapped(rule, mutant):
-            killer = killer_of(rule)
+            killer = killer_of(rule, trials)
         killers[killer] += 1
         if not killer:
             survivors.append(mutant)
@@ -56,14 +57,16 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("rules", nargs="*", help="names of rules, or of their folders; all where none is given")
     parser.add_argument("--most", type=int, default=25, help="mutants of one rule (25)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no further rule after this time")
+    parser.add_argument("--quick", action="store_true", help="leave out the tests of the reader, which take longest")
     options = parser.parse_args(words)
+    trials = {name: trial for name, trial in TRIALS.items() if name != "tests" or not options.quick}
     end, total = time.monotonic() + options.seconds, Counter[str]()
     for rule in load_rules():
         if not rule.reads_text or (options.rules and not {rule.name, rule.stage} & {*options.rules}):
             continue
         if time.monotonic() > end:
             break
-        killers, survivors = try_rule(rule, options.most)
+        killers, survivors = try_rule(rule, options.most, trials)
         total += killers
         print(f"{rule.name:34} {killers.total() - killers['']:4} of {killers.total():4} killed", flush=True)
         for mutant in survivors:

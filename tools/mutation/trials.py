@@ -7,7 +7,7 @@ import contextlib
 import io
 import signal
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -32,18 +32,6 @@ SECONDS = 20
 MOST_MISTAKES = 6
 Trial = Callable[[RuleFile], bool]
 """Tells whether something notices that a rule does not do what it should."""
-
-
-def killer_of(rule: RuleFile) -> str:
-    """What notices that the rule is broken; empty where nothing does."""
-    for name, notices in TRIALS.items():
-        try:
-            with at_most(SECONDS), warnings.catch_warnings():
-                if notices(rule):
-                    return name
-        except Exception:  # noqa: BLE001 - whatever a broken rule raises is noticed
-            return name
-    return ""
 
 
 def page_notices(rule: RuleFile) -> bool:
@@ -152,6 +140,18 @@ TRIALS: dict[str, Trial] = {
     "tests": tests_notice,
 }
 """What may notice a changed rule, the quickest first."""
+
+
+def killer_of(rule: RuleFile, trials: Mapping[str, Trial] = TRIALS) -> str:
+    """What notices that the rule is broken; empty where nothing does."""
+    for name, notices in trials.items():
+        try:
+            with at_most(SECONDS), warnings.catch_warnings():
+                if notices(rule):
+                    return name
+        except Exception:  # noqa: BLE001 - whatever a broken rule raises is noticed
+            return name
+    return ""
 
 
 @contextmanager
