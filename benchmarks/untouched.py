@@ -140,9 +140,26 @@ def _lines_of_statement(source: Source, place: Place) -> Iterator[int]:
 
 
 def _comments_at(source: Source, fix: Fix) -> Counter[str]:
-    """The comments inside of code that the fix replaces, which go with it."""
+    """The comments inside of code that the fix replaces, and on the lines of arguments that go: they go with it."""
     replaced = (source.code(edit.place) for edit in fix.edits if isinstance(edit, Replace))
-    return sum((Counter(re.findall(r"#.*", code)) for code in replaced), Counter[str]())
+    left_out = (_lines_left_out(source, edit) for edit in fix.edits if isinstance(edit, RemoveArgument | RemoveImport))
+    return sum((Counter(re.findall(r"#.*", code)) for code in (*replaced, *left_out)), Counter[str]())
+
+
+def _lines_left_out(source: Source, edit: RemoveArgument | RemoveImport) -> str:
+    """The lines that hold an argument or imported name which goes, and nothing else."""
+    named = [
+        source.place(each)
+        for each in ast.walk(source.tree)
+        if (isinstance(each, ast.keyword) and each.arg == edit.name)
+        or (isinstance(each, ast.alias) and each.name == edit.name)
+    ]
+    return "\n".join(
+        "\n".join(source.lines[place.line - 1 : place.end_line])
+        for place in named
+        if not isinstance(edit, RemoveArgument) or edit.call.holds(place)
+        if not source.lines[place.line - 1][: place.column - 1].strip()
+    )
 
 
 def _comments(text: str) -> Counter[str]:

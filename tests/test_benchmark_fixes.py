@@ -49,6 +49,14 @@ def test_a_removed_argument_may_have_parentheses_around_its_value() -> None:
     assert not list(strays(source, fix, "f(\n    b=2,\n)\n"))
 
 
+def test_a_removed_argument_takes_the_comment_on_its_line_along_and_no_other() -> None:
+    source = Source("t.py", "f(\n    a=1,  # one\n    # above\n    b=2,  # two\n)\n")
+    fix = Fix.of("leave it out", RemoveArgument(Place("t.py", 1, 1, 5, 2), "b"), safe=True)
+    assert not list(strays(source, fix, "f(\n    a=1,  # one\n    # above\n)\n"))
+    lost = {"a comment is lost: # one", "a comment is lost: # above"}
+    assert lost <= set(strays(source, fix, "f(\n    a=1,\n)\n"))
+
+
 def test_a_move_may_touch_what_it_passes() -> None:
     fix = Fix.of("move it", MoveAfter(place_of(1, 1, 6), place_of(2, 1, 9)), safe=True)
     assert not list(strays(Source("t.py", TEXT), fix, "b = f(a)  # two\na = 1  # one\nc = 3\n"))

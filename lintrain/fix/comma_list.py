@@ -38,10 +38,10 @@ class CommaList:
         return CommaList(self.opening, items, self.closing if ends_in_comma else rest)
 
     def remove(self, index: int) -> CommaList:
-        """The list without one item; its comments stay where it stood, on lines of their own."""
+        """The list without one item and the comment on its line; comments on lines of their own stay there."""
         items = self.items
         before = _after(items[index - 1], self.closing) if index else self.opening
-        after = _after(items[index], self.closing)
+        after = _without_remark(before, _after(items[index], self.closing))
         rest = items[:index] + items[index + 1 :]
         if index < len(items) - 1:
             return self._with_gap(rest, index, _keep_place(before, after))
@@ -105,6 +105,13 @@ def _keep_layout(before: Whitespace, after: Whitespace) -> Whitespace:
         indent=True,
         last_line=after.last_line if isinstance(after, cst.ParenthesizedWhitespace) else NOTHING,
     )
+
+
+def _without_remark(before: Whitespace, after: Whitespace) -> Whitespace:
+    """The gap behind an item without the comment on the item's line, where no other item stands on that line."""
+    if not isinstance(before, cst.ParenthesizedWhitespace) or not isinstance(after, cst.ParenthesizedWhitespace):
+        return after
+    return after.with_changes(first_line=_end_of_line(after))
 
 
 def _plain(gap: Whitespace) -> Whitespace:

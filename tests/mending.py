@@ -1,0 +1,24 @@
+"""Code that fixes are tried on: where a part of it stands, and what edits make of it."""
+
+from __future__ import annotations
+
+from lintrain.core.fix import Edit, Fix
+from lintrain.core.place import Place
+from lintrain.fix import apply
+
+
+def place_of(text: str, code: str) -> Place:
+    """The place of the only occurrence of some code, found without the help of a parser."""
+    assert text.count(code) == 1, f"{code!r} occurs {text.count(code)} times"
+    start = text.index(code)
+    return Place("train.py", *_position(text, start), *_position(text, start + len(code)))
+
+
+def _position(text: str, offset: int) -> tuple[int, int]:
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def fixed(text: str, *edits: Edit) -> str:
+    """The text with these edits, made as one fix."""
+    return apply(text, [Fix.of("mend it", *edits, safe=True)])
