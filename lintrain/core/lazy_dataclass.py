@@ -7,9 +7,10 @@ which took longer than reading a script; here a class costs little more than wit
 from __future__ import annotations
 
 from _thread import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from dataclasses import dataclass as dataclass
 else:
 
@@ -94,7 +95,8 @@ class _Unwritten:
         namespace = {**self._namespace, "__doc__": self.made.__doc__ or "-"}
         copied = type(self.made)(self.made.__name__, self.made.__bases__, namespace)
         copied.__qualname__ = self.made.__qualname__
-        return dict(vars(dataclasses.dataclass(**options)(copied)))
+        decorate = cast("Callable[[type], type]", dataclasses.dataclass(**options))
+        return dict(vars(decorate(copied)))
 
     def _take(self, names: tuple[str, ...], copied: dict[str, Any]) -> None:
         defaults = () if self._options.get("slots") else self._fields
