@@ -1,5 +1,6 @@
 """Sets lintrain up and runs it: `python tools/dev.py try` shows the main job, `python tools/dev.py test` tests it,
-`python tools/dev.py docs` builds the documentation site in `build/site`.
+`python tools/dev.py docs` builds the documentation site in `build/site`, `python tools/dev.py build` what is published
+in `build/dist`, with its hashes and a bill of materials. `python tools/dev.py lowest` tests the oldest dependencies.
 
 Needs Python 3.11 or newer and git, nothing else: the environment in `.venv` is made on the first run and kept until
 `pyproject.toml` changes.
@@ -23,6 +24,20 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 EXAMPLE = Path("fixtures/course/as_published.py")
 FURTHER_ON = Path("fixtures/course/stage_4_missing_num_labels.py")
+PUBLISHED = ROOT / "build" / "dist"
+LOWEST = (
+    *("test_settings.py", "test_cli_*.py", "test_fix.py", "test_edits.py", "test_report_*.py", "test_source_*.py"),
+    *("test_server.py", "test_server_notebooks.py", "test_server_text.py", "test_server_start.py", "test_watch.py"),
+    *(
+        "test_reader_parquet_*.py",
+        "test_completion.py",
+        "test_init.py",
+        "test_add_ignores.py",
+        "test_baseline.py",
+        "test_main.py",
+    ),
+)
+"""The tests that show what lintrain does with the packages that it depends on."""
 BIN = "Scripts" if os.name == "nt" else "bin"
 
 
@@ -32,7 +47,14 @@ class StepError(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run one of the commands; 0 when everything went well."""
-    commands: dict[str, Callable[[], None]] = {"try": try_example, "test": run_tests, "docs": build_site}
+    commands: dict[str, Callable[[], None]] = {
+        "try": try_example,
+        "test": run_tests,
+        "docs": build_site,
+        "build": build_packages,
+        "sbom": make_bill,
+        "lowest": test_lowest,
+    }
     if len(arguments) != 1 or arguments[0] not in commands:
         print(__doc__)
         return 2
@@ -83,11 +105,61 @@ def build_site() -> None:
     run("build the site", python("-m", "tools.site"), quiet=False)
 
 
+def build_packages() -> None:
+    """The source archive, the wheel that comes out of it, and the bill of materials, with the hashes of all three."""
+    shutil.rmtree(PUBLISHED, ignore_errors=True)
+    make_bill()
+    run("build the archive and the wheel", python("-m", "build", "--no-isolation", "--outdir", str(PUBLISHED)))
+    files = sorted(path for path in PUBLISHED.iterdir() if path.is_file())
+    hashes = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files]
+    (PUBLISHED / "SHA256SUMS").write_text("".join(f"{line}\n" for line in hashes))
+    print("", *hashes, sep="\n")
+
+
+def make_bill() -> None:
+    """The bill of materials of what `pip install 'lintrain[lsp,parquet,watch]'` brings today, as CycloneDX 1.6."""
+    set_up("release")
+    sys.path.insert(0, str(ROOT))
+    from tools.bill_of_materials import requirements, write_bill
+
+    with tempfile.TemporaryDirectory(prefix="lintrain-bill-") as folder:
+        venv.create(folder, with_pip=False)
+        clean = str(Path(folder) / BIN / "python")
+        run("install what lintrain depends on", [*uv("install", clean), *requirements()])
+        PUBLISHED.mkdir(parents=True, exist_ok=True)
+        print("· write the bill of materials", flush=True)
+        write_bill(clean, PUBLISHED / "lintrain.cdx.json", str(program("python")))
+
+
+def test_lowest() -> None:
+    """A part of the tests on the lowest version of every dependency that `pyproject.toml` allows, with no torch."""
+    set_up("release")
+    pinned = re.findall(r'"((?:pytest|pytest-\w+|pexpect|jsonschema|junitparser)[=>]=[^"]+)"', project_text())
+    tests = sorted(str(path.relative_to(ROOT)) for name in LOWEST for path in (ROOT / "tests").glob(name))
+    with tempfile.TemporaryDirectory(prefix="lintrain-lowest-") as folder:
+        venv.create(folder, with_pip=False)
+        old = str(Path(folder) / BIN / "python")
+        lowest = [*uv("install", old), "--resolution", "lowest-direct"]
+        run("install the lowest versions", [*lowest, "--editable", ".[lsp,parquet,watch]", *pinned])
+        run("which are", [*uv("list", old)], quiet=False)
+        run("tests (pytest)", [old, "-m", "pytest", "-q", "-n", "2", *tests], quiet=False)
+
+
+def uv(command: str, interpreter: str) -> list[str]:
+    """A command of `uv pip` for an environment."""
+    return python("-m", "uv", "pip", command, "--quiet", "--python", interpreter)
+
+
+def project_text() -> str:
+    """The text of `pyproject.toml`."""
+    return (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
 def set_up(extras: str) -> None:
     """Make the environment with these extras; nothing to do while it is as `pyproject.toml` wants it."""
     if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever Python there is
         raise StepError(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = project_text()
     wanted = hashlib.sha256((project + sys.version).encode()).hexdigest()
     stamp = ENVIRONMENT / f"made-for-{extras.replace(',', '-')}"
     if stamp.is_file() and stamp.read_text() == wanted:
