@@ -86,7 +86,7 @@ def read_report(file: Path) -> CheckReport:
         found: Any = json.loads(file.read_bytes())  # Any: whatever JSON holds
     except OSError as error:
         raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refusal(f"{file}: is no report: not JSON ({error})") from error
     keys = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     if "schema" in keys:

@@ -28,7 +28,7 @@ def read_yaml_settings(path: Path, *, numbers_without_point: bool = False) -> ob
     text = _text(path)
     try:
         return UNREAD if text is None else read_yaml(text, numbers_without_point=numbers_without_point)
-    except NotPlainError:
+    except (NotPlainError, ValueError, RecursionError):
         return UNREAD
 
 

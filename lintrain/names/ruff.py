@@ -13,6 +13,7 @@ from threading import Thread
 from typing import TypedDict, cast
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.source.reading import UnreadableError, read_bytes
 
 NAME_CODES = ("F821", "F823")
 COMPILER_CODES = ("F701", "F702", "F704", "F706", "F707")
@@ -72,11 +73,24 @@ def start_search(paths: Sequence[str], given: Mapping[str, bytes]) -> NameSearch
     codes = ",".join((*NAME_CODES, *COMPILER_CODES))
     command = [program, "check", "--isolated", "--no-cache", "--quiet", "--select", codes, "--output-format", "json"]
     for path in paths:
-        if path in given:
-            _launch(search, [*command, "--stdin-filename", path, "-"], given[path])
+        content = _in_utf_8(path, given[path]) if path in given else None
+        if content is not None:
+            _launch(search, [*command, "--stdin-filename", path, "-"], content)
     for batch in _batches([path for path in paths if path not in given]):
         _launch(search, [*command, "--", *batch], None)
     return search
+
+
+def _in_utf_8(path: str, raw: bytes) -> bytes | None:
+    """The text of a file as ruff reads it, whatever encoding the file declares; None where it holds no text."""
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        try:
+            return read_bytes(path, raw).text.encode("utf-8")
+        except (UnreadableError, UnicodeEncodeError):
+            return None
+    return raw
 
 
 def _launch(search: NameSearch, command: list[str], stdin: bytes | None) -> None:

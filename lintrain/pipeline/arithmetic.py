@@ -80,7 +80,7 @@ def _grows_too_much(left: Constant, operator: str, right: Constant) -> bool:
 
 def repeat(items: Sequence, count: Literal) -> Sequence:
     """A list times a number; where it grows long, one round of its items stands for all."""
-    if isinstance(count, int) and 0 <= count * len(items.items) <= MOST_ITEMS:
+    if isinstance(count, int) and abs(count) <= LARGEST and 0 <= count * len(items.items) <= MOST_ITEMS:
         return Sequence(items.items * count, items.kind, items.is_complete)
     return Sequence(list(items.items), items.kind, False)
 

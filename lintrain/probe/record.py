@@ -68,7 +68,7 @@ def read_record(path: Path) -> Record:
     try:
         text = path.read_text(encoding="utf-8")
         found: Any = json.loads(text)  # Any: whatever JSON holds
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EvidenceFileError(f"{path}: cannot be read as evidence ({error})") from error
     schema = cast("dict[str, object]", found).get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:

@@ -93,6 +93,8 @@ def _parse(file: Path, text: str) -> dict[str, object]:
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         raise UsageError(f"{_shown(file)}: not TOML: {message[:1].lower()}{message[1:]}") from error
+    except ValueError as error:
+        raise UsageError(f"{_shown(file)}: a number in it has more digits than Python reads") from error
 
 
 def _settings(file: Path, written: Mapping[str, object]) -> Settings:

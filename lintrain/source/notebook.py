@@ -48,6 +48,8 @@ def _parse(text: str) -> Json:
         notebook: object = json.loads(text) if text.strip() else {}
     except json.JSONDecodeError as error:
         raise NotebookError(f"not a notebook: {error.msg[:1].lower()}{error.msg[1:]}", error.lineno) from error
+    except ValueError as error:
+        raise NotebookError("not a notebook: a number in it has more digits than Python reads") from error
     if not isinstance(notebook, dict):
         raise NotebookError("not a notebook: its JSON is no object")
     return cast(Json, notebook)

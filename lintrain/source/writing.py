@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
+from typing import cast
 
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import INDENTED, MARKER, Notebook
@@ -76,13 +77,21 @@ def _unmasked(notebook: Notebook, line: str) -> str:
 def _with_sources(text: str, codes: Mapping[int, str]) -> str:
     for written in reversed(list(written_sources(text))):
         if written.number in codes:
-            before = json.loads(text[written.start : written.end])
-            before = before if isinstance(before, str) else "".join(before)
+            before = _joined(json.loads(text[written.start : written.end]))
             code = codes[written.number]
             # A cell that was pasted from elsewhere may end its lines with a carriage return of its own.
             code = _with_line_ends_of(before, code) if "\r" in before else code
             text = text[: written.start] + _rewritten(text, written, code) + text[written.end :]
     return text
+
+
+def _joined(source: object) -> str:
+    """The code of a cell's source; raises CellsBrokenError where it holds what is no text, for that has no place."""
+    parts = cast(list[object], source) if isinstance(source, list) else [source]
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts):
+        raise CellsBrokenError("a cell of the notebook holds more than text")
+    return "".join(texts)
 
 
 def _rewritten(text: str, written: WrittenSource, code: str) -> str:

@@ -160,7 +160,8 @@ class UnpreparedObject(Rule):
                 )
 
     def _loaders(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Iterator[Finding]:
-        words = set(re.findall(r"\w+", training.loop.header))
+        prepared_names = {binding.name for value in launcher.prepared for binding in pipeline.names_of(value)}
+        words = set(re.findall(r"\w+", training.loop.header)) - prepared_names
         for loader in pipeline.loaders:
             names = {binding.name for binding in pipeline.names_of(loader)} & words
             if names and loader.origin is not None and _gives_all_rows(pipeline, loader, launcher):
@@ -244,6 +245,8 @@ def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Place, str]
     if not is_one_scope(pipeline, value.origin, place):
         return None
     given = [ast.unparse(each) for each in calls[0].args]
+    if name in given:
+        return None
     match statement.targets:
         case [ast.Tuple(elts=targets)] if [ast.unparse(each) for each in targets] == given:
             names = ", ".join([*given, name])

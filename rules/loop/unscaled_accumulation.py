@@ -54,6 +54,17 @@ A loss that other code computes may be divided there:
             optimizer.step()
             optimizer.zero_grad()
 
+What an accelerator that comes from elsewhere does with a loss is its own affair:
+
+    def train(accelerator):
+        for index, (x, y) in enumerate(loader):
+            accelerator.backward(criterion(net(x), y))
+            if (index + 1) % 4 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+
+    train(Accelerator(gradient_accumulation_steps=4))
+
 ## Fix
 
 Asks first: gradients are that many times smaller then, and the learning rate may have been chosen without it.
@@ -174,6 +185,8 @@ def _is_scaled(pipeline: Pipeline, training: TrainingLoop, window: Condition) ->
 def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:
     """Whether backward is called on the very value that a loss gave, averaged over its batch."""
     loss: Value = backward.details.get("loss", backward.subject)
+    if loss is not backward.subject:  # an engine was handed the loss, and may divide it
+        return False
     if not isinstance(loss, Tensor) or loss.role is not Role.LOSS or id(loss) in pipeline.arithmetic:
         return False
     if isinstance(loss.model, Model):

@@ -77,7 +77,8 @@ def _range(call: Call) -> Value:
             made.start, made.stop, made.step = start, stop, step
         case _:
             return made
-    if len(numbers) == len(bounds) and 0 not in numbers[2:] and len(known := range(*numbers)) <= MOST_NUMBERS:
+    known = range(*numbers) if len(numbers) == len(bounds) and 0 not in numbers[2:] else None
+    if known is not None and not known[MOST_NUMBERS:]:  # of a range that is too long, `len` is an error
         made.items, made.is_complete = [Constant(number) for number in known], True
     return made
 

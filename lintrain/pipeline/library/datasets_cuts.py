@@ -11,7 +11,7 @@ from lintrain.pipeline.rows import rows_of
 from lintrain.pipeline.values.data import Cut, Dataset
 from lintrain.pipeline.values.python import Constant, Range, Value, is_missing, number_of
 
-BOUNDS = lazy_pattern(r"(?P<first>-?\d+)?(?P<first_percent>%)?:(?P<stop>-?\d+)?(?P<stop_percent>%)?$")
+BOUNDS = lazy_pattern(r"(?P<first>-?\d{1,18})?(?P<first_percent>%)?:(?P<stop>-?\d{1,18})?(?P<stop_percent>%)?$")
 
 
 def cut_of(call: Call, dataset: Dataset) -> Cut | None:

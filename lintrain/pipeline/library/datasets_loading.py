@@ -39,7 +39,7 @@ FOLDER_BUILDERS = {
 TEXT_ONLY = {"text": Column("text", Kind.TEXT, source="one line of a file for each row")}
 
 PART = lazy_pattern(r"(?P<name>\w+)(?:\[(?P<slice>[^\]]*)\])?$")
-FIRST_ROWS = lazy_pattern(r":(\d+)$")
+FIRST_ROWS = lazy_pattern(r":(\d{1,18})$")
 
 
 @dataclass(slots=True)

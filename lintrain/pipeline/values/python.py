@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import field
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
@@ -267,10 +268,11 @@ def text_of(value: Value) -> str | None:
 
 
 def number_of(value: Value) -> float | None:
-    """The number that a value is, by default or for certain, else None; booleans are no numbers."""
-    if isinstance(value, Constant) and isinstance(value.value, int | float) and not isinstance(value.value, bool):
-        return value.value
-    return None
+    """The number that a value is, by default or for certain, else None; booleans are no numbers, nor is infinity."""
+    number = value.value if isinstance(value, Constant) else None
+    if isinstance(number, float):
+        return number if isfinite(number) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 def is_true(value: Value) -> bool:
