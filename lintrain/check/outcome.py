@@ -34,6 +34,10 @@ class Silenced:
     comment: Suppression
 
 
+NO_RULES = frozenset({"reader", "lintrain"})
+"""What may fail on a file besides a rule: nobody can do without it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crash:
     """A rule (or the `reader` itself) that raised on a file: an error of lintrain, not of the file."""
@@ -41,6 +45,13 @@ class Crash:
     path: str
     rule: str
     error: str
+
+    @property
+    def told(self) -> str:
+        """What a person is told: which rule failed on which file, whose fault that is, and what can be done."""
+        what = f"`{self.rule}` failed on {self.path}: {self.error}; this is a fault of lintrain"
+        instead = f"; `--ignore {self.rule}` does without the rule" if self.rule not in NO_RULES else ""
+        return f"{what}: report it as an issue, with the file or what is left of it while it still fails{instead}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def write_baseline(
     except (UsageError, MissingPathError, RuleFileError) as error:
         raise Refusal(str(error)) from error
     for crash in outcome.crashes:
-        say(f"lintrain: `{crash.rule}` failed on {crash.path}: {crash.error}; this is a fault of lintrain")
+        say(f"lintrain: {crash.told}")
     after = before.pruned(outcome, heard) if prune else before.of(outcome)
     write_report(after.as_text(), file)
     if not quiet:

@@ -177,7 +177,7 @@ def _program_text(
 def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:
     """Say on stderr what is no finding: failures of lintrain always, the rest as the options ask."""
     for crash in outcome.crashes:
-        say(f"lintrain: `{crash.rule}` failed on {crash.path}: {crash.error}; this is a fault of lintrain")
+        say(f"lintrain: {crash.told}")
     if not options.quiet:
         for note in outcome.notes:
             say(f"lintrain: {note}")

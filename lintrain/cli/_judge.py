@@ -5,7 +5,16 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from lintrain.cli._judged import Judgement, Text, form_of, judge_record, read_text, stored_text, write_judgement
+from lintrain.cli._judged import (
+    Judgement,
+    Text,
+    form_of,
+    judge_record,
+    read_text,
+    stored_text,
+    tell_of_crashes,
+    write_judgement,
+)
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.record import EvidenceFileError, Record, read_record
@@ -43,7 +52,9 @@ def judge_file(evidence: Path, options: JudgeOptions | None = None) -> Judgement
         record = read_record(evidence)
     except EvidenceFileError as error:
         raise Refusal(str(error)) from error
-    return judge_record(record, _text(options or JudgeOptions(evidence), record))
+    text = _text(options or JudgeOptions(evidence), record)
+    tell_of_crashes(text)
+    return judge_record(record, text)
 
 
 def _text(options: JudgeOptions, record: Record) -> Text:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain import __version__
 from lintrain.check.one_file import first_paragraph
-from lintrain.check.outcome import Reported
+from lintrain.check.outcome import Crash, Reported
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
-from lintrain.cli._output import Refusal, write_document, write_report
+from lintrain.cli._output import Refusal, say, write_document, write_report
 from lintrain.cli._request import Targets
 from lintrain.core.finding import Finding
 from lintrain.core.lazy_dataclass import dataclass
@@ -50,6 +50,7 @@ class Text:
     rules: tuple[RuleFile, ...]
     selection: Selection
     documentation: str | None = None
+    crashes: tuple[Crash, ...] = ()
 
     def silences(self, finding: Finding) -> bool:
         """Whether a comment of the author silences a finding."""
@@ -85,7 +86,7 @@ def _read(script: str, rules: tuple[RuleFile, ...], settings: Settings, selectio
     outcome = Run(Request([script], rules, selection, Targets(settings))).check()
     in_force = _in_force(rules, selection, script)
     sources = {**_own_source(script), **outcome.sources}
-    return Text(tuple(outcome.reported), sources, in_force, selection, settings.documentation)
+    return Text(tuple(outcome.reported), sources, in_force, selection, settings.documentation, tuple(outcome.crashes))
 
 
 def _own_source(script: str) -> dict[str, Source]:
@@ -216,7 +217,8 @@ def judge_record(record: Record, text: Text) -> Judgement:
         for finding, verdict in _ordered(heard)
     ]
     sources = _sources(record, text)
-    conclusion = conclude(record, heard, lambda place: line_of(place, sources.get))
+    failed = [crash.rule for crash in text.crashes]
+    conclusion = conclude(record, heard, lambda place: line_of(place, sources.get), failed)
     return Judgement(record, tuple(reported), conclusion, sources, text.documentation)
 
 
@@ -241,6 +243,12 @@ def _sources(record: Record, text: Text) -> dict[str, Source]:
             ):
                 sources.setdefault(place.path, script)
     return sources
+
+
+def tell_of_crashes(text: Text) -> None:
+    """Say on stderr which rules failed on the script."""
+    for crash in text.crashes:
+        say(f"lintrain: {crash.told}")
 
 
 def form_of(*, as_json: bool, output_format: str | None) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from lintrain.cli._judged import Judgement, Text, form_of, judge_record, start_reading, write_judgement
+from lintrain.cli._judged import Judgement, Text, form_of, judge_record, start_reading, tell_of_crashes, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say
 from lintrain.cli._written import kept_failure, refuse_folder, write_page, write_repro, write_tests
 from lintrain.core.lazy_dataclass import dataclass
@@ -85,6 +85,7 @@ def _report(options: ProbeOptions, name: str, record: Record, text: Text, kept: 
     """Judge what was measured, write all that was asked for, and give the exit code."""
     if options.evidence:
         write_record(record, options.evidence)
+    tell_of_crashes(text)
     judgement = judge_record(record, text)
     if not options.no_cache:
         keep_verdicts(record, judgement.pairs)

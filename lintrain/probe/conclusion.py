@@ -9,7 +9,7 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
 from lintrain.core.place import Place
 from lintrain.core.verdict import Ruling
-from lintrain.probe.judge import Judged
+from lintrain.probe.judge import RULE_FAILED, Judged
 from lintrain.probe.record import Record
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
@@ -30,10 +30,12 @@ def plain_line(place: Place) -> str:
     return f"{place.path}:{place.line}"
 
 
-def conclude(record: Record, judged: Sequence[Judged], spell: Spell = plain_line) -> Conclusion:
+def conclude(
+    record: Record, judged: Sequence[Judged], spell: Spell = plain_line, failed: Sequence[str] = ()
+) -> Conclusion:
     """The exit code of a probe: a confirmed mistake or a failing stage weighs more than what could not be judged.
 
-    `spell` writes a place as a person finds it.
+    `spell` writes a place as a person finds it; `failed` are rules that failed on the script's text.
     """
     mistakes = [finding for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED]
     counted = [finding for finding in mistakes if finding.level is not Level.NOTE]
@@ -48,6 +50,9 @@ def conclude(record: Record, judged: Sequence[Judged], spell: Spell = plain_line
     unmeasured = [stage for run in record.runs for stage in run.stages if _is_our_failure(stage)]
     if unmeasured:
         return Conclusion(NOT_JUDGED, f"could not judge the {unmeasured[0].name} stage: {unmeasured[0].reason}")
+    unheard = [*failed, *(finding.rule for finding, verdict in judged if verdict.reason.startswith(RULE_FAILED))]
+    if unheard:
+        return Conclusion(NOT_JUDGED, f"could not judge: lintrain's own `{unheard[0]}` failed")
     return Conclusion(NOTHING_CONFIRMED, "nothing confirmed")
 
 

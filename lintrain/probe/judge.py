@@ -12,6 +12,8 @@ from lintrain.core.verdict import Ruling, Verdict, confirmed, refuted, unsettled
 from lintrain.rulebook import RuleFile
 
 Judged = tuple[Finding, Verdict]
+RULE_FAILED = "the rule failed on this evidence"
+"""What the reason of such a verdict begins with."""
 STRENGTH = {Ruling.CONFIRMED: 2, Ruling.REFUTED: 1, Ruling.UNSETTLED: 0}
 
 
@@ -50,13 +52,21 @@ def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
     try:
         verdict = rule.verify(finding, evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
-        return unsettled(f"the rule failed on this evidence: {type(error).__name__}: {error}")
+        return unsettled(failed_rule(rule, error))
     is_driven = evidence.loop is None  # a loop may have been followed further in a pass that was asked for
     is_out_of_reach = evidence.never_came_to(finding.place) and evidence.split(finding.subject or "") is None
     if verdict.ruling is Ruling.REFUTED and is_driven and is_out_of_reach:
         said = f"the probe ended before this line; of what ran until then: {verdict.reason}"
         return unsettled(said, **verdict.measured)
     return verdict
+
+
+def failed_rule(rule: Rule, error: Exception) -> str:
+    """Why a rule that failed settles nothing, and what can be done."""
+    what = f"{RULE_FAILED}: {type(error).__name__}: {error}; this is a fault of lintrain"
+    return (
+        f"{what}: report it as an issue, with the evidence (`--evidence FILE`); `--ignore {rule.name}` does without it"
+    )
 
 
 def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
@@ -66,7 +76,7 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
                 yield from rule.inspect(evidence)
             except Exception as error:  # noqa: BLE001 - as above
                 failed = rule.finding(evidence.place, f"`{rule.name}` could not be judged")
-                yield failed, unsettled(f"the rule failed on this evidence: {type(error).__name__}: {error}")
+                yield failed, unsettled(failed_rule(rule, error))
 
 
 def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:

@@ -126,9 +126,8 @@ class Session:
         folder = self.folder_of(checked.path) or os.path.dirname(checked.path)  # noqa: PTH120 - as above
         self.client.warn_once(f"configuration of {folder}", checked.problem)
         for crash in checked.file.crashes:
-            text = f"`{crash.rule}` failed on {crash.path}: {crash.error}; this is a fault of lintrain"
             if f"crash of {crash.rule}" not in self.client.told:
-                self.client.warn_once(f"crash of {crash.rule}", text)
+                self.client.warn_once(f"crash of {crash.rule}", crash.told)
         for note in checked.outcome.notes:
             if note not in self.client.told:
                 self.client.told[note] = note
