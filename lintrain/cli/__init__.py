@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 INTERRUPTED = 130
@@ -10,6 +11,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    _open_closed_streams()
     sys.exit(answer(sys.argv[1:]))
 
 
@@ -22,7 +24,10 @@ def answer(arguments: list[str]) -> int:
 
     key = key_of(arguments, __version__)
     if kept := kept_answer(arguments, key):
-        write_again(kept[1])
+        try:
+            write_again(kept[1])
+        except OSError:  # a full disk: the run says so
+            return run(arguments)
         return kept[0]
     try:
         from lintrain.cli._keeping import run_and_keep
@@ -30,6 +35,13 @@ def answer(arguments: list[str]) -> int:
         return run_and_keep(arguments, key, run)
     except KeyboardInterrupt:
         return _interrupted()
+
+
+def _open_closed_streams() -> None:
+    """A stream that the caller closed (`>&-`) takes what is written and shows it to nobody."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - open to the end
 
 
 def run(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
@@ -57,9 +58,32 @@ def write_contents(contents: Mapping[str, bytes]) -> None:
     """Write files as they are to be; raises Refusal where one cannot be written."""
     for path, content in contents.items():
         try:
-            Path(path).write_bytes(content)
+            _put(Path(path), content)
         except OSError as error:
             raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write a file, its links and rights as they were; on a full disk it keeps what it held. Raises OSError."""
+    if not path.exists():
+        path.write_bytes(content)
+        return
+    before = path.read_bytes()
+    with path.open("r+b", buffering=0) as file:
+        try:
+            _overwrite(file, content)
+        except OSError:
+            _overwrite(file, before)
+            raise
+
+
+def _overwrite(file: FileIO, content: bytes) -> None:
+    """Other content for a file, cut to its length at the end: nothing is lost before there was room for all of it."""
+    file.seek(0)
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) or 0 :]
+    file.truncate()
 
 
 @contextmanager
@@ -87,8 +111,15 @@ def write_bytes(content: bytes) -> None:
     try:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _give_up(sys.stdout, error)
+
+
+def _give_up(stream: TextIO, error: OSError) -> None:
+    """Write nothing more to a stream; raises Refusal where that loses a report, which a reader that has gone is not."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    if stream is not sys.stderr and not isinstance(error, BrokenPipeError):
+        raise Refusal(f"standard output: {(error.strerror or str(error)).lower()}") from error
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -100,5 +131,5 @@ def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        _give_up(stream, error)
