@@ -72,6 +72,12 @@ def test_a_cell_that_holds_more_than_text_is_read_and_never_written() -> None:
     assert (set(result.rules), result.faults, result.mended, result.unwritable) == ({"unknown-argument"}, (), 0, 1)
 
 
+def test_a_script_with_a_number_that_python_cannot_write_is_refused() -> None:
+    script = f"import torch\nfrom transformers import TrainingArguments\nTrainingArguments('o', seed=0x{'f' * 4000})\n"
+    result = tried(Input("t.py", script.encode()), form=1)
+    assert (result.refusal, result.faults) == ("a number in it has more digits than Python writes", ())
+
+
 def test_a_notebook_with_an_endless_number_is_refused() -> None:
     result = tried(Input("t.ipynb", b'{"cells": [], "x": ' + ENDLESS.encode() + b"}"))
     assert result.refusal == "not a notebook: a number in it has more digits than Python reads"

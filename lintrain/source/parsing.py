@@ -12,12 +12,17 @@ from lintrain.core.lazy_pattern import lazy_pattern
 REUSED_QUOTES = lazy_pattern(r"""\[(["'])([^"'\\\[\]{}]*)\1\]""")
 """A subscript in the quotes that the f-string around it may have itself, as it may since Python 3.12."""
 
+ENDLESS = re.compile(r"0[xXoObB]_?(?=[0-9a-fA-F_]{3500})")
+"""A number of more decimal digits than Python writes: whoever speaks of it in a message would fail."""
+
 MOST_MENDED = 50
 """Lines of one file whose f-strings are read again."""
 
 
 def parse(text: str) -> ast.Module:
-    """The syntax tree of a text; raises SyntaxError where it does not parse."""
+    """The syntax tree of a text; raises SyntaxError where it does not parse, ValueError where a number has no end."""
+    if len(text) > 3500 and ENDLESS.search(text):
+        raise ValueError("a number in it has more digits than Python writes")
     with warnings.catch_warnings():
         # An odd escape in the user's string is theirs to mend; the parser would print it over our report.
         warnings.simplefilter("ignore")
