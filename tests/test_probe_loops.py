@@ -113,6 +113,21 @@ while True:
     assert probed.run["loop"]["steps"] == 4
 
 
+@pytest.mark.parametrize(("kept", "passes"), [("loss.detach()", 0), ("loss", 2)])
+def test_graphs_that_a_loop_without_a_loader_keeps_are_its_own(kept: str, passes: int, tmp_path: Path) -> None:
+    loop = f"""
+losses = []
+while True:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(torch.randn(8, 6)), torch.zeros(8, 3))
+    loss.backward()
+    optimizer.step()
+    losses.append({kept})
+"""
+    probed = probe(tmp_path, HEAD + loop)
+    assert probed.run["loop"]["kept_old_graphs"] == passes
+
+
 def test_gradients_that_nobody_clears_are_counted(tmp_path: Path) -> None:
     probed = probe(tmp_path, HEAD + EPOCHS.replace("        optimizer.zero_grad()\n", ""))
     adam = probed.run["loop"]["optimizers"][0]

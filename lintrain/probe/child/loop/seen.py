@@ -12,6 +12,8 @@ from lintrain.core.place import Place
 from lintrain.probe.child.kinds import is_mapping, is_row
 from lintrain.probe.child.library import library
 
+MOST_LOSSES = 64
+
 
 @dataclass(eq=False)
 class Forward:
@@ -58,6 +60,11 @@ class Iteration:
     batch: Any = None
     forwards: list[Forward] = field(default_factory=list[Forward])
     losses: list[LossCall] = field(default_factory=list[LossCall])
+
+    def loses(self, call: LossCall) -> None:
+        """A loss was called; of a batch with very many only the first are kept."""
+        if len(self.losses) < MOST_LOSSES:
+            self.losses.append(call)
 
 
 def tensors_in(value: Any) -> Iterator[Any]:

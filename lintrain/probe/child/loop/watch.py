@@ -21,8 +21,6 @@ from lintrain.probe.child.loop.surroundings import Line, is_behind, lines_now
 from lintrain.probe.child.random_state import same_random_numbers
 from lintrain.probe.child.session import Session
 
-MOST_LOSSES = 64
-
 
 class Watch:
     """What the taps saw until now; `run` is there from the first backward pass on.
@@ -41,7 +39,7 @@ class Watch:
         self.run: LoopRun | None = None
         self.depth = self.rounds = self.backwards_by_hand = 0
         self.is_guided = self._is_busy = self.is_taking = self.is_stepping = False
-        self.is_over = self.comes_round = self.is_in_main_thread = False
+        self.is_over = self.comes_round = self.is_in_main_thread = self._went_backward = False
         self.passes = Passes(self.effects.counts)
         self.metrics = MetricUses(self)
         self._last_step: list[Line] = []
@@ -124,18 +122,24 @@ class Watch:
         if self.run is not None:
             self.run.memory.calls()
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
-        forward = self.passes.add(module, args, kwargs, output) if is_of_loop else None
-        if forward is not None:
+        if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
+            self._begin_anew()
             self.iteration.forwards.append(forward)
 
     def loses(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
         """A loss function is called."""
+        self._begin_anew()
         place = frame_place(users_frame())
         call = LossCall(name, given, target, options, None, place, self.passes.ids, self.passes.mask, rest)
-        if len(self.iteration.losses) < MOST_LOSSES:
-            self.iteration.losses.append(call)
+        self.iteration.loses(call)
         self.passes.loses(call)
         return call
+
+    def _begin_anew(self) -> None:
+        """Without a loader that says so, a batch ends with its backward pass: its graph is not held beyond it."""
+        if self._went_backward and self.loader is None and not self.is_guided:
+            self.iteration = Iteration()
+        self._went_backward = False
 
     def goes_backward(self, loss: Any) -> None:
         """Gradients are about to be made."""
@@ -146,21 +150,18 @@ class Watch:
             self.finish()
         run = self.run or self._enter(frame_place(users_frame()), loss=loss)
         self.passes.train()
-        if self.rounds:
-            self._comes_round()
+        if self.rounds:  # the loop trains once more on its loader: what it did between its rounds was evaluation
+            self.comes_round = True
+            self.passes.evaluate(self.optimizers, but=self.iteration)
+            self.finish()
         self.passes.clear()
         with self.paused():
             run.goes_backward(self.iteration, loss)
         self.effects.goes_backward(loss)
 
-    def _comes_round(self) -> None:
-        """The loop trains once more on its loader: what it did between its two rounds was evaluation."""
-        self.comes_round = True
-        self.passes.evaluate(self.optimizers, but=self.iteration)
-        self.finish()
-
     def went_backward(self) -> None:
         """Gradients are there."""
+        self._went_backward = True
         self.effects.ledger.went_backward()
         if self.run is not None:
             with self.paused():
@@ -190,7 +191,7 @@ class Watch:
         """An optimizer is about to step."""
         if not self.session.is_root and not self.session.measuring:
             self.session.trains_elsewhere()
-        if not self.is_on or not optimizer.param_groups:  # Lightning has one that stands for none
+        if not (self.is_on and optimizer.param_groups):  # Lightning has one that stands for none
             return
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first is the optimizer
         if self.run is None and closure is None:
@@ -266,8 +267,8 @@ class Watch:
 
     def is_behind(self, error: BaseException) -> bool:
         """Whether the script went on from a step that stands in no loop, and ends with an error further below."""
-        is_following = self.run is not None and not self.run.is_settled and not self.is_guided
-        return is_following and is_behind(error, self._last_step)
+        follows = self.run is not None and not self.run.is_settled and not self.is_guided
+        return follows and is_behind(error, self._last_step)
 
     def crashed(self, error: BaseException) -> bool:
         """The script ends with an error; whether that is the answer of a stage of a run."""
