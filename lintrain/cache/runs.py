@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lintrain.cache.place import folder_for, is_ours
 from lintrain.cache.stamps import ABSENT, FILE, FOLDER, LISTED, stamp_of
+from lintrain.cache.whole_files import digest, make_folder, prune, put, sealed, unsealed
 
 MAGIC = b"lintrain answer 1\n"
 VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "CI_PROJECT_DIR", "PATH", "HOME", "XDG_CACHE_HOME")
@@ -21,8 +22,6 @@ PREFIXES = ("LINTRAIN_", "HF_", "HUGGINGFACE_", "PYTHON", "LC_", "LANG")
 
 MOST_KEPT = 200
 """Answers that a folder holds; the oldest go first."""
-OLDEST = 30 * 24 * 3600
-"""Seconds after which an answer that nobody asked for again goes."""
 
 Looks = Mapping[tuple[bytes, bytes], bytes]
 """The stamp of each path, under how it was looked at."""
@@ -33,11 +32,15 @@ Written = tuple[bytes, bytes]
 
 def key_of(words: Sequence[str], version: str) -> bytes:
     """All that an answer depends on besides files."""
-    variables = sorted(each for each in os.environ.items() if each[0] in VARIABLES or each[0].startswith(PREFIXES))
     streams = [(stream.encoding, stream.isatty()) for stream in (sys.stdout, sys.stderr)]
-    python = (sys.executable, sys.version, sys.path, sys.flags.utf8_mode)
-    key = (version, list(words), os.getcwd(), variables, streams, _columns(), python)
+    key = (version, list(words), os.getcwd(), streams, _columns(), *python_and_variables())
     return repr(key).encode("utf-8", "surrogateescape")
+
+
+def python_and_variables() -> tuple[object, ...]:
+    """What an answer may depend on of the environment and of the Python that gives it."""
+    variables = sorted(each for each in os.environ.items() if each[0] in VARIABLES or each[0].startswith(PREFIXES))
+    return variables, (sys.executable, sys.version, sys.path, sys.flags.utf8_mode)
 
 
 def _columns() -> int | None:
@@ -72,17 +75,18 @@ def write_again(written: Iterable[Written]) -> None:
 
 def _answer(kept: bytes, key: bytes) -> tuple[int, list[Written]] | None:
     """Raises ValueError or IndexError where the file was cut off, or is none of ours."""
-    if not kept.startswith(MAGIC) or _digest(kept[len(MAGIC) + 32 :]) != kept[len(MAGIC) : len(MAGIC) + 32]:
+    content = unsealed(MAGIC, kept)
+    if content is None:
         return None
-    code, size_of_key, size_of_looks, *sizes = kept[len(MAGIC) + 32 :].split(b"\n", 1)[0].split()
-    at = kept.index(b"\n", len(MAGIC) + 32) + 1
+    code, size_of_key, size_of_looks, *sizes = content.split(b"\n", 1)[0].split()
+    at = content.index(b"\n") + 1
     behind = at + int(size_of_key)
-    if kept[at:behind] != key:
+    if content[at:behind] != key:
         return None
-    looks = kept[behind : behind + int(size_of_looks)].split(b"\0")
+    looks = content[behind : behind + int(size_of_looks)].split(b"\0")
     if any(stamp_of(path, stamp[:1]) != stamp for path, stamp in zip(looks[::2], looks[1::2], strict=True)):
         return None
-    return int(code), list(_parts(kept[behind + int(size_of_looks) :], sizes))
+    return int(code), list(_parts(content[behind + int(size_of_looks) :], sizes))
 
 
 def _parts(written: bytes, sizes: Iterable[bytes]) -> Iterator[Written]:
@@ -97,11 +101,10 @@ def keep_answer(words: Sequence[str], key: bytes, seen: Looks, code: int, writte
     """Keep what a run answered; a folder that cannot be written, or a full disk, keeps nothing."""
     try:
         folder = os.path.join(folder_for(words), "answers")
-        _make(folder)  # first, for whether it is there may be one of the looks
+        make_folder(folder)  # first, for whether it is there may be one of the looks
         if is_ours(folder):
-            body = _body(key, seen, code, written)
-            _put(folder, _name(key), MAGIC + _digest(body) + body)
-            _prune(folder)
+            put(folder, _name(key), sealed(MAGIC, _body(key, seen, code, written)))
+            prune(folder, MOST_KEPT)
     except OSError:
         return
 
@@ -138,48 +141,5 @@ def _highest_missing(path: bytes) -> bytes:
     return path if around == path or os.path.exists(around) else _highest_missing(around)
 
 
-def _make(folder: str) -> None:
-    """Make the folder, for this user alone; a new one around it is left out by git, should it lie in a repository."""
-    around = os.path.dirname(folder)
-    is_new = not os.path.isdir(around)
-    os.makedirs(around, mode=0o700, exist_ok=True)
-    if is_new:
-        _put(around, ".gitignore", b"*\n")
-    if not os.path.isdir(folder):
-        os.mkdir(folder, 0o700)
-
-
-def _put(folder: str, name: str, content: bytes) -> None:
-    """Put a file in its place whole: two runs may end at once."""
-    new = os.path.join(folder, f"{name}.{os.getpid()}.new")
-    try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-        os.replace(new, os.path.join(folder, name))
-    except OSError:
-        if os.path.exists(new):
-            os.unlink(new)
-        raise
-
-
-def _prune(folder: str) -> None:
-    """Drop what is old, what is too much, and what a run that was killed left half written."""
-    import time
-
-    files = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder))
-    oldest = time.time() - OLDEST
-    for at, (changed, path) in enumerate(files):
-        if changed < oldest or at < len(files) - MOST_KEPT or (path.endswith(".new") and changed < time.time() - 3600):
-            os.unlink(path)
-
-
 def _name(key: bytes) -> str:
-    return _digest(key).decode("ascii")
-
-
-def _digest(content: bytes) -> bytes:
-    try:
-        from _blake2 import blake2b  # hashlib loads OpenSSL, which takes longer than all the rest
-    except ImportError:
-        from hashlib import blake2b
-    return blake2b(content, digest_size=16).hexdigest().encode("ascii")
+    return digest(key).decode("ascii")

@@ -44,11 +44,11 @@ def written(state: os.stat_result, kind: bytes = FILE) -> bytes:
     return b"f%d %d %d %d %d" % (state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino, state.st_dev)
 
 
-def is_fresh(state: os.stat_result) -> bool:
-    """Whether another change could still leave the same stamp: then it vouches for nothing.
+def is_fresh(state: os.stat_result, since: int | None = None) -> bool:
+    """Whether another change, now or since a moment, could leave the same stamp: then it vouches for nothing.
 
     Some file systems keep whole seconds, or two of them.
     """
     latest = max(state.st_mtime_ns, state.st_ctime_ns)
     tick = 2 * SECOND + FRESH if state.st_mtime_ns % SECOND == 0 else FRESH
-    return NOW() - latest < tick
+    return (NOW() if since is None else since) - latest < tick

@@ -71,7 +71,7 @@ class Watch:
 
     def note(self, path: object, kind: bytes = FILE) -> None:
         """Write down the state of a path as it is at the first look."""
-        if isinstance(path, int):
+        if isinstance(path, int) or _UNHEARD:
             return  # what was opened before, under its path
         try:
             known_as = os.path.join(os.getcwdb(), os.fsencode("." if path is None else cast("str", path)))
@@ -134,6 +134,7 @@ class Watch:
 _LISTENING: list[Watch] = []
 _HOOKS: list[object] = []
 _TELLING: list[None] = []
+_UNHEARD: list[None] = []
 
 
 def _listen_to_events() -> None:
@@ -170,6 +171,22 @@ def watch_in_child() -> Watch:
     """A watch of its own for a process that reads for another, in place of those that a fork has brought along."""
     _LISTENING.clear()
     return Watch().__enter__()
+
+
+@contextmanager
+def unheard() -> Generator[None]:
+    """What is looked at meanwhile is no part of an answer: lintrain's own files, and what it keeps."""
+    _UNHEARD.append(None)
+    try:
+        yield
+    finally:
+        _UNHEARD.pop()
+
+
+def tell_listed(folder: str) -> None:
+    """Give those who listen a folder whose names an earlier run has read."""
+    for watch in _LISTENING:
+        watch.note(folder, LISTED)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lintrain.cache.noted import Memory, Noted, note, noted_files
 from lintrain.check.one_file import Reading, check_source, unreadable
 from lintrain.check.outcome import Reported
 from lintrain.core.lazy_dataclass import dataclass
@@ -27,7 +28,8 @@ class ReadFile:
     """What a run knows of a file when it has read it: plain data, which may come from another process.
 
     `source` is kept where a report may speak of it, and None elsewhere: the texts of a whole repository would fill
-    the memory. `notes` are remarks on how the versions were found that the file is written for.
+    the memory. `notes` are remarks on how the versions were found that the file is written for, `names` the names that
+    mean nothing in it. `rests_on` is all that was looked at for it.
     """
 
     path: str
@@ -35,6 +37,8 @@ class ReadFile:
     source: Source | None = None
     suppressions: tuple[Suppression, ...] = ()
     notes: tuple[str, ...] = ()
+    names: tuple[Reported, ...] = ()
+    rests_on: Noted = field(default_factory=Noted)
 
 
 @dataclass(eq=False)
@@ -42,7 +46,7 @@ class FileReader:
     """Reads the files of a request; what one of them brought to light about the project serves the next."""
 
     request: Request
-    targets: dict[Path, TargetVersions] = field(default_factory=dict[Path, "TargetVersions"])
+    targets: Memory[Path, TargetVersions] = field(default_factory=Memory[Path, "TargetVersions"])
     project: Project = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,6 +55,12 @@ class FileReader:
 
     def read(self, path: str) -> ReadFile:
         """Ask the rules about one file."""
+        with noted_files() as noted:
+            note(path)
+            read = self._read(path)
+        return replace(read, rests_on=noted)
+
+    def _read(self, path: str) -> ReadFile:
         try:
             source = read_bytes(path, self.request.load(path))
         except UnreadableError as error:
@@ -71,14 +81,13 @@ class FileReader:
     def _targets_of(self, source: Source, notes: dict[str, None]) -> TargetVersions:
         """The versions that a script is written for: looked up when the first of its folder is read."""
         folder = Path(source.path).absolute().parent
-        if folder not in self.targets:
-            self.targets[folder] = self.request.find_targets(folder)
-        notes.update(dict.fromkeys(self.targets[folder].notes))
+        targets = self.targets.get(folder, lambda: self.request.find_targets(folder))
+        notes.update(dict.fromkeys(targets.notes))
         if source.notebook is None:
-            return self.targets[folder]
+            return targets
         from lintrain.knowledge.installs import with_installs
 
-        return with_installs(self.targets[folder], source.notebook.masked.values())
+        return with_installs(targets, source.notebook.masked.values())
 
 
 def _shown_modules(reading: Reading) -> Mapping[str, Source]:

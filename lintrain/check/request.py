@@ -11,6 +11,7 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import load_bytes
 
 if TYPE_CHECKING:
+    from lintrain.cache.store import Store
     from lintrain.check.baseline import Baseline
     from lintrain.check.selection import Selection
     from lintrain.knowledge.versions import TargetVersions
@@ -35,6 +36,7 @@ class Request:
     `go_on` is called between the steps of a check; what it raises ends the run.
     Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
     `speaks_of_modules` only those are reported that lie in the files themselves. At most `jobs` processes read at once.
+    What files show is taken from the `store` while nothing has changed for them, and kept in it.
     """
 
     files: Sequence[str]
@@ -48,6 +50,7 @@ class Request:
     baseline: Baseline | None = None
     go_on: Callable[[], None] = _nothing
     jobs: int = 1
+    store: Store | None = None
 
     def load(self, path: str) -> bytes:
         """The bytes of a file; raises UnreadableError where it may not be read."""

@@ -19,6 +19,7 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import UnreadableError, read_bytes
 
 if TYPE_CHECKING:
+    from lintrain.check.kept import KeptReadings
     from lintrain.check.request import Request
     from lintrain.names.ruff import Clue, NameSearch
     from lintrain.source.source import Source
@@ -36,8 +37,11 @@ class Run:
 
     def check(self) -> Outcome:
         """Check every file while ruff looks at the names of those that use a library."""
-        crew = crew_for(self.reader, self.request.files)
-        search = self._search_names()
+        readings = self._readings()
+        known = readings.find() if readings else {}
+        left = [path for path in self.request.files if path not in known]
+        crew = crew_for(self.reader, left)
+        search = self._search_names(left)
         try:
             read = crew.read()
             clues = search.collect() if search else {}
@@ -47,10 +51,23 @@ class Run:
                 search.stop()
             raise
         problem = search.problem if search else ""
+        afresh = [self._with_names(file, clues.get(str(Path(file.path).absolute()), [])) for file in read]
+        if readings and not problem:
+            readings.keep(afresh)
+        known.update((file.path, file) for file in afresh)
+        return self._outcome([known[path] for path in self.request.files], problem)
+
+    def _readings(self) -> KeptReadings | None:
+        """What earlier runs have read; of contents that are not those of the disk nothing is kept."""
+        if self.request.store is None or self.request.given:
+            return None
+        from lintrain.check.kept import KeptReadings
+
+        return KeptReadings(self.request.store, self.request)
+
+    def _outcome(self, read: Sequence[ReadFile], problem: str) -> Outcome:
         elsewhere = Elsewhere.of((file.path, file.reading) for file in read)
-        files = [
-            self._settle(file, elsewhere, clues.get(str(Path(file.path).absolute()), []), not problem) for file in read
-        ]
+        files = [self._settle(file, elsewhere, not problem) for file in read]
         if self.request.speaks_of_modules:
             asked_for = {file.path for file in read}
             unasked = [each for each in elsewhere.readings(asked_for) if not self.request.leaves_out(each[0])]
@@ -61,9 +78,9 @@ class Run:
         notes = dict.fromkeys(note for file in read for note in file.notes)
         return Outcome(tuple(files), (*filter(None, [problem]), *notes), elsewhere.shown)
 
-    def _search_names(self) -> NameSearch | None:
-        """Ruff at work on the files that use a library; None where there are none."""
-        paths = [path for path in self.request.files if self._wants_names(path)]
+    def _search_names(self, files: Sequence[str]) -> NameSearch | None:
+        """Ruff at work on those of the files that use a library; None where there are none."""
+        paths = [path for path in files if self._wants_names(path)]
         if not paths:
             return None
         from lintrain.names.ruff import start_search
@@ -85,14 +102,19 @@ class Run:
         except UnreadableError:
             return None
 
-    def _settle(
-        self, file: ReadFile, elsewhere: Elsewhere, clues: Sequence[Clue], looked_at_names: bool
-    ) -> FileOutcome:
+    def _with_names(self, file: ReadFile, clues: Sequence[Clue]) -> ReadFile:
+        """A file with what ruff's clues come to; then its text is kept."""
+        source = file.source or self._source_of(file) if clues else None
+        if source is None:
+            return file
+        return replace(file, source=source, names=tuple(self._name_findings(source, file.reading, clues)))
+
+    def _settle(self, file: ReadFile, elsewhere: Elsewhere, looked_at_names: bool) -> FileOutcome:
         """What is left of a file's findings when selection and suppressions are applied."""
         selected = self.request.selection.of(file.path)
         reading = elsewhere.joined(file.path, file.reading)
-        source = file.source or elsewhere.shown.get(file.path) or (self._source_of(file) if clues else None)
-        reported = [*reading.reported, *self._name_findings(source, reading, clues)]
+        source = file.source or elsewhere.shown.get(file.path)
+        reported = [*reading.reported, *file.names]
         reported = [self._with_level(one) for one in reported if one.finding.rule in selected]
         looked_for = self._looked_for(selected, reading, looked_at_names) if file.suppressions else NOTHING
         heard = apply_suppressions(reported, file.suppressions, looked_for)
@@ -131,8 +153,8 @@ class Run:
         kept = KeptVerdicts(path, __version__, self.request.given.get(path))
         return [replace(one, verdict=kept.of(one.finding)) for one in reported]
 
-    def _name_findings(self, source: Source | None, reading: Reading, clues: Sequence[Clue]) -> list[Reported]:
-        if source is None or source.is_too_large or reading.is_broken or not clues:
+    def _name_findings(self, source: Source, reading: Reading, clues: Sequence[Clue]) -> list[Reported]:
+        if source.is_too_large or reading.is_broken:
             return []
         from lintrain.names.undefined import name_findings
 

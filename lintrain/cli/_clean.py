@@ -8,7 +8,7 @@ from pathlib import Path
 from lintrain.cli._output import Refusal, say
 from lintrain.report.summary import count
 
-KEPT = ("answers", "verdicts", "pages")
+KEPT = ("answers", "files", "verdicts", "pages")
 """The folders that lintrain makes in its own; nothing else in it is ours to remove."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +12,12 @@ from lintrain.check.request import Request
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
 from lintrain.core.lazy_dataclass import dataclass
-from lintrain.rulebook import RuleFile
+from lintrain.rulebook import RuleFile, rule_folder
 from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings
 
 if TYPE_CHECKING:
+    from lintrain.cache.store import Store
     from lintrain.check.baseline import Baseline
     from lintrain.knowledge.versions import TargetVersions, VersionFinder
 
@@ -35,7 +37,29 @@ def request_of(
         knows_verdicts=not options.no_cache,
         baseline=baseline_of(options, settings),
         jobs=settings.jobs or processors(),
+        store=None if options.no_cache or options.reads_stdin else store_of(options, settings),
     )
+
+
+def store_of(options: CheckOptions, settings: Settings) -> Store | None:
+    """What earlier runs found out about files, in surroundings like these; None where ruff is not to be found."""
+    from lintrain import __version__
+    from lintrain.cache.own_code import digest_of_code, digest_of_program
+    from lintrain.cache.place import cache_folder
+    from lintrain.cache.runs import python_and_variables
+    from lintrain.cache.store import Store
+    from lintrain.cache.watch import unheard
+    from lintrain.names.ruff import find_ruff
+
+    ruff = find_ruff()
+    if ruff is None:
+        return None
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - every check asks this
+    with unheard():
+        code = digest_of_code(package, str(rule_folder()), __version__), digest_of_program(ruff)
+    around = (__version__, code, os.getcwd(), python_and_variables(), sorted(settings.target_versions.items()))  # noqa: PTH109 - as above
+    folder = os.path.join(options.cache_dir or cache_folder(), "files")  # noqa: PTH118 - as above
+    return Store(folder, repr(around))
 
 
 def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from lintrain.cache.noted import note
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
-from lintrain.knowledge.noted import note
 from lintrain.source.plain_files import read_start
 
 MOST_BYTES = 1024 * 1024

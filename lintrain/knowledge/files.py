@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lintrain.knowledge.noted import note
+from lintrain.cache.noted import note, note_asked, note_listed
 from lintrain.source.plain_files import read_plain_text
 
 Json = Mapping[str, object]
@@ -48,6 +48,7 @@ def as_texts(value: object) -> tuple[str, ...]:
 
 def is_folder(path: Path) -> bool:
     """Whether a folder is there; a path that cannot be looked up is none."""
+    note_asked(path)
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -57,8 +58,10 @@ def is_folder(path: Path) -> bool:
 def cached_snapshots(name: str) -> Iterator[Path]:
     """The folders of the hub cache that hold a model, the one of its main branch first."""
     repository = hub_cache() / f"models--{name.replace('/', '--')}"
+    named = repository / "refs" / "main"
+    note(named)
     try:
-        main = read_plain_text(repository / "refs" / "main", _LARGEST_FILE).strip()
+        main = read_plain_text(named, _LARGEST_FILE).strip()
     except (OSError, ValueError):
         main = ""
     yield from sorted(_folders(repository / "snapshots"), key=lambda folder: folder.name != main)
@@ -71,7 +74,12 @@ def cached_dataset_infos(name: str, config: str | None) -> list[Path]:
     found = (
         folder / "dataset_info.json" for each in configs for version in _folders(each) for folder in _folders(version)
     )
-    return sorted(path for path in found if path.is_file()) if len(configs) == 1 else []
+    return sorted(path for path in found if _is_file(path)) if len(configs) == 1 else []
+
+
+def _is_file(path: Path) -> bool:
+    note_asked(path)
+    return path.is_file()
 
 
 def hub_cache() -> Path:
@@ -96,7 +104,8 @@ def _home() -> Path:
 
 
 def _folders(folder: Path) -> list[Path]:
+    note_listed(folder)
     try:
-        return sorted(path for path in folder.iterdir() if path.is_dir())
+        return sorted(path for path in folder.iterdir() if is_folder(path))
     except (OSError, ValueError):
         return []

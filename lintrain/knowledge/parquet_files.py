@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from lintrain.cache.noted import note
 from lintrain.knowledge.data_files import LABELS, MOST_ROWS, Peek, facts_of_peek
 from lintrain.knowledge.dataset_facts import columns_of_info
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
-from lintrain.knowledge.noted import note
 from lintrain.knowledge.parquet_pages import unfolds_within_bounds
 
 LARGEST = 64 * 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lintrain.knowledge.noted import note
+from lintrain.cache.noted import note
 from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
 from lintrain.source.plain_files import read_plain_text

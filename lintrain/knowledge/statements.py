@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from lintrain.cache.noted import note, note_asked, note_listed
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.plain_files import read_plain_text
 
@@ -23,6 +24,16 @@ _DEPENDENCY_SECTION = lazy_pattern(
     r"^\[(project|dependency-groups|tool\.(poetry|pdm|uv|hatch)\b|project\.optional-dep)"
 )
 
+
+PYTHONS = "python*"
+"""The folders of an environment that hold what is installed, one for each version of Python."""
+
+SPEAKING_NAMES = (
+    "*requirements*",
+    *("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock", "environment.yml"),
+    *("pyproject.toml", "setup.py", "setup.cfg", "src", ".venv", "venv"),
+)
+"""The names in a folder that are looked for; besides them, the packages asked about."""
 
 PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning"}
 """Other names under which packages are published."""
@@ -62,7 +73,7 @@ class Reader:
         self.folder = folder
         self.packages = tuple(packages)
         self.notes: list[str] = []
-        self._here = frozenset(_names_in(folder))
+        self._here = frozenset(_names_in(folder, *SPEAKING_NAMES, *self.packages))
 
     def _names(self) -> list[str]:
         return [*self.packages, *(name for name, package in PUBLISHED_AS.items() if package in self.packages)]
@@ -110,19 +121,21 @@ class Reader:
         builds = self._here & {"pyproject.toml", "setup.py", "setup.cfg"}
         for package in self.packages if builds else ():
             places = [place for place, first in (("", package), ("src", "src")) if first in self._here]
-            if any((self.folder / place / package / "__init__.py").is_file() for place in places):
+            if any(_is_file(self.folder / place / package / "__init__.py") for place in places):
                 yield package
 
     def environment(self) -> Iterator[Statement]:
         """What is installed in the project's own `.venv` or `venv`."""
         for name in (".venv", "venv"):
-            patterns = ("lib/python*/site-packages", "Lib/site-packages")
-            yield from self.installed([path for pattern in patterns for path in self._listed(name, pattern)], name)
+            if name in self._here:
+                pythons = sorted(_names_in(self.folder / name / "lib", PYTHONS))
+                above = ["Lib", *(f"lib/{python}" for python in pythons if fnmatchcase(python, PYTHONS))]
+                yield from self.installed([self.folder / name / each / "site-packages" for each in above], name)
 
     def installed(self, folders: Iterable[Path], source: str) -> Iterator[Statement]:
         """What the names of the `.dist-info` folders tell; no installed file is opened."""
         for folder in folders:
-            for name in _names_in(folder):
+            for name in _names_in(folder, "*.dist-info"):
                 if name.endswith(".dist-info"):
                     package, _, version = name.removesuffix(".dist-info").partition("-")
                     if _package(package) in self.packages:
@@ -132,6 +145,7 @@ class Reader:
         if name.partition("/")[0] not in self._here:
             return None
         path = self.folder / name
+        note(path)
         try:
             return read_plain_text(path, _LARGEST_FILE)
         except FileNotFoundError:
@@ -142,9 +156,10 @@ class Reader:
             return None
 
     def _listed(self, name: str, pattern: str) -> list[Path]:
-        """What a pattern finds below a folder in this one."""
+        """What a pattern finds in a folder in this one."""
         if name not in self._here:
             return []
+        note_listed(self.folder / name, pattern)
         try:
             return sorted((self.folder / name).glob(pattern))
         except OSError as error:
@@ -157,7 +172,14 @@ def interpreter_folders() -> list[Path]:
     return [Path(entry) for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
 
 
-def _names_in(folder: Path) -> list[str]:
+def _is_file(path: Path) -> bool:
+    note_asked(path)
+    return path.is_file()
+
+
+def _names_in(folder: Path, *patterns: str) -> list[str]:
+    """The names in a folder, of which those count that match one of the patterns."""
+    note_listed(folder, *patterns)
     try:
         return [path.name for path in folder.iterdir()]
     except OSError:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 
+from lintrain.cache.noted import Memory, note_asked
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.specifiers import allowed_versions, lowest_version
 from lintrain.knowledge.statements import Reader, Statement, interpreter_folders
@@ -68,16 +70,16 @@ class VersionFinder:
     """
 
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    _said: dict[Path, _Said] = field(default_factory=dict[Path, _Said])
-    _begins: dict[Path, bool] = field(default_factory=dict[Path, bool])
+    _said: Memory[Path, _Said] = field(default_factory=Memory[Path, _Said])
+    _begins: Memory[Path, bool] = field(default_factory=Memory[Path, bool])
     _targets: dict[tuple[Statement, ...], TargetVersions] = field(
         default_factory=dict[tuple[Statement, ...], TargetVersions]
     )
-    _installed: tuple[Statement, ...] | None = None
+    _installed: Memory[None, tuple[Statement, ...]] = field(default_factory=Memory[None, tuple[Statement, ...]])
 
     def find(self, folder: str | os.PathLike[str]) -> TargetVersions:
         """The target versions of a project folder."""
-        said = [self._of(each) for each in self._project_folders(Path(folder))]
+        said = [self._said.get(each, partial(_Said.of, each)) for each in self._project_folders(Path(folder))]
         own = frozenset[str]().union(*(each.own_packages for each in said))
         stated = tuple(self._statements(said))
         if stated not in self._targets:
@@ -85,31 +87,31 @@ class VersionFinder:
         targets = {package: target for package, target in self._targets[stated].targets.items() if package not in own}
         return TargetVersions(targets, tuple(note for each in said for note in each.notes))
 
-    def _of(self, folder: Path) -> _Said:
-        if folder not in self._said:
-            self._said[folder] = _Said.of(folder)
-        return self._said[folder]
-
     def _statements(self, said: list[_Said]) -> Iterator[Statement]:
         for package, version in self.settings.items():
             yield Statement(package.lower(), version if version[:1] in "=<>!~^" else f"=={version}", "settings")
         for rank in zip(*(each.ranks for each in said), strict=True):
             for statements in rank:
                 yield from statements
-        if self._installed is None:
-            found = Reader(Path(), COVERED_PACKAGES).installed(interpreter_folders(), INTERPRETER)
-            self._installed = tuple(found)
-        yield from self._installed
+        yield from self._installed.get(None, _installed_beside_us)
 
     def _project_folders(self, folder: Path) -> list[Path]:
         """The folder and those above it up to the one with `.git`; without one in reach, the folder alone."""
         above = [folder, *list(folder.absolute().parents)[:_MOST_FOLDERS_ABOVE]]
         for place, each in enumerate(above):
-            if each not in self._begins:
-                self._begins[each] = (each / ".git").exists()
-            if self._begins[each]:
+            if self._begins.get(each, partial(_begins_at, each)):
                 return above[: place + 1]
         return above[:1]
+
+
+def _installed_beside_us() -> tuple[Statement, ...]:
+    return tuple(Reader(Path(), COVERED_PACKAGES).installed(interpreter_folders(), INTERPRETER))
+
+
+def _begins_at(folder: Path) -> bool:
+    """Whether a repository begins at a folder."""
+    note_asked(folder / ".git")
+    return (folder / ".git").exists()
 
 
 def find_versions(folder: str | os.PathLike[str], settings: Mapping[str, str] | None = None) -> TargetVersions:

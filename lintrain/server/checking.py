@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
+from lintrain.cache.noted import noted_files
 from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
 from lintrain.check.run import Run
@@ -88,22 +89,26 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
     snapshot.go_on()
     if snapshot.in_force.excludes.leave_out_within(snapshot.path):
         return Checked(snapshot.path, snapshot.raw, Outcome(()), problem=snapshot.in_force.problem)
-    run = Run(request_of(snapshot, projects))
-    try:
-        outcome = run.check()
-    except OutdatedError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a fault of ours is told, and the server goes on
-        crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
-        outcome = Outcome((FileOutcome(snapshot.path, None, crashes=(crash,)),))
+    with noted_files() as noted:
+        outcome = _outcome(snapshot, projects)
     for file in outcome.files:
         if file.source is not None and file.path == snapshot.path:
             file.source.forget_tree()  # the answer is kept as long as the document is open
     outcome = _with_measured(outcome, snapshot.path, measured)
     elsewhere = {os.path.abspath(file.path): file for file in outcome.files if file.path != snapshot.path}  # noqa: PTH100
     given = snapshot.in_force
-    looked_at = run.reader.project.looked_at
+    looked_at = frozenset(noted)
     return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, looked_at, given.problem, given.documentation)
+
+
+def _outcome(snapshot: Snapshot, projects: Projects) -> Outcome:
+    try:
+        return Run(request_of(snapshot, projects)).check()
+    except OutdatedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of ours is told, and the server goes on
+        crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
+        return Outcome((FileOutcome(snapshot.path, None, crashes=(crash,)),))
 
 
 def _with_measured(outcome: Outcome, path: str, measured: Sequence[Reported]) -> Outcome:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from lintrain.check.outcome import Reported
 from lintrain.core.lazy_dataclass import dataclass
-from lintrain.knowledge.noted import noted_files
 from lintrain.server.checking import Checked, OutdatedError, Snapshot, check, digest_of
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ClientSettings
@@ -113,7 +112,7 @@ class Session:
         digest, findings = self.measured.get(document.path, ("", []))
         mine = findings if digest and digest == digest_of(snapshot.raw) else []
         try:
-            checked = await self.worker.do(urgency, partial(_check_noting_files, snapshot, self.projects, mine))
+            checked = await self.worker.do(urgency, partial(check, snapshot, self.projects, mine))
         finally:
             if (running := self._running.get(document.uri)) and running[0] == turn:
                 del self._running[document.uri]
@@ -154,10 +153,3 @@ class Session:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # has been asked for, so that asyncio prints nothing over the connection
-
-
-def _check_noting_files(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported]) -> Checked:
-    """What a check found; its answer depends on the files, too, that the script reads."""
-    with noted_files() as files:
-        checked = check(snapshot, projects, measured)
-    return replace(checked, looked_at=checked.looked_at | files)

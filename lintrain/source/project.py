@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
+from lintrain.cache.noted import Memory, note, note_asked
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
@@ -54,7 +55,7 @@ class Project:
     given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
     _exists: dict[str, bool] = field(default_factory=dict[str, bool])
-    _roots: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    _roots: Memory[str, tuple[str, ...]] = field(default_factory=Memory[str, tuple[str, ...]])
     _sources: dict[str, Source | None] = field(default_factory=dict[str, "Source | None"])
     _matches: dict[tuple[str, re.Pattern[bytes]], bool] = field(
         default_factory=dict[tuple[str, "re.Pattern[bytes]"], bool]
@@ -104,9 +105,7 @@ class Project:
     def roots(self, script: str) -> tuple[str, ...]:
         """The folders that absolute imports of a script are looked for in, in order."""
         folder = os.path.dirname(os.path.abspath(script))
-        if folder not in self._roots:
-            self._roots[folder] = self._find_roots(folder)
-        return self._roots[folder]
+        return self._roots.get(folder, lambda: self._find_roots(folder))
 
     def _find_roots(self, folder: str) -> tuple[str, ...]:
         above, begins_at = self._way_up(folder)
@@ -160,24 +159,22 @@ class Project:
             self._exists[path] = True
         return self._is(os.path.isfile, path)
 
-    @property
-    def looked_at(self) -> frozenset[str]:
-        """The absolute paths of every file and folder that was asked about, there or not: what an answer depends on."""
-        return frozenset(self._exists)
-
     def _is(self, question: Callable[[str], bool], path: str) -> bool:
+        note_asked(path)
         if path not in self._exists:
             self._exists[path] = question(path)
         return self._exists[path]
 
     def load(self, file: str) -> Source | None:
         """The code of a module; None where it is too large, cannot be read or does not parse."""
+        note(file)
         if file not in self._sources:
             self._sources[file] = self._load(file)
         return self._sources[file]
 
     def contains(self, file: str, pattern: re.Pattern[bytes]) -> bool:
         """Whether a module's text, which is not parsed for it, has a match for a pattern of its bytes."""
+        note(file)
         key = (file, pattern)
         if key not in self._matches:
             self._matches[key] = _matches(self.given.get(file), file, pattern)

@@ -1,0 +1,96 @@
+"""What the paths that answers rest on are like now: each is looked at once in a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import NamedTuple
+
+from lintrain.cache import stamps
+from lintrain.cache.noted import Noted
+from lintrain.cache.stamps import FILE, LISTED, is_fresh, stamp_of
+from lintrain.cache.watch import tell_listed
+from lintrain.cache.whole_files import digest
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a file whose content is compared: of a larger one, which is data, the stamp has to be the same."""
+
+ASKED, READ, NAMES = "asked", "read", "names"
+
+
+class Look(NamedTuple):
+    """One path, how it was looked at, and of a folder the names that matter."""
+
+    kind: str
+    path: str
+    patterns: str = ""
+
+
+def looks_of(noted: Noted) -> Iterator[Look]:
+    """What was noted, one look after the other."""
+    yield from map(partial(Look, ASKED), noted.asked)
+    yield from map(partial(Look, READ), noted.read)
+    yield from (Look(NAMES, folder, patterns) for folder, patterns in noted.listed)
+
+
+class Sights:
+    """The state of paths in one run, which began at `since`; nothing that changed after that vouches for an answer."""
+
+    def __init__(self) -> None:
+        self.since = stamps.NOW()
+        self._stamps: dict[Look, str] = {}
+        self._contents: dict[Look, str] = {}
+        self._changed: dict[str, bool] = {}
+
+    def stamp(self, look: Look) -> str:
+        """What one look at the path tells: of a path that was only asked for, whether it is there."""
+        if look not in self._stamps:
+            if look.kind == NAMES:
+                tell_listed(look.path)
+            stamp = stamp_of(os.fsencode(look.path), LISTED if look.kind == NAMES else FILE)
+            self._stamps[look] = (stamp[:1] if look.kind == ASKED else stamp).decode("ascii")
+        return self._stamps[look]
+
+    def content(self, look: Look) -> str:
+        """A digest of the file, or of the names; empty where there is none or where it would take long."""
+        if look not in self._contents:
+            self._contents[look] = _content(look) if self.stamp(look).startswith(("f", "l")) else ""
+        return self._contents[look]
+
+    def holds(self, look: Look, stamp: str, content: str) -> bool:
+        """Whether a path is as it was: by its stamp, else by what it holds."""
+        return self.stamp(look) == stamp or (content != "" and self.content(look) == content)
+
+    def vouches(self, look: Look) -> bool:
+        """Whether the path has been as it is now since the run began."""
+        if look.path not in self._changed:
+            self._changed[look.path] = _has_changed(look.path, self.since)
+        return not self._changed[look.path]
+
+
+def _content(look: Look) -> str:
+    try:
+        if look.kind == NAMES:
+            patterns = look.patterns.split("\n")
+            names = sorted(name for name in os.listdir(look.path) if any(fnmatchcase(name, each) for each in patterns))
+            return digest("\0".join(names).encode("utf-8", "surrogateescape")).decode("ascii")
+        if os.stat(look.path).st_size > LARGEST:
+            return ""
+        with open(look.path, "rb") as file:
+            return digest(file.read()).decode("ascii")
+    except OSError:
+        return ""
+
+
+def _has_changed(path: str, since: int) -> bool:
+    """Of a path that is not there its folder tells whether it was before."""
+    if "\0" in path:
+        return False
+    try:
+        state = os.stat(path)
+    except OSError:
+        around = os.path.dirname(path)
+        return around != path and _has_changed(around, since)
+    return is_fresh(state, since)

@@ -1,0 +1,118 @@
+"""What was found out about single files, kept while everything that it rests on is as it was.
+
+One file of the store is about the files of one folder, and JSON: reading it runs nothing. What is damaged, or was kept
+for other surroundings (`key`), is as if it were not there. Of two runs that write the same file at once the later one
+stays, and what the other knew is found out again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from lintrain.cache.noted import Noted
+from lintrain.cache.place import is_ours
+from lintrain.cache.sights import Look, Sights, looks_of
+from lintrain.cache.watch import unheard
+from lintrain.cache.whole_files import digest, make_folder, prune, put, sealed, unsealed
+
+MAGIC = b"lintrain files 1\n"
+
+MOST_KEPT = 20_000
+"""Folders of which something is kept; those written longest ago go first."""
+
+Said = Any
+"""What was found out about a file, as JSON holds it."""
+
+Seen = tuple[Look, str, str]
+"""A look with the stamp and the content that the path had."""
+
+Shelf = Mapping[str, tuple[Said, list[Seen]]]
+"""What is kept of the files of one folder: what was said of each, and the looks that it rests on as they were."""
+
+EMPTY: Shelf = {}
+
+
+class Store:
+    """The files of the store in a folder that were written in surroundings as they are now."""
+
+    def __init__(self, folder: str, key: str) -> None:
+        self.folder = folder
+        self.key = key
+        self.sights = Sights()
+        self._shelves: dict[str, Shelf] = {}
+
+    def find(self, path: str) -> tuple[Said, list[Look]] | None:
+        """What was said of a file and what it rests on, where all of that is as it was."""
+        folder = os.path.dirname(path)
+        if folder not in self._shelves:
+            with unheard():
+                self._shelves[folder] = self._read(folder)
+        said, seen = self._shelves[folder].get(path, (None, []))
+        if not seen or not all(self.sights.holds(*each) for each in seen):
+            return None
+        return said, [look for look, *_ in seen]
+
+    def keep(self, found: Mapping[str, tuple[Said, Noted]]) -> None:
+        """Keep what was said of files, and what that rests on; a folder that cannot be written keeps nothing."""
+        by_folder: dict[str, dict[str, tuple[Said, list[Look]]]] = {}
+        for path, (said, noted) in found.items():
+            looks = list(looks_of(noted))
+            if all(map(self.sights.vouches, looks)):
+                by_folder.setdefault(os.path.dirname(path), {})[path] = said, looks
+        try:
+            with unheard():
+                self._write_all(by_folder)
+        except OSError:
+            return
+
+    def _write_all(self, by_folder: Mapping[str, Mapping[str, tuple[Said, list[Look]]]]) -> None:
+        if not by_folder:
+            return
+        make_folder(self.folder)
+        if is_ours(self.folder):
+            for folder, files in by_folder.items():
+                self._write(folder, files)
+            prune(self.folder, MOST_KEPT)
+
+    def _read(self, folder: str) -> Shelf:
+        if not is_ours(self.folder):
+            return EMPTY
+        try:
+            with open(os.path.join(self.folder, self._name(folder)), "rb") as file:
+                content = unsealed(MAGIC, file.read())
+            return _shelf(json.loads(content), self.key) if content else EMPTY
+        except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+            return EMPTY
+
+    def _write(self, folder: str, files: Mapping[str, tuple[Said, list[Look]]]) -> None:
+        """Put the files beside those that are known of the folder, as far as these are still there and as they were."""
+        others = {
+            path: (said, [look for look, *_ in seen])
+            for path, (said, seen) in self._read(folder).items()
+            if path not in files and os.path.exists(path) and all(self.sights.holds(*each) for each in seen)
+        }
+        content = json.dumps(self._document({**others, **files}), separators=(",", ":"))
+        put(self.folder, self._name(folder), sealed(MAGIC, content.encode("ascii")))
+
+    def _document(self, files: Mapping[str, tuple[Said, list[Look]]]) -> Mapping[str, Any]:
+        numbers: dict[Look, int] = {}
+        rows = {
+            path: (said, [numbers.setdefault(look, len(numbers)) for look in looks])
+            for path, (said, looks) in files.items()
+        }
+        looks = [(*look, self.sights.stamp(look), self.sights.content(look)) for look in numbers]
+        return {"key": self.key, "looks": looks, "files": rows}
+
+    def _name(self, folder: str) -> str:
+        return digest(f"{self.key}\0{folder}".encode("utf-8", "surrogateescape")).decode("ascii")
+
+
+def _shelf(content: Any, key: str) -> Shelf:
+    """Raises ValueError, TypeError, KeyError, IndexError or AttributeError where the content is no shelf."""
+    if content["key"] != key:
+        return EMPTY
+    looks = [(Look(kind, path, names), str(stamp), str(held)) for kind, path, names, stamp, held in content["looks"]]
+    return {path: (said, [looks[number] for number in numbers]) for path, (said, numbers) in content["files"].items()}

@@ -1,0 +1,114 @@
+"""The readings of files that an earlier run has made, for those that nothing has changed for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lintrain.builtin import UNREADABLE_FILE
+from lintrain.cache.noted import Noted
+from lintrain.cache.store import Store
+from lintrain.cache.whole_files import digest
+from lintrain.check.files import ReadFile
+from lintrain.check.one_file import Reading
+from lintrain.source.project import as_shown
+from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+
+if TYPE_CHECKING:
+    from lintrain.check.request import Request
+
+
+class KeptReadings:
+    """The readings of a request's files in a store.
+
+    What a file shows depends on the rules that are asked, and on the names by which the user knows the modules that it
+    is read with; levels, comments that nothing is silenced by, baselines and verdicts come after it.
+    """
+
+    def __init__(self, store: Store, request: Request) -> None:
+        self.store = store
+        self.request = request
+        shown = ((os.path.abspath(path), path) for path in request.files)  # noqa: PTH100 - thousands of paths
+        self._odd: Mapping[str, str] = {path: name for path, name in shown if name != as_shown(path)}
+        self._rules: dict[frozenset[str], str] = {}
+
+    def find(self) -> dict[str, ReadFile]:
+        """What is known of the files, by path."""
+        found = ((path, self._find(path)) for path in self.request.files)
+        return {path: file for path, file in found if file is not None}
+
+    def keep(self, files: Iterable[ReadFile]) -> None:
+        """Keep what was read afresh."""
+        found: dict[str, tuple[Any, Noted]] = {}
+        for file in files:
+            if is_lasting(file.reading):
+                try:
+                    said = self._said(file)
+                except TypeError:
+                    continue  # a rule put something into its finding that would not come back as it was
+                found[_known_as(file.path)] = said, file.rests_on
+        self.store.keep(found)
+
+    def _find(self, path: str) -> ReadFile | None:
+        known = self.store.find(_known_as(path))
+        if known is None:
+            return None
+        said, looks = known
+        try:
+            if said["rules"] != self._rules_of(path) or said["odd"] != self._odd_among(look.path for look in looks):
+                return None
+            return _file(path, said)
+        except (UnreadableError, KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError):
+            return None
+
+    def _said(self, file: ReadFile) -> Any:
+        """A file as JSON holds it; raises TypeError where that cannot be."""
+        reading = file.reading
+        is_silent = not (reading.reported or reading.training or file.suppressions or file.names or file.notes)
+        said = {
+            "rules": self._rules_of(file.path),
+            "odd": self._odd_among(file.rests_on.read),
+            "is_exhausted": reading.is_exhausted,
+            "is_broken": reading.is_broken,
+            "has_source": file.source is not None,
+        }
+        if is_silent:
+            return said
+        from lintrain.check.plain_words import as_plain
+
+        words = (reading.reported, reading.training, file.suppressions, file.names, file.notes)
+        return {**said, "modules": list(reading.modules), "words": as_plain(words)}
+
+    def _odd_among(self, paths: Iterable[str]) -> Mapping[str, str]:
+        """The files that the user knows by another name than reports give them by themselves."""
+        return {path: self._odd[path] for path in paths if path in self._odd} if self._odd else {}
+
+    def _rules_of(self, path: str) -> str:
+        names = self.request.selection.of(path)
+        if names not in self._rules:
+            self._rules[names] = digest(" ".join(sorted(names)).encode()).decode("ascii")
+        return self._rules[names]
+
+
+def is_lasting(reading: Reading) -> bool:
+    """Whether a file will show the same next time: not where lintrain failed, nor where it may not be read today."""
+    return not reading.crashes and not any(one.finding.rule == UNREADABLE_FILE.name for one in reading.reported)
+
+
+def _known_as(path: str) -> str:
+    """The file under the name that the user knows it by, and in a folder that can be looked for."""
+    return os.path.join(os.getcwd(), path)  # noqa: PTH118, PTH109 - as above
+
+
+def _file(path: str, said: Any) -> ReadFile:
+    """Raises what comes of content that nobody has kept."""
+    source = read_bytes(path, load_bytes(path)) if said["has_source"] else None
+    if "words" not in said:
+        return ReadFile(path, Reading(is_exhausted=said["is_exhausted"], is_broken=said["is_broken"]), source)
+    from lintrain.check.plain_words import from_plain
+
+    reported, training, suppressions, names, notes = from_plain(said["words"])
+    modules = {each: read_bytes(each, load_bytes(each)) for each in said["modules"]}
+    reading = Reading(reported, (), said["is_exhausted"], said["is_broken"], modules, training)
+    return ReadFile(path, reading, source, suppressions, notes, names)
