@@ -30,18 +30,25 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command under the name that tables give it; `codes` are the exit codes that mean it went well."""
+    """A command under the name that tables give it; `codes` are the exit codes that mean it went well.
+
+    The file that it `changes` has one line more before each run.
+    """
 
     name: str
     arguments: Sequence[str]
     folder: Path = ROOT
     variables: Mapping[str, str] | None = None
     codes: tuple[int, ...] = (0,)
+    changes: Path | None = None
 
 
 def cost_of(command: Command) -> Cost:
     """Run a command once; raises RuntimeError with what it said when it ends with another code than expected."""
     variables = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "", **(command.variables or {})}
+    if command.changes:
+        with command.changes.open("a") as file:
+            file.write("# changed\n")
     started = time.perf_counter()
     process = subprocess.Popen(
         command.arguments, cwd=command.folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -2,9 +2,10 @@
 
 FOLDER holds public training code (clones); without one the installed libraries of training are read, which anyone has.
 The parts: one `script` (beside `astroid.parse`, and in an environment without torch), the whole `tree` (cold, warm,
-the floor, ruff), a `sample` that the slower linters of `--tools` read too (`pip install torchfix fixit pylint semgrep`
-into an environment: its `bin`), the `notebooks` alone, and `growth`: 1,000 to 1,000,000 lines, with `--plot FILE` as a
-picture. All are medians over rounds, ratios over pairs; the exit code is 1 when a bound is missed.
+the floor, ruff), the tree after the `change` of one file, a `sample` that the slower linters of `--tools` read too
+(`pip install torchfix fixit pylint semgrep` into an environment: its `bin`), the `notebooks` alone, and `growth`: 1,000
+to 1,000,000 lines, with `--plot FILE` as a picture. All are medians over rounds, ratios over pairs; the exit code is 1
+when a bound is missed.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from benchmarks.speed.bounds import Bound, conclude
 from benchmarks.speed.corpus import Corpus, installed_code, read_corpus
 from benchmarks.speed.growth import measure_growth
 from benchmarks.speed.one_script import SCRIPT, measure_speed
-from benchmarks.speed.trees import measure_notebooks, measure_sample, measure_tree
+from benchmarks.speed.trees import measure_change, measure_notebooks, measure_sample, measure_tree
 
-PARTS = ("script", "tree", "sample", "notebooks", "growth")
+PARTS = ("script", "tree", "change", "sample", "notebooks", "growth")
 
 
 def main() -> int:
@@ -48,6 +49,8 @@ def measure(parts: Sequence[str], given: argparse.Namespace, work: Path) -> Iter
     corpus = corpus_of(given.folder, work)
     if "tree" in parts:
         yield from measure_tree(corpus, given.rounds, work)
+    if "change" in parts:
+        yield from measure_change(corpus, given.rounds, work)
     if "sample" in parts:
         yield from measure_sample(corpus, given.tools.absolute() if given.tools else None, given.rounds, work)
     if "notebooks" in parts:

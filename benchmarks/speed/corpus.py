@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,6 +18,8 @@ PACKAGES = ("accelerate", "datasets", "lightning", "peft", "transformers", "trl"
 """What is read where no folder is named: it lies on every machine that has the tests' environment."""
 
 SEED = 0
+
+IMPORTED = re.compile(rb"^from [\w.]*?(\w+) import ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,12 @@ def copied(files: Iterator[Path] | Sequence[Path], base: Path, folder: Path) -> 
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, place)
     return folder
+
+
+def most_imported(corpus: Corpus) -> Path:
+    """The script whose name most scripts import something from: `from .modeling_utils import …`."""
+    names = Counter(name for path in corpus.scripts for name in set(IMPORTED.findall(path.read_bytes())))
+    return max(corpus.scripts, key=lambda path: (names[path.stem.encode()], path))
 
 
 def lines_of(file: Path) -> int:

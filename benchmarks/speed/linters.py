@@ -19,12 +19,12 @@ rules:
 """
 
 
-def lintrain(name: str, folder: Path, *options: str, cache: Path | None = None) -> Command:
+def lintrain(name: str, folder: Path, *options: str, cache: Path | None = None, changes: Path | None = None) -> Command:
     """`lintrain check` of a folder; with the results of earlier runs where it is given a cache."""
     arguments = (sys.executable, "-m", "lintrain", "check", "--isolated", "--output-format", "concise", *options)
     kept = ("--no-cache",) if cache is None else ()
     variables = {"PYTHONPATH": str(ROOT), **({"XDG_CACHE_HOME": str(cache)} if cache else {})}
-    return Command(name, (*arguments, *kept, "."), folder, variables, (0, 1))
+    return Command(name, (*arguments, *kept, "."), folder, variables, (0, 1), changes)
 
 
 def floor(files: Sequence[Path], work: Path) -> Command:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.measure import Command, Cost, interleaved, middle, paired_ratio, print_table
 from benchmarks.speed.bounds import Bound
-from benchmarks.speed.corpus import Corpus, copied, lines_of, sample_of
+from benchmarks.speed.corpus import Corpus, copied, lines_of, most_imported, sample_of
 from benchmarks.speed.linters import floor, lintrain, others, ruff
 
 SAMPLE = 31_000
@@ -46,6 +46,24 @@ def measure_tree(corpus: Corpus, rounds: int, work: Path) -> Iterator[Bound]:
     yield Bound("several processes against one, CPU", paired_ratio(several, cold, "cpu"))
     yield Bound("several processes against one, by the clock", paired_ratio(several, cold, "wall"))
     yield peak("the tree", cold)
+
+
+def measure_change(corpus: Corpus, rounds: int, work: Path) -> Iterator[Bound]:
+    """A copy of the tree of which one script, or one module that others import, has changed since the last run."""
+    folder = copied(corpus.files, corpus.folder, work / "changing")
+    script = folder / sample_of(corpus, 1)[0].relative_to(corpus.folder)
+    module = folder / most_imported(corpus).relative_to(corpus.folder)
+    options = ("--jobs", "1")
+    commands = [
+        lintrain("lintrain, cold", folder, *options),
+        lintrain("lintrain, one script changed", folder, *options, cache=work / "one", changes=script),
+        lintrain("lintrain, one module changed", folder, *options, cache=work / "other", changes=module),
+    ]
+    title = f"One of {len(corpus.files)} files has changed: {script.name}, or {module.name}, which many import"
+    costs = compare(title, commands, rounds)
+    cold, one, other = costs.values()
+    yield Bound("one script changed, against cold", paired_ratio(one, cold, "cpu"), most=0.15)
+    yield Bound("one module changed, against cold", paired_ratio(other, cold, "cpu"))
 
 
 def peak(name: str, costs: list[Cost]) -> Bound:
