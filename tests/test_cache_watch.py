@@ -48,6 +48,8 @@ ASKED: dict[str, tuple[Callable[[Path], object], str, bytes]] = {
     "glob.glob": (lambda folder: glob.glob(f"{folder}/inner/*"), "inner", LISTED),
     "os.walk": (lambda folder: list(os.walk(folder / "inner")), "inner", LISTED),
     "readlink": (lambda folder: (folder / "link").readlink(), "link", LINK),
+    "os.lstat": (lambda folder: os.lstat(folder / "link"), "link", LINK),
+    "a link itself": (lambda folder: (folder / "link").lstat(), "link", LINK),
     "resolve": (lambda folder: (folder / "link").resolve(), "link", LINK),
     "what a listed link leads to": (lambda folder: list(os.scandir(folder)), "link", FILE),
 }
@@ -74,9 +76,10 @@ def test_the_first_look_counts(folder: Path) -> None:
     assert stamps.stamp_of(os.fsencode(file), FILE) != before[os.fsencode(file), FILE]
 
 
-def test_a_process_that_begins_spoils_the_watch() -> None:
+@pytest.mark.parametrize("begin", [lambda: subprocess.run([sys.executable, "-c", ""]), lambda: os.system("")])
+def test_a_process_that_begins_spoils_the_watch(begin: Callable[[], object]) -> None:
     with Watch() as watch:
-        subprocess.run([sys.executable, "-c", ""], check=True)
+        begin()
     assert watch.is_spoilt
 
 

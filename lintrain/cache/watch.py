@@ -108,7 +108,7 @@ class Watch:
     def _heard_stat(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
         if named.get("dir_fd") is not None:
             self.is_spoilt = True
-        self.note(path)
+        self.note(path, FILE if named.get("follow_symlinks", True) else LINK)
         return plain(path, *given, **named)
 
     def _heard_link(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
