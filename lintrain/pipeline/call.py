@@ -45,8 +45,8 @@ class Call:
     place: Place
     path: str = ""
     receiver: Value = ABSENT
-    positional: list[Argument] = field(default_factory=list[Argument])
-    keywords: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    positional: list[Argument] = field(default_factory=lambda: [])
+    keywords: dict[str, Argument] = field(default_factory=lambda: {})
     is_open: bool = False
     spread: Value = ABSENT
     """What was written out with a star, where its items are not all known."""

@@ -119,7 +119,7 @@ class Event:
     function: str
     uncalled: bool
     order: int
-    details: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    details: Mapping[str, Value] = field(default_factory=lambda: {})
 
     def is_inside(self, loop: Loop) -> bool:
         """Whether it happens in the body of a loop."""

@@ -41,7 +41,8 @@ def may_train(source: Source) -> bool:
     if imported & HUB_LIBRARIES:
         return True
     acts = frozenset[str]().union(*(TRAINING_ACTS.get(library, frozenset()) for library in imported))
-    return any(act in source.text for act in acts) and any(name in acts for name in _names(source))
+    is_said = acts and re.search(rf"\b(?:{'|'.join(sorted(acts))})\b", source.text)
+    return bool(is_said) and any(name in acts for name in _names(source))
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:

@@ -54,13 +54,13 @@ class Frame:
 
     function: Function | None
     scope: Scope
-    returns: list[Value] = field(default_factory=list[Value])
+    returns: list[Value] = field(default_factory=lambda: [])
     receiver: Value | None = None
     owner: Class | None = None
-    exits: list[dict[str, Value]] = field(default_factory=list[dict[str, Value]])
+    exits: list[dict[str, Value]] = field(default_factory=lambda: [])
     source: Source | None = None
     """The file of its code, where that is not the script itself."""
-    yields: list[Value] = field(default_factory=list[Value])
+    yields: list[Value] = field(default_factory=lambda: [])
     yields_once: bool = True
     """Whether what it yields is yielded one after the other: in no loop, and under no condition."""
     at_yield: Callable[[Value], None] | None = None
@@ -79,9 +79,9 @@ class Reader:
     """The state of one reading: the record that is being made, and what surrounds the code being read."""
 
     record: Pipeline
-    frames: list[Frame] = field(default_factory=list[Frame])
-    loops: list[Loop] = field(default_factory=list[Loop])
-    conditions: list[Condition] = field(default_factory=list[Condition])
+    frames: list[Frame] = field(default_factory=lambda: [])
+    loops: list[Loop] = field(default_factory=lambda: [])
+    conditions: list[Condition] = field(default_factory=lambda: [])
     guards: int = 0
     without_grad: int = 0
     uncalled: bool = False
@@ -89,13 +89,13 @@ class Reader:
     limit: int = STEP_BUDGET
     """The count of steps at which reading stops, or comes back from the project's modules."""
     modules: Modules = field(default_factory=lambda: Modules(None))
-    defined: list[tuple[Function, Class | None]] = field(default_factory=list[tuple[Function, "Class | None"]])
+    defined: list[tuple[Function, Class | None]] = field(default_factory=lambda: [])
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
     """The `if` statements that were certain to go one way when last read."""
     visited: set[ast.AST] = field(default_factory=set[ast.AST])
-    instances: dict[ast.ClassDef, Instance] = field(default_factory=dict[ast.ClassDef, Instance])
-    children: dict[tuple[int, str], Unknown] = field(default_factory=dict[tuple[int, str], Unknown])
-    kept: list[Value] = field(default_factory=list[Value])
+    instances: dict[ast.ClassDef, Instance] = field(default_factory=lambda: {})
+    children: dict[tuple[int, str], Unknown] = field(default_factory=lambda: {})
+    kept: list[Value] = field(default_factory=lambda: [])
     """Values whose identity is a key of `children`: they must outlive it."""
 
     @property
@@ -229,7 +229,9 @@ def _read_uncalled(reader: Reader) -> None:
     reader.uncalled = True
     reader.modules.leave(UNCALLED_BUDGET)
     text = reader.record.source.text
-    methods, names = set(METHOD.findall(text)), Counter(NAME.findall(text))
+    owners = {owner is not None for _, owner in reader.defined}
+    methods = set(METHOD.findall(text)) if True in owners else set[str]()
+    names = Counter(NAME.findall(text) if False in owners else ())
     first = [
         (function, owner)
         for function, owner in reader.defined

@@ -38,9 +38,9 @@ class Scope:
 
     parent: Scope | None = None
     is_class: bool = False
-    names: dict[str, Value] = field(default_factory=dict[str, Value])
-    outer_names: dict[str, Scope] = field(default_factory=dict[str, "Scope"])
-    stars: list[StarImport] = field(default_factory=list[StarImport])
+    names: dict[str, Value] = field(default_factory=lambda: {})
+    outer_names: dict[str, Scope] = field(default_factory=lambda: {})
+    stars: list[StarImport] = field(default_factory=lambda: [])
 
     def lookup(self, name: str) -> Value | None:
         """What a name stands for here, or None where nothing bound it."""
@@ -93,7 +93,7 @@ class Circles:
     Code hangs on functions, so that without an end the collector would look through whole trees.
     """
 
-    scopes: list[Scope] = field(default_factory=list[Scope])
+    scopes: list[Scope] = field(default_factory=lambda: [])
 
     def add(self, scope: Scope) -> None:
         """Another such scope; functions that are defined in a row share theirs."""

@@ -51,14 +51,14 @@ class Dataset(Value):
     hub_name: str | None = None
     config: str | None = None
     library: str = "datasets"
-    hidden: dict[str, Column] = field(default_factory=dict[str, Column])
+    hidden: dict[str, Column] = field(default_factory=lambda: {})
     format: str | None = None
-    read_as_text: dict[str, Place] = field(default_factory=dict[str, Place])
+    read_as_text: dict[str, Place] = field(default_factory=lambda: {})
     is_unchanged: bool | None = False
     sorted_by: str | None = None
     is_unlabelled: bool = False
     cut: Cut | None = None
-    needs: dict[str, Place] = field(default_factory=dict[str, Place])
+    needs: dict[str, Place] = field(default_factory=lambda: {})
     depth: int = 0
 
     @property
@@ -102,7 +102,7 @@ class DatasetDict(Value):
     `parent` is the DatasetDict that it was derived from.
     """
 
-    splits: dict[str, Dataset] = field(default_factory=dict[str, Dataset])
+    splits: dict[str, Dataset] = field(default_factory=lambda: {})
     template: Dataset | None = None
     is_complete: bool = False
     parent: DatasetDict | None = None
@@ -137,10 +137,10 @@ class Rows(Value):
 
     dataset: Value = UNKNOWN
     is_batch: bool = True
-    items: dict[Literal, Value] = field(default_factory=dict[Literal, Value])
+    items: dict[Literal, Value] = field(default_factory=lambda: {})
     removed: set[str] = field(default_factory=set[str])
     reads: set[str] = field(default_factory=set[str])
-    needs: dict[str, Place] = field(default_factory=dict[str, Place])
+    needs: dict[str, Place] = field(default_factory=lambda: {})
     is_open: bool = False
     depth: int = 0
 
@@ -195,10 +195,10 @@ class Tokenizer(Value):
 
     path: str
     checkpoint: Value = UNKNOWN
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
-    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
-    additions: list[TokenSetting] = field(default_factory=list[TokenSetting])
-    settings: list[TokenSetting] = field(default_factory=list[TokenSetting])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
+    attributes: dict[str, Value] = field(default_factory=lambda: {})
+    additions: list[TokenSetting] = field(default_factory=lambda: [])
+    settings: list[TokenSetting] = field(default_factory=lambda: [])
     is_complete: bool = True
     """Whether `arguments` are all that its call was given."""
     depth: int = 0
@@ -214,13 +214,13 @@ class Encoding(Value):
     """What a tokenizer call gave: token columns by name, and what code put beside them."""
 
     tokenizer: Value = UNKNOWN
-    columns: dict[str, Column] = field(default_factory=dict[str, Column])
-    items: dict[Literal, Value] = field(default_factory=dict[Literal, Value])
+    columns: dict[str, Column] = field(default_factory=lambda: {})
+    items: dict[Literal, Value] = field(default_factory=lambda: {})
     padding: Padding = Padding.UNKNOWN
     truncated: bool | None = None
     max_length: int | None = None
     inputs: Value = UNKNOWN
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
     returns_tensors: bool = False
     is_complete: bool = True
     text: str = ""
@@ -237,7 +237,7 @@ class Collator(Value):
     """
 
     path: str
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
     tokenizer: Value = UNKNOWN
     pads: bool | None = None
     tokenizes: bool | None = False

@@ -19,10 +19,10 @@ class Loader(Value):
 
     dataset: Value = UNKNOWN
     collate: Value = ABSENT
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
     text: str = ""
     dataset_place: Place | None = None
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    places: dict[str, Place] = field(default_factory=lambda: {})
     is_complete: bool = True
     collations: int = 0
     """How often its collate function was read."""
@@ -55,7 +55,7 @@ class TorchDataset(Value):
 
     path: str
     parts: tuple[Value, ...] = ()
-    arguments: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    arguments: dict[str, Argument] = field(default_factory=lambda: {})
     is_complete: bool = True
     text: str = ""
     rows: int | None = None

@@ -37,8 +37,8 @@ class Config(Value):
 
     path: str
     checkpoint: Value = UNKNOWN
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
-    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
+    attributes: dict[str, Value] = field(default_factory=lambda: {})
     num_labels: Value = ABSENT
     is_complete: bool = True
 
@@ -56,8 +56,8 @@ class Model(Value):
     how: str = ""
     task: Task = Task.UNKNOWN
     checkpoint: Value = UNKNOWN
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
-    argument_places: dict[str, Place] = field(default_factory=dict[str, Place])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
+    argument_places: dict[str, Place] = field(default_factory=lambda: {})
     num_labels: Value = ABSENT
     config: Config | None = None
     is_complete: bool = True
@@ -65,9 +65,9 @@ class Model(Value):
     labels_by_default: int | None = None
     """The outputs of its head where the script sizes it nowhere; None where its checkpoint is not known."""
     is_adapted: bool = False
-    frozen: list[Place] = field(default_factory=list[Place])
-    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
-    layers: list[Value] = field(default_factory=list[Value])
+    frozen: list[Place] = field(default_factory=lambda: [])
+    attributes: dict[str, Value] = field(default_factory=lambda: {})
+    layers: list[Value] = field(default_factory=lambda: [])
     text: str = ""
 
     @property
@@ -115,9 +115,9 @@ class Module(Value):
     """A module of torch's or torchvision's own classes: `parts` are the modules and values that it was made of."""
 
     path: str
-    parts: list[Value] = field(default_factory=list[Value])
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
-    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    parts: list[Value] = field(default_factory=lambda: [])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
+    attributes: dict[str, Value] = field(default_factory=lambda: {})
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ class Layer(Value):
     """A layer of Keras: `inputs` are what it was called on, for one call of the functional way to write networks."""
 
     path: str
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
     inputs: tuple[Value, ...] = ()
     is_trainable: bool = True
     made: Place | None = None
@@ -150,7 +150,7 @@ class Network(Value):
     """
 
     path: str
-    layers: list[Value] = field(default_factory=list[Value])
+    layers: list[Value] = field(default_factory=lambda: [])
     is_complete: bool = True
     is_trainable: bool = True
 
@@ -169,10 +169,10 @@ class Launcher(Value):
     """
 
     path: str
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
-    argument_places: dict[str, Place] = field(default_factory=dict[str, Place])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
+    argument_places: dict[str, Place] = field(default_factory=lambda: {})
     is_open: bool = False
-    prepared: list[Value] = field(default_factory=list[Value])
+    prepared: list[Value] = field(default_factory=lambda: [])
 
     @property
     def is_accelerator(self) -> bool:
@@ -185,7 +185,7 @@ class Scaler(Value):
     """A gradient scaler of mixed precision."""
 
     path: str
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
 
 
 class Role(StrEnum):
@@ -252,7 +252,7 @@ class Optimizer(Value):
     learning_rate_place: Place | None = None
     trains: tuple[Value, ...] = ()
     has_groups: bool = False
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
     text: str = ""
     is_part: bool = False
     """Whether it may have been given only some of their parameters."""
@@ -274,7 +274,7 @@ class Scheduler(Value):
 
     path: str
     optimizer: Value = UNKNOWN
-    given: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    given: dict[str, Argument] = field(default_factory=lambda: {})
     is_complete: bool = True
     text: str = ""
 

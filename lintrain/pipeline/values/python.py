@@ -82,7 +82,7 @@ class Mapping(Value):
 
     entries: dict[Literal, Value]
     is_complete: bool = True
-    written: dict[Literal, Place] = field(default_factory=dict["Literal", "Place"])
+    written: dict[Literal, Place] = field(default_factory=lambda: {})
 
 
 @dataclass(eq=False, slots=True)
@@ -95,7 +95,7 @@ class Function(Value):
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Scope
-    defaults: dict[str, Value] = field(default_factory=dict[str, Value])
+    defaults: dict[str, Value] = field(default_factory=lambda: {})
     decorators: tuple[Value, ...] = ()
     source: Source | None = None
     is_wrapped: bool = False
@@ -184,7 +184,7 @@ class Instance(Value):
     """An object of a class of the script; its attributes as far as they were set."""
 
     cls: Class
-    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    attributes: dict[str, Value] = field(default_factory=lambda: {})
 
 
 @dataclass(eq=False, slots=True)
@@ -207,7 +207,7 @@ class LibraryObject(Value):
     """
 
     path: str
-    arguments: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: dict[str, Value] = field(default_factory=lambda: {})
 
 
 @dataclass(eq=False, slots=True)

@@ -17,8 +17,8 @@ class TrainingArguments(Value):
     """A Trainer's arguments object: what the script set, in the call or as an attribute later, by name."""
 
     path: str
-    values: dict[str, Value] = field(default_factory=dict[str, Value])
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    values: dict[str, Value] = field(default_factory=lambda: {})
+    places: dict[str, Place] = field(default_factory=lambda: {})
     is_complete: bool = True
     text: str = ""
 
@@ -121,15 +121,15 @@ class TrainerRun(Value):
     path: str
     name: str
     construction: Place
-    arguments: dict[str, Argument] = field(default_factory=dict[str, Argument])
+    arguments: dict[str, Argument] = field(default_factory=lambda: {})
     is_complete: bool = True
     overrides: frozenset[str] = frozenset()
-    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
-    train_calls: list[Place] = field(default_factory=list[Place])
+    attributes: dict[str, Value] = field(default_factory=lambda: {})
+    train_calls: list[Place] = field(default_factory=lambda: [])
     text: str = ""
     instance: Instance | None = None
     metrics: Value = ABSENT
-    collator_needs: dict[str, Place] = field(default_factory=dict[str, Place])
+    collator_needs: dict[str, Place] = field(default_factory=lambda: {})
     collated: Value = UNKNOWN
 
     def value(self, name: str) -> Value:
@@ -169,8 +169,8 @@ class KerasRun(Value):
 
     model: Value = UNKNOWN
     compiled: Place | None = None
-    compile_arguments: dict[str, Argument] = field(default_factory=dict[str, Argument])
-    fits: list[tuple[Place, dict[str, Argument]]] = field(default_factory=list[tuple[Place, dict[str, Argument]]])
+    compile_arguments: dict[str, Argument] = field(default_factory=lambda: {})
+    fits: list[tuple[Place, dict[str, Argument]]] = field(default_factory=lambda: [])
     is_complete: bool = True
     """Whether `compile_arguments` are all that `compile` was given."""
     output: Value = UNKNOWN
