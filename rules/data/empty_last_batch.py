@@ -23,17 +23,24 @@ A loop of one's own runs and does nothing:
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film", "fine"], "label": [1, 0, 1]})
     rows = rows.map(lambda row: tokenizer(row["text"]))
-    args = TrainingArguments("out", per_device_train_batch_size=2, dataloader_drop_last=True)
+    args = TrainingArguments("out", per_device_train_batch_size=32)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
 
 and
 
     few = TensorDataset(torch.randn(24, 8), torch.randint(3, (24,)))
-    loader = DataLoader(few, batch_size=8, shuffle=True, drop_last=True)
+    loader = DataLoader(few, batch_size=32, shuffle=True)
     for x, y in loader:
         optimizer.zero_grad()
         criterion(net(x), y).backward()
         optimizer.step()
+
+or smaller batches, of which only the last is dropped:
+
+    rows = Dataset.from_dict({"text": ["a good film", "a bad film", "fine"], "label": [1, 0, 1]})
+    rows = rows.map(lambda row: tokenizer(row["text"]))
+    args = TrainingArguments("out", per_device_train_batch_size=2, dataloader_drop_last=True)
+    trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
 
 ## When it is fine
 
@@ -50,7 +57,8 @@ As many rows as a batch holds make one full batch, and of rows that a filter cho
 
 ## Fix
 
-None: a smaller batch and keeping the last one are both reasonable.
+Asks first: it keeps the last batch, and a smaller batch would be as good. Offered where `True` is written in the call
+that makes the loader, or the arguments of the Trainer.
 
 ## References
 
@@ -66,23 +74,27 @@ from lintrain import (
     Dataset,
     Evidence,
     Finding,
+    Fix,
     Level,
     MadeLoader,
     Pipeline,
     Place,
     Reason,
+    RemoveArgument,
     Rule,
     TorchDataset,
     Value,
     Verdict,
     confirmed,
     is_true,
+    lazy_pattern,
     literal,
     refuted,
     rows_of,
     unsettled,
 )
 
+WRITTEN = lazy_pattern(r"\b((?:dataloader_)?drop_last)\s*=\s*True\b")
 RAISED = ("max_steps must be set to a positive value",)
 NO_BATCH = "the training loader gives no batch"
 """What a probe says that asked the loader for one."""
@@ -99,12 +111,14 @@ class EmptyLastBatch(Rule):
                 continue
             if is_true(settings.value("dataloader_drop_last")):
                 size = settings.value("per_device_train_batch_size")
-                yield from self._judge(run.value("train_dataset"), size, run.construction)
+                drops = _dropping(pipeline, settings.origin, settings.places.get("dataloader_drop_last"))
+                yield from self._judge(run.value("train_dataset"), size, run.construction, drops)
         for loader in pipeline.loaders:
             if loader.origin and loader.is_complete and is_true(loader.value("drop_last")):
-                yield from self._judge(loader.dataset, loader.value("batch_size"), loader.origin)
+                drops = _dropping(pipeline, loader.origin, loader.places.get("drop_last"))
+                yield from self._judge(loader.dataset, loader.value("batch_size"), loader.origin, drops)
 
-    def _judge(self, dataset: Value, size: Value, place: Place) -> Iterator[Finding]:
+    def _judge(self, dataset: Value, size: Value, place: Place, drops: list[Reason]) -> Iterator[Finding]:
         number = literal(size)
         rows = _count(dataset)
         if rows is None or not isinstance(number, int) or rows >= number:
@@ -113,7 +127,7 @@ class EmptyLastBatch(Rule):
         yield self.finding(
             place,
             f"{rows} rows fill no batch of {number}, and batches that are not full are dropped",
-            because=[Reason(made, "the rows come from here")] if made else [],
+            because=[*([Reason(made, "the rows come from here")] if made else []), *drops],
             help="take a smaller batch, or keep the last one",
         )
 
@@ -129,6 +143,18 @@ class EmptyLastBatch(Rule):
         if batch is not None:
             return refuted(f"an epoch has a batch, of {batch.rows} rows")
         return unsettled(evidence.not_reached("batch"))
+
+    def fix(self, finding: Finding) -> Fix | None:
+        edits = [RemoveArgument(each.place, each.text) for each in finding.related("dropping")]
+        return Fix.of("keep the last batch", *edits, safe=False) if edits else None
+
+
+def _dropping(pipeline: Pipeline, call: Place | None, given: Place | None) -> list[Reason]:
+    """The call that has the argument to drop batches written out, for the fix to leave out."""
+    if call is None or given is None or not call.holds(given):
+        return []
+    written = WRITTEN.search(pipeline.code(call))
+    return [Reason(call, "batches that are not full are dropped here", "dropping", written[1])] if written else []
 
 
 def _of_loaders(made: tuple[MadeLoader, ...]) -> Verdict:
