@@ -37,7 +37,8 @@ A test that wants the error says so:
 
 ## Fix
 
-None: which one fits, only the GPU tells.
+Asks first: it leaves `fp16` out, and GPUs before Ampere are slow in bfloat16 or cannot compute in it. Offered where
+`fp16=True` is written in the call.
 
 ## References
 
@@ -52,17 +53,22 @@ from collections.abc import Iterator
 from lintrain import (
     Evidence,
     Finding,
+    Fix,
     Level,
     Pipeline,
     Place,
+    Reason,
+    RemoveArgument,
     Rule,
     Verdict,
     confirmed,
     is_true,
+    lazy_pattern,
     refuted,
     unsettled,
 )
 
+WRITTEN = lazy_pattern(r"fp16\s*=\s*True")
 RAISED = ("At most one of fp16 and bf16 can be True",)
 
 
@@ -73,14 +79,22 @@ class BothHalfPrecisions(Rule):
         certain = {call.place for call in pipeline.calls if call.is_certain and not call.is_guarded}
         for arguments in pipeline.arguments:
             is_both = is_true(arguments.value("fp16")) and is_true(arguments.value("bf16"))
-            place = arguments.places.get("fp16")
-            if is_both and place is not None and arguments.origin in certain and not _is_expected(pipeline, place):
-                yield self.finding(
-                    place,
-                    "`fp16=True` stands beside `bf16=True`, and only one may be on",
-                    help="keep `bf16=True` on GPUs since Ampere, `fp16=True` on older ones",
-                    subject="fp16",
-                )
+            place, made = arguments.places.get("fp16"), arguments.origin
+            if not is_both or place is None or made is None or made not in certain or _is_expected(pipeline, place):
+                continue
+            # what is set on the object later is not compared with the other
+            if made.holds(place) and made.holds(arguments.places.get("bf16", place)):
+                yield self._report(pipeline, place, made)
+
+    def _report(self, pipeline: Pipeline, place: Place, made: Place) -> Finding:
+        is_written = WRITTEN.fullmatch(pipeline.code(place))
+        return self.finding(
+            place,
+            "`fp16=True` stands beside `bf16=True`, and only one may be on",
+            because=[Reason(made, "both are asked for here", "call")] if is_written else [],
+            help="keep `bf16=True` on GPUs since Ampere, `fp16=True` on older ones",
+            subject="fp16",
+        )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.place, *RAISED)
@@ -91,6 +105,10 @@ class BothHalfPrecisions(Rule):
             told = ", ".join(f"`{name}={value}`" for name, value in modes.items())
             return refuted(f"the script ran past line {finding.place.line}, and trains with {told}", **modes)
         return unsettled("whether the script came to this line is not known")
+
+    def fix(self, finding: Finding) -> Fix | None:
+        edits = [RemoveArgument(each.place, "fp16") for each in finding.related("call")]
+        return Fix.of("keep `bf16=True` alone", *edits, safe=False) if edits else None
 
 
 def _is_expected(pipeline: Pipeline, place: Place) -> bool:

@@ -236,6 +236,15 @@ def forget_where_a_stream_ends(code: Code) -> Iterator[list[Edit]]:
                 yield [*at_trainer(code, call, "train_dataset"), code.here(made), code.drop_argument(made, "max_steps")]
 
 
+@injects("both-half-precisions", shows="error")
+def ask_for_both_halves(code: Code) -> Iterator[list[Edit]]:
+    """Half precision of both kinds."""
+    for made in arguments(code):
+        last = made.keywords[-1].value if made.keywords else made.args[0]
+        if not names_in(code, "fp16", "bf16", "except"):
+            yield [code.here(last), code.replace(last, f"{code.code(last)}, bf16=True, fp16=True")]
+
+
 @injects("unsaved-model", shows="saved")
 def keep_nothing(code: Code) -> Iterator[list[Edit]]:
     """Train with no checkpoint and no save.
