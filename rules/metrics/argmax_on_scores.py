@@ -21,6 +21,44 @@ stays where it was before the training, or looks good where class 0 is common.
         compute_metrics=judge,
     )
 
+A rating is rounded down to nothing by it:
+
+    scorer = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=1)
+    scored = tokenized.map(lambda row: {"labels": float(row["label"])}, remove_columns=["label"])
+
+    def judge(prediction):
+        ratings = np.argmax(prediction.predictions, axis=-1)  # <- argmax-on-scores
+        return {"mse": float(np.mean((ratings - prediction.label_ids) ** 2))}
+
+    trainer = Trainer(
+        scorer,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=scored["train"],
+        eval_dataset=scored["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+and of a label that may be there or not nothing is ever found:
+
+    tagger = AutoModelForSequenceClassification.from_pretrained(
+        checkpoint, num_labels=1, problem_type="multi_label_classification"
+    )
+    tagged = tokenized.map(lambda row: {"labels": [float(row["label"] == 0)]}, remove_columns=["label"])
+
+    def judge(prediction):
+        found = np.argmax(prediction.predictions, axis=-1)  # <- argmax-on-scores
+        return {"found": float(found.mean())}
+
+    trainer = Trainer(
+        tagger,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tagged["train"],
+        eval_dataset=tagged["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
 ## Good
 
     scorer = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=2)
@@ -35,6 +73,44 @@ stays where it was before the training, or looks good where class 0 is common.
         TrainingArguments("out", eval_strategy="epoch"),
         train_dataset=paired["train"],
         eval_dataset=paired["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+and ratings as they are:
+
+    scorer = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=1)
+    scored = tokenized.map(lambda row: {"labels": float(row["label"])}, remove_columns=["label"])
+
+    def judge(prediction):
+        ratings = prediction.predictions.squeeze(-1)
+        return {"mse": float(np.mean((ratings - prediction.label_ids) ** 2))}
+
+    trainer = Trainer(
+        scorer,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=scored["train"],
+        eval_dataset=scored["validation_matched"],
+        data_collator=collator,
+        compute_metrics=judge,
+    )
+
+and a label that is there where its logit is above 0:
+
+    tagger = AutoModelForSequenceClassification.from_pretrained(
+        checkpoint, num_labels=1, problem_type="multi_label_classification"
+    )
+    tagged = tokenized.map(lambda row: {"labels": [float(row["label"] == 0)]}, remove_columns=["label"])
+
+    def judge(prediction):
+        found = (prediction.predictions.squeeze(-1) > 0).astype(int)
+        return {"found": float(found.mean())}
+
+    trainer = Trainer(
+        tagger,
+        TrainingArguments("out", eval_strategy="epoch"),
+        train_dataset=tagged["train"],
+        eval_dataset=tagged["validation_matched"],
         data_collator=collator,
         compute_metrics=judge,
     )
@@ -61,7 +137,8 @@ One output may be compared with a threshold:
 
 ## Fix
 
-None: a threshold and one output for each class are both reasonable.
+Asks first: other numbers come out, and one output for each class may be what was meant. Offered where the labels are
+certainly ratings (an error is computed of them) or tags (`problem_type="multi_label_classification"`). The shape stays.
 
 ## References
 
@@ -70,23 +147,35 @@ NumPy documentation, `numpy.argmax`; transformers documentation, `PreTrainedConf
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
     Evidence,
     Finding,
+    Fix,
     Level,
     Model,
     Pipeline,
     Place,
     Reason,
+    Replace,
+    Role,
     Rule,
     Tensor,
+    Value,
     Verdict,
     confirmed,
+    is_missing,
     refuted,
+    text_of,
     unsettled,
 )
+
+OF_RATINGS = frozenset(
+    {"mae", "mean_absolute_error", "mean_squared_error", "mse", "pearsonr", "r2_score", "r_squared", "spearmanr"}
+)
+"""Metrics that compare numbers with numbers."""
 
 
 class ArgmaxOnScores(Rule):
@@ -105,6 +194,7 @@ class ArgmaxOnScores(Rule):
                 because=[Reason(model.origin, "its head has 1 output", "model")] if model.origin else [],
                 help="compare the output with a threshold, or give the head one output for each class",
                 subject="compute_metrics",
+                facts={"code": _cure(pipeline, misuse.place, misuse.value, model)},
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -115,3 +205,74 @@ class ArgmaxOnScores(Rule):
         *_, outputs = evaluation.predictions_shape
         said = f"the predictions of {evaluation.rows} rows have {outputs} outputs each"
         return confirmed(said, outputs=outputs) if outputs == 1 else refuted(said, outputs=outputs)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        code = finding.facts.get("code")
+        if not isinstance(code, str):
+            return None
+        return Fix.of(f"take the output itself: `{code}`", Replace(finding.place, code), safe=False)
+
+
+def _cure(pipeline: Pipeline, place: Place, chosen: Value, model: Model) -> str | None:
+    """The code to take ratings as they are, or tags by a threshold, in one shape; None where neither is certain."""
+    call = _call_at(pipeline, place)
+    if call is None or not isinstance(chosen, Tensor):
+        return None
+    problem, scores = _problem_of(model), _scores_in(call)
+    if problem in {None, "regression"} and _is_rating(pipeline, place):
+        return f"{scores}.squeeze(-1)"
+    cast = _cast(call)
+    if problem != "multi_label_classification" or cast is None:
+        return None
+    return f"({scores}.squeeze(-1) > {'0' if chosen.role is Role.LOGITS else '0.5'}).{cast}"
+
+
+def _call_at(pipeline: Pipeline, place: Place) -> ast.Call | None:
+    """The call at a place that chooses along the last axis and does nothing else."""
+    source = pipeline.source_of(place)
+    call = next((node for node in source.nodes_of(ast.Call) if source.place(node) == place), None)
+    if call is None or not isinstance(call.func, ast.Attribute):
+        return None
+    names = {keyword.arg for keyword in call.keywords}
+    given = len(call.args) + len(names) + (not _is_function(call))
+    return call if given == 2 and names <= {"axis", "dim"} else None
+
+
+def _is_function(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in {"np", "numpy", "torch"}
+
+
+def _scores_in(call: ast.Call) -> str:
+    """The code of what the call chooses among, as something that a method can be called on."""
+    assert isinstance(call.func, ast.Attribute)
+    scores = call.args[0] if _is_function(call) else call.func.value
+    is_bound = isinstance(scores, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+    return ast.unparse(scores) if is_bound else f"({ast.unparse(scores)})"
+
+
+def _cast(call: ast.Call) -> str | None:
+    """What turns answers into the numbers 0 and 1 in the library of the call; None where it may be either."""
+    assert isinstance(call.func, ast.Attribute)
+    owner = ast.unparse(call.func.value)
+    if owner == "torch" or any(keyword.arg == "dim" for keyword in call.keywords):
+        return "int()"
+    return "astype(int)" if owner in {"np", "numpy"} or owner.endswith(".predictions") else None
+
+
+def _problem_of(model: Model) -> str | None:
+    """The `problem_type` that the script gives a model; None where it gives none."""
+    config = model.config
+    given = model.arguments.get("problem_type")
+    if given is None and config is not None:
+        given = config.attributes.get("problem_type", config.arguments.get("problem_type"))
+    if given is None or is_missing(given):
+        return None
+    return text_of(given) or "unknown"
+
+
+def _is_rating(pipeline: Pipeline, place: Place) -> bool:
+    """Whether an error is computed of the chosen numbers: by a metric of ratings, or as a difference."""
+    metrics = [call for call in pipeline.metric_calls if call.predictions and call.predictions.value.origin == place]
+    differences = [each for each in pipeline.arithmetic.values() if each.operator == "Sub"]
+    is_subtracted = any(place in {each.left.origin, each.right.origin} for each in differences)
+    return is_subtracted or any(call.metric.name in OF_RATINGS for call in metrics)
