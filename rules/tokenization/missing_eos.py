@@ -16,6 +16,20 @@ to stop: its answers run on until the length limit.
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)
 
+The same where padding has a token of its own:
+
+    lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    lm.resize_token_embeddings(len(lm_tokenizer))
+
+    def tokenize_examples(batch):
+        pairs = zip(batch["premise"], batch["hypothesis"])
+        texts = [f"### Premise: {premise} ### Hypothesis: {hypothesis}" for premise, hypothesis in pairs]
+        return lm_tokenizer(texts, truncation=True, max_length=96)  # <- missing-eos
+
+    examples = raw.map(tokenize_examples, batched=True, remove_columns=raw["train"].column_names)
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)
+
 ## Good
 
     lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
@@ -26,6 +40,20 @@ to stop: its answers run on until the length limit.
         return lm_tokenizer(example, truncation=True, max_length=96)
 
     examples = raw.map(tokenize_example, remove_columns=raw["train"].column_names)
+    collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
+    trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)
+
+and
+
+    lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    lm.resize_token_embeddings(len(lm_tokenizer))
+
+    def tokenize_examples(batch):
+        pairs = zip(batch["premise"], batch["hypothesis"])
+        texts = [f"### Premise: {premise} ### Hypothesis: {hypothesis}" for premise, hypothesis in pairs]
+        return lm_tokenizer([text + lm_tokenizer.eos_token for text in texts], truncation=True, max_length=96)
+
+    examples = raw.map(tokenize_examples, batched=True, remove_columns=raw["train"].column_names)
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)
 
@@ -54,8 +82,8 @@ TRL adds it to text by itself:
 
 ## Fix
 
-None: a padding token of its own has to come with it, for labels of padding are masked, and where the end belongs only
-the data tells.
+Asks first: it appends the token to each text where the tokenizer gets it, and examples that are to go on should have
+none. Not offered where the same token pads and padding loses its labels: a padding token has to come with it then.
 
 ## References
 
@@ -64,30 +92,38 @@ transformers#22794, trl#734.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 from lintrain import (
+    ColumnValues,
     Constant,
     Encoding,
     Evidence,
     Finding,
+    Fix,
     Level,
     Pipeline,
     Place,
     Reason,
+    Replace,
+    Rows,
     Rule,
+    Sequence,
     SpecialToken,
     Task,
     Text,
     TokenFeed,
     Tokenizer,
+    Value,
     Verdict,
     certain_facts,
     confirmed,
     is_handed_over,
     is_missing,
     lazy_pattern,
+    literal,
     parts_of,
     refuted,
     token_feeds,
@@ -103,6 +139,10 @@ MAY_END = lazy_pattern(r"<\||</|<end|\[/?(EOS|SEP|END)|eos", re.IGNORECASE)
 
 SPEAKS_OF_PADDING = lazy_pattern(r"pad_token|eos_token_id\s*=|generate\(")
 MOST = 0.05
+PADDING = frozenset({"pad_token", "pad_token_id"})
+ENDS = frozenset({"<|endoftext|>", "</s>", "<|end_of_text|>", "<|eot_id|>"})
+METHODS = frozenset({"__call__", "batch_encode_plus", "encode", "encode_plus"})
+NAMED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 
 class MissingEos(Rule):
@@ -120,10 +160,11 @@ class MissingEos(Rule):
             if _speaks_of_eos(pipeline):
                 return
             reported.add(encoding.origin)
+            ended = [] if _loses_ends(pipeline) else _ended(pipeline, encoding)
             yield self.finding(
                 encoding.origin,
                 "these examples end without the end-of-text token, which nothing adds",
-                because=[Reason(feed.place, "a causal model is trained on them", "read")],
+                because=[Reason(feed.place, "a causal model is trained on them", "read"), *ended],
                 help="append `tokenizer.eos_token` to each example, and pad with another token",
             )
 
@@ -138,6 +179,10 @@ class MissingEos(Rule):
         if edges.ends_with_eos > MOST * edges.rows:
             return refuted(text, rows=edges.rows, ended=edges.ends_with_eos)
         return confirmed(text, rows=edges.rows, ended=edges.ends_with_eos)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        edits = [Replace(each.place, each.text) for each in finding.related("text")]
+        return Fix.of("append the end-of-text token", *edits, safe=False) if edits else None
 
 
 def _speaks_of_eos(pipeline: Pipeline) -> bool:
@@ -170,3 +215,76 @@ def _fills_in(text: Text) -> bool:
     has_words = any(re.search(r"[A-Za-z]{3}", words) for words in literals)
     may_end = any(MAY_END.search(words) for words in literals) or any(isinstance(part, SpecialToken) for part in parts)
     return has_words and bool(varying) and not may_end
+
+
+def _loses_ends(pipeline: Pipeline) -> bool:
+    """Whether padding may be the end of text, and lose its labels with all padding."""
+    pads = [setting for each in pipeline.tokenizers for setting in each.settings if setting.name in PADDING]
+    has_own = bool(pads) and all(
+        isinstance(literal(each.value), str) and literal(each.value) not in ENDS for each in pads
+    )
+    masks = [each for each in pipeline.collators if each.name == "DataCollatorForLanguageModeling"]
+    return not has_own and bool(masks or pipeline.token_tests)
+
+
+def _ended(pipeline: Pipeline, encoding: Encoding) -> list[Reason]:
+    """The text that the tokenizer gets, with the code that ends it; nothing where it is not plainly one, or a list."""
+    call = _call_of(pipeline, encoding)
+    if call is None or encoding.origin is None:
+        return []
+    source, text, end = pipeline.source_of(encoding.origin), call.args[0], f"{ast.unparse(call.func)}.eos_token"
+    several = _is_list(encoding.inputs)
+    if several is None:
+        return []
+    if several and isinstance(text, ast.ListComp):
+        text, several = text.elt, False
+    place = source.place(text)
+    code = source.code(place)
+    if several:
+        ended = f"[text + {end} for text in {code}]" if isinstance(text, NAMED) else ""
+    else:
+        ended = _with_end(text, code, end)
+    return [Reason(place, "the text that is tokenized", "text", ended)] if ended else []
+
+
+def _call_of(pipeline: Pipeline, encoding: Encoding) -> ast.Call | None:
+    """The call of a tokenizer by its name on one text, where all that comes through it is of one kind."""
+    place = encoding.origin
+    if place is None or "text_pair" in encoding.arguments:
+        return None
+    source = pipeline.source_of(place)
+    call = next((node for node in source.nodes_of(ast.Call) if source.place(node) == place), None)
+    through = [each for each in pipeline.encodings if each.origin == place]
+    kinds = {_is_list(each.inputs) for each in through}
+    is_plain = call is not None and len(call.args) == 1 and _is_named(call.func)
+    return call if is_plain and len(kinds) == 1 and all(map(_is_form, through)) else None
+
+
+def _is_named(tokenizer: ast.expr) -> bool:
+    """Whether a tokenizer is called itself, by a name or as an attribute, and none of its methods."""
+    is_method = isinstance(tokenizer, ast.Attribute) and tokenizer.attr in METHODS
+    return isinstance(tokenizer, ast.Name | ast.Attribute) and not is_method
+
+
+def _is_list(inputs: Value) -> bool | None:
+    """Whether a tokenizer gets a list of texts, or one; None where that is not certain."""
+    match inputs:
+        case Text():
+            return False
+        case Sequence():
+            return True
+        case ColumnValues(dataset=Rows(is_batch=is_batch)):
+            return is_batch
+        case _:
+            return None
+
+
+def _with_end(text: ast.expr, code: str, end: str) -> str:
+    """The code of a text with the token behind it: inside of a single f-string, else added to it."""
+    quote = re.match(r"[fF]([\"']{3}|[\"'])", code)
+    inner = code[quote.end() : -len(quote[1])] if quote and code.endswith(quote[1]) else ""
+    if quote and inner and quote[1] not in inner and not inner.endswith("\\"):
+        return f"{code[: -len(quote[1])]}{{{end}}}{quote[1]}"
+    if isinstance(text, NAMED) or (isinstance(text, ast.BinOp) and "\n" not in code):
+        return f"{code} + {end}"
+    return f"({code}) + {end}"
