@@ -64,7 +64,8 @@ Text without any end of text has none to lose:
 
 ## Fix
 
-None: a new token and a collator that masks by attention are both reasonable.
+Asks first: it adds a padding token and a row of the embeddings for it, and a collator that masks by attention would be
+as good. Offered where tokenizer and model are made beside each other, each under one name, before others get them.
 
 ## References
 
@@ -73,28 +74,39 @@ transformers#23530, transformers#22794, trl#976; Transformers documentation, `Da
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
     Evidence,
     Finding,
+    Fix,
+    InsertAfter,
     Level,
+    Model,
     Pipeline,
     Place,
     Reason,
+    Replace,
     Rule,
     Tokenizer,
+    TokenSetting,
     Verdict,
     collations,
     confirmed,
+    is_one_scope,
     masks_words,
+    mentions,
     padding_by_eos,
     put_into_data,
     refuted,
+    statement_at,
     unsettled,
 )
 
 IGNORED = "-100"
+TELLS_MODEL = r"\.pad_token_id\s*=[^=]"
+"""Code that tells a model of its padding token."""
 
 
 class PadTokenIsEos(Rule):
@@ -116,6 +128,7 @@ class PadTokenIsEos(Rule):
                 because=[
                     Reason(written, "an end of text is put here", "end of text"),
                     Reason(unlabelled, "every padding token loses its label here", "labels"),
+                    *_cure(pipeline, tokenizer, setting),
                 ],
                 help="add a padding token of its own and resize the embeddings, or make labels by the attention mask",
             )
@@ -131,6 +144,11 @@ class PadTokenIsEos(Rule):
         if labels.eos_supervised:
             return refuted(text, supervised=labels.eos_supervised, attended=labels.eos_attended)
         return confirmed(text, supervised=0, attended=labels.eos_attended)
+
+    def fix(self, finding: Finding) -> Fix | None:
+        added = [Replace(each.place, each.text) for each in finding.related("setting")]
+        resized = [InsertAfter(each.place, each.text) for each in finding.related("model") if each.text]
+        return Fix.of("pad with a token of its own", *added, *resized, safe=False) if added else None
 
 
 def _unlabelled_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Place | None:
@@ -150,3 +168,50 @@ def _masks_labels(pipeline: Pipeline, place: Place) -> bool:
     """Whether the line of a comparison sets labels to the ignored class."""
     line = pipeline.sources[place.path].text.splitlines()[place.line - 1]
     return IGNORED in line and "label" in line
+
+
+def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> list[Reason]:
+    """The statement that adds a padding token and the one that resizes, behind the later of tokenizer and model."""
+    statement, names = statement_at(pipeline, setting.place), {each.name for each in pipeline.names_of(tokenizer)}
+    model = pipeline.models[0] if len(pipeline.models) == 1 else None
+    target = _name_of(pipeline, model) if model else None
+    if model is None or model.origin is None or target is None or len(names) != 1 or len(tokenizer.settings) != 1:
+        return []
+    name, place = names.pop(), pipeline.source_of(setting.place).place(statement) if statement else setting.place
+    is_plain = isinstance(statement, ast.Assign) and ast.unparse(statement) == f"{name}.pad_token = {name}.eos_token"
+    later = max(place, model.origin)
+    if not is_plain or not is_one_scope(pipeline, place, model.origin) or _is_used_before(pipeline, later):
+        return []
+    resized = f"{target}.resize_token_embeddings(len({name}))"
+    is_there = _resizes(pipeline, later, resized)
+    if is_there is None or mentions(pipeline, TELLS_MODEL):
+        return []
+    return [
+        Reason(place, "padding is set here", "setting", f'{name}.add_special_tokens({{"pad_token": "<|pad|>"}})'),
+        Reason(later, "tokenizer and model are both there", "model", "" if is_there else resized),
+    ]
+
+
+def _name_of(pipeline: Pipeline, model: Model) -> str | None:
+    """The name that a model is given where it is made; None where it has several, or none there."""
+    statement = statement_at(pipeline, model.origin) if model.origin else None
+    names = {binding.name for binding in pipeline.names_of(model)}
+    is_named = isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == [*names]
+    return names.pop() if is_named else None
+
+
+def _is_used_before(pipeline: Pipeline, place: Place) -> bool:
+    """Whether an optimizer or a Trainer gets the model before its embeddings have the new row."""
+    users = [each.origin for each in pipeline.optimizers] + [each.construction for each in pipeline.runs]
+    return any(each is not None and each.path == place.path and each < place for each in users)
+
+
+def _resizes(pipeline: Pipeline, later: Place, wanted: str) -> bool | None:
+    """Whether the script resizes the embeddings as wanted below a place already; None where it does so otherwise."""
+    source = pipeline.source_of(later)
+    calls = [node for node in source.nodes_of(ast.Call) if "resize_token_embeddings" in ast.unparse(node.func)]
+    if not calls:
+        return None if mentions(pipeline, "resize_token_embeddings") else False
+    places = [source.place(call) for call in calls if ast.unparse(call) == wanted]
+    is_wanted = len(places) == len(calls) == 1 and later < places[0] and is_one_scope(pipeline, later, places[0])
+    return True if is_wanted else None
