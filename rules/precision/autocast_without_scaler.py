@@ -14,15 +14,6 @@ one the layers whose gradients are small stop learning, and nothing says so.
 
 ## Good
 
-    scaler = torch.amp.GradScaler("cuda")
-    for x, y in loader:
-        optimizer.zero_grad()
-        with torch.autocast("cuda", dtype=torch.float16):
-            loss = criterion(net(x), y)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-
 The range of bfloat16 is that of float32, and needs no scaler:
 
     for x, y in loader:
@@ -31,6 +22,17 @@ The range of bfloat16 is that of float32, and needs no scaler:
             loss = criterion(net(x), y)
         loss.backward()
         optimizer.step()
+
+In float16, the loss is scaled:
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(net(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
 
 ## When it is fine
 
@@ -68,7 +70,8 @@ Evaluation computes no gradients:
 
 ## Fix
 
-None: bfloat16, which needs no scaler, and a scaler with all its calls are both reasonable.
+Asks first: it casts to bfloat16, in which GPUs before Ampere are slow; for those a scaler is right. Offered where
+`torch.float16` is written in the call, or no format is.
 
 ## References
 
@@ -77,20 +80,24 @@ PyTorch documentation, "Automatic Mixed Precision package", section "Gradient Sc
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 from lintrain import (
     Act,
+    AddArgument,
     Constant,
     Event,
     Finding,
+    Fix,
     Level,
     Library,
     LibraryCall,
     Pipeline,
     Place,
     Reason,
+    Replace,
     Rule,
     TrainingLoop,
     Value,
@@ -115,16 +122,37 @@ class AutocastWithoutScaler(Rule):
         for training in training_loops(pipeline):
             cast = next((call for call in casts if _casts_forward(pipeline, training, call)), None)
             if cast is not None and not hides_gradients(pipeline, training):
-                found.setdefault(training.backward.place, self._report(training.backward, cast))
+                found.setdefault(training.backward.place, self._report(pipeline, training.backward, cast))
         yield from found.values()
 
-    def _report(self, backward: Event, cast: LibraryCall) -> Finding:
+    def _report(self, pipeline: Pipeline, backward: Event, cast: LibraryCall) -> Finding:
+        written = cast.arguments.get("dtype")
+        is_written = written is not None and cast.place.holds(written.place) and written.text in HALVES
         return self.finding(
             backward.place,
             "gradients of a float16 forward pass are computed without a scaler",
-            because=[Reason(cast.place, "computes in float16 here", "autocast")],
+            because=[
+                Reason(cast.place, "computes in float16 here", "autocast"),
+                *([Reason(written.place, "the format", "format", written.text)] if written and is_written else []),
+            ],
             help='scale the loss with `torch.amp.GradScaler("cuda")`, or cast to `torch.bfloat16`',
+            facts={"names_none": written is None and "torch" in _modules(pipeline)},
         )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        casts, formats = finding.related("autocast"), finding.related("format")
+        title = "compute in bfloat16"
+        if formats:
+            return Fix.of(title, Replace(formats[0].place, "torch.bfloat16"), safe=False)
+        if not casts or not finding.facts.get("names_none"):
+            return None
+        return Fix.of(title, AddArgument(casts[0].place, "dtype", "torch.bfloat16"), safe=False)
+
+
+def _modules(pipeline: Pipeline) -> set[str]:
+    """The modules that the script imports under their own names."""
+    aliases = (alias for node in pipeline.source.nodes_of(ast.Import) for alias in node.names)
+    return {alias.name for alias in aliases if alias.asname is None}
 
 
 def _speaks_of_scale(pipeline: Pipeline) -> bool:
@@ -150,4 +178,4 @@ def _is_float16(call: LibraryCall) -> bool:
     on: Value = enabled.value if enabled else Constant(True)
     is_on = isinstance(on, Constant) and on.value is True and not on.is_default
     is_half = isinstance(dtype.value, Library) and dtype.value.path in HALVES if dtype else True
-    return is_on and is_half and not call.is_open and call.positional == (call.path not in OF_CUDA)
+    return is_on and is_half and not call.is_open and call.positional <= (call.path not in OF_CUDA)
