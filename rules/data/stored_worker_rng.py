@@ -24,6 +24,30 @@ than the loss assumes. Numpy's and torch's global generators are seeded anew in 
 
 ## Good
 
+    from torch.utils.data import get_worker_info
+
+    class Noisy(torch.utils.data.Dataset):
+        def __init__(self):
+            self.generator = np.random.default_rng(0)
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return features[index] + self.generator.normal(0, 0.1), targets[index]
+
+    def seed_noisy(worker):
+        own = get_worker_info()
+        own.dataset.generator = np.random.default_rng(own.seed)
+
+    loader = DataLoader(Noisy(), batch_size=2, num_workers=2, worker_init_fn=seed_noisy)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+or with the global generator, which every worker seeds for itself:
+
     class Noisy(torch.utils.data.Dataset):
         def __len__(self):
             return 8
@@ -74,7 +98,8 @@ Draws that are made once, before there are workers, are the same for all rows on
 
 ## Fix
 
-None: a generator for each row, a `worker_init_fn` and the global generator are all reasonable.
+Asks first: each worker draws numbers of its own then, seeded by torch, and a generator for each row may be meant.
+Offered where the class stands in the file of the loader, outside of functions, and the generators are made there.
 
 ## References
 
@@ -87,17 +112,21 @@ import ast
 from collections.abc import Iterator
 
 from lintrain import (
+    AddArgument,
+    AddImport,
     Evidence,
     Finding,
+    Fix,
     Function,
+    InsertAfter,
     Instance,
     Level,
     LibraryObject,
     Loader,
     Pipeline,
-    Place,
     Reason,
     Rule,
+    Value,
     Verdict,
     confirmed,
     is_missing,
@@ -128,16 +157,20 @@ class StoredWorkerRng(Rule):
             rows = loader.dataset
             if not isinstance(workers, int) or workers < 2 or not isinstance(rows, Instance) or not loader.is_complete:
                 continue
-            drawn = _drawn_from(rows) if is_missing(loader.value("worker_init_fn")) else None
-            if drawn is not None and loader.origin is not None:
-                yield self._report(loader, loader.origin, rows, drawn, workers)
+            drawn = _drawn_from(rows) if is_missing(loader.value("worker_init_fn")) else []
+            if drawn and loader.origin is not None:
+                yield self._report(pipeline, loader, rows, drawn, workers)
 
-    def _report(self, loader: Loader, place: Place, rows: Instance, name: str, workers: int) -> Finding:
-        made = rows.attributes[name].origin
+    def _report(self, pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str], workers: int) -> Finding:
+        assert loader.origin is not None
+        made = rows.attributes[names[0]].origin
         return self.finding(
-            place,
-            f"{workers} workers draw the same numbers from copies of `{name}`",
-            because=[Reason(made, "made once, before the workers are", "origin")] if made else [],
+            loader.origin,
+            f"{workers} workers draw the same numbers from copies of `{names[0]}`",
+            because=[
+                *([Reason(made, "made once, before the workers are", "origin")] if made else []),
+                *_seeding(pipeline, loader, rows, names),
+            ],
             help="make the generator in the worker: in `__getitem__`, or in a `worker_init_fn`",
         )
 
@@ -161,19 +194,57 @@ class StoredWorkerRng(Rule):
             )
         return unsettled(f"2 workers drew the same numbers for {read.alike} of {read.read} rows", **numbers)
 
+    def fix(self, finding: Finding) -> Fix | None:
+        classes = finding.related("class")
+        if not classes:
+            return None
+        return Fix.of(
+            "give each worker a generator of its own",
+            InsertAfter(classes[0].place, f"\n\n{classes[0].text}"),
+            AddArgument(finding.place, "worker_init_fn", classes[0].text.partition("(")[0].removeprefix("def ")),
+            AddImport("torch.utils.data", "get_worker_info"),
+            safe=False,
+        )
 
-def _drawn_from(rows: Instance) -> str | None:
-    """The attribute that holds a generator and is used when a row is read; None where the class seeds by worker."""
+
+def _drawn_from(rows: Instance) -> list[str]:
+    """The attributes that hold a generator and are used when a row is read; none where the class seeds by worker."""
     if any("worker" in ast.unparse(owner.node) for owner in rows.cls.lineage()):
-        return None
+        return []
     found = rows.cls.lookup("__getitem__")
     method = found[1] if found else None
     if not isinstance(method, Function) or rows.cls.lookup("__getstate__") or rows.cls.lookup("__setstate__"):
-        return None
+        return []
     used = [node for node in nodes_of(method) if isinstance(node, ast.Attribute)]
     stored = {node.attr for node in used if isinstance(node.ctx, ast.Store)}
-    for node in used:
-        value = rows.attributes.get(node.attr)
-        if isinstance(value, LibraryObject) and value.path in GENERATORS and node.attr not in stored:
-            return node.attr
-    return None
+    drawn = [node.attr for node in used if _is_generator(rows.attributes.get(node.attr)) and node.attr not in stored]
+    return list(dict.fromkeys(drawn))
+
+
+def _is_generator(value: Value | None) -> bool:
+    return isinstance(value, LibraryObject) and value.path in GENERATORS
+
+
+def _seeding(pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str]) -> list[Reason]:
+    """A function that gives each worker's copy generators of its own; nothing where that is not plainly right."""
+    cls = rows.cls.node
+    source, name = pipeline.source, f"seed_{cls.name.lower()}"
+    known = any(isinstance(node, ast.Name | ast.FunctionDef) and name in ast.unparse(node) for node in source.nodes)
+    if cls not in source.tree.body or known or "worker_init_fn" in loader.arguments:
+        return []
+    made = [_made_anew(pipeline, rows.attributes[each]) for each in names]
+    if None in made:
+        return []
+    lines = [f"    own.dataset.{each} = {code}" for each, code in zip(names, made, strict=True)]
+    code = "\n".join([f"def {name}(worker):", "    own = get_worker_info()", *lines])
+    return [Reason(source.place(cls), "its copies are in the workers", "class", code)]
+
+
+def _made_anew(pipeline: Pipeline, generator: Value) -> str | None:
+    """The code that makes such a generator from the seed of a worker, as the script writes it."""
+    place = generator.origin
+    if not isinstance(generator, LibraryObject) or place is None or place.path != pipeline.source.path:
+        return None
+    maker = pipeline.code(place).partition("(")[0]
+    seeds = {"torch.Generator": "().manual_seed(own.seed)", "numpy.random.RandomState": "(own.seed % 2**32)"}
+    return None if generator.path == "numpy.random.Generator" else maker + seeds.get(generator.path, "(own.seed)")
