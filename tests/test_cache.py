@@ -361,7 +361,7 @@ def test_clean_drops_what_is_kept_and_nothing_else(project: Path, ask: Ask, read
     ask()
     folder = project.parent.parent / "cache"
     (folder / "mine.txt").write_text("mine")
-    assert ask("clean") == (0, "", f"lintrain: removed 1 file from {folder}\n")
+    assert ask("clean") == (0, "", f"lintrain: removed 2 files from {folder}\n")
     assert {each.name for each in folder.iterdir()} == {".gitignore", "mine.txt"}
     ask()
     assert len(read_afresh) == 3
@@ -431,8 +431,10 @@ def test_what_several_processes_saw_is_one_answer(project: Path) -> None:
     again, loaded = ask_later(*words, setting=crew)
     assert "multiprocessing" not in loaded
     assert again == first
-    (project / "settings.json").write_text('{"evaluation_strategy": "steps"}')  # only the processes looked at it
-    assert "multiprocessing" in ask_later(*words, setting=crew)[1]
+    (project / "settings.json").write_text('{"eval_strategy": "steps"}')  # only the processes looked at it
+    changed, _ = ask_later(*words, setting=crew)
+    assert changed == ask_later(*words, "--no-cache")[0]
+    assert changed != first
 
 
 def test_a_name_that_no_file_can_have_breaks_no_answer(project: Path, ask: Ask, read_afresh: list[list[str]]) -> None:

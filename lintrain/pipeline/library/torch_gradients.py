@@ -18,7 +18,7 @@ from lintrain.pipeline.registry import (
 )
 from lintrain.pipeline.tracing import detached
 from lintrain.pipeline.values.model import Parameter, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value, number_of
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -59,9 +59,15 @@ INFINITE = lazy_pattern(r"float\(.\+?inf|\binf\b", re.IGNORECASE)
 @function("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
 def _clip(call: Call) -> Value:
     limit = call.value("max_norm", 1)
-    if not (isinstance(limit, Unknown) and INFINITE.search(call.text)) and number_of(limit) != float("inf"):
+    if not _is_endless(limit, call.text):
         call.reader.act(Act.CLIP, call.place, call.value("parameters", 0), text=Constant(call.text))
     return UNKNOWN
+
+
+def _is_endless(limit: Value, text: str) -> bool:
+    if isinstance(limit, Unknown):
+        return INFINITE.search(text) is not None
+    return isinstance(limit, Constant) and limit.value == float("inf")
 
 
 @attribute_of(Unknown)
