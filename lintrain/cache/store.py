@@ -57,16 +57,20 @@ class Store:
 
     def keep(self, found: Mapping[str, tuple[Said, Noted]]) -> None:
         """Keep what was said of files, and what that rests on; a folder that cannot be written keeps nothing."""
+        try:
+            with unheard():
+                self._write_all(self._by_folder(found))
+        except OSError:
+            return
+
+    def _by_folder(self, found: Mapping[str, tuple[Said, Noted]]) -> dict[str, dict[str, tuple[Said, list[Look]]]]:
+        """Those files of which all that they rest on has been as it is now since the run began."""
         by_folder: dict[str, dict[str, tuple[Said, list[Look]]]] = {}
         for path, (said, noted) in found.items():
             looks = list(looks_of(noted))
             if all(map(self.sights.vouches, looks)):
                 by_folder.setdefault(os.path.dirname(path), {})[path] = said, looks
-        try:
-            with unheard():
-                self._write_all(by_folder)
-        except OSError:
-            return
+        return by_folder
 
     def _write_all(self, by_folder: Mapping[str, Mapping[str, tuple[Said, list[Look]]]]) -> None:
         if not by_folder:

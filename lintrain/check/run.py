@@ -31,14 +31,16 @@ class Run:
 
     request: Request
     reader: FileReader = field(init=False)
+    _readings: KeptReadings | None = field(init=False)
+    _afresh: Sequence[ReadFile] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         self.reader = FileReader(self.request)
+        self._readings = self._kept_readings()
 
     def check(self) -> Outcome:
         """Check every file while ruff looks at the names of those that use a library."""
-        readings = self._readings()
-        known = readings.find() if readings else {}
+        known = self._readings.find() if self._readings else {}
         left = [path for path in self.request.files if path not in known]
         crew = crew_for(self.reader, left)
         search = self._search_names(left)
@@ -52,12 +54,16 @@ class Run:
             raise
         problem = search.problem if search else ""
         afresh = [self._with_names(file, clues.get(str(Path(file.path).absolute()), [])) for file in read]
-        if readings and not problem:
-            readings.keep(afresh)
+        self._afresh = () if problem else afresh
         known.update((file.path, file) for file in afresh)
         return self._outcome([known[path] for path in self.request.files], problem)
 
-    def _readings(self) -> KeptReadings | None:
+    def keep(self) -> None:
+        """Keep what the check read afresh for later runs: nobody who waits for the report has to wait for this."""
+        if self._readings:
+            self._readings.keep(self._afresh)
+
+    def _kept_readings(self) -> KeptReadings | None:
         """What earlier runs have read; of contents that are not those of the disk nothing is kept."""
         if self.request.store is None or self.request.given:
             return None

@@ -59,7 +59,10 @@ def _checked(options: CheckOptions, settings: Settings) -> tuple[Outcome, frozen
     rules = find_rules()
     selection = selection_of(options, settings, rules)
     request = request_of(options, settings, rules, selection, files_of(options, settings))
-    return Run(request).check(), selection.names
+    run = Run(request)
+    outcome = run.check()
+    run.keep()
+    return outcome, selection.names
 
 
 def _told(before: Baseline, after: Baseline) -> str:

@@ -72,14 +72,21 @@ def _check(options: CheckOptions) -> int:
         changed = f" changed since {options.changed_since}" if options.changed_since else ""
         say(f"lintrain: no Python files or notebooks{changed} in {', '.join(f'`{path}`' for path in options.searched)}")
     request = request_of(options, settings, rules, selection, files)
-    outcome = Run(request).check()
+    run = Run(request)
+    code = _tell(options, settings, request, run.check(), started)
+    run.keep()
+    return code
+
+
+def _tell(options: CheckOptions, settings: Settings, request: Request, outcome: Outcome, started: float) -> int:
+    """Report what was found, or change the files as the options ask; the exit code."""
     if options.add_ignores:
         from lintrain.cli._ignores import write_ignores
 
         outcome = write_ignores(request, outcome, options.add_ignores)
     if options.mends:
         return _mend(options, settings, request, outcome, started)
-    _write(options, settings, report_text(options, settings, outcome, rules))
+    _write(options, settings, report_text(options, settings, outcome, request.rules))
     return _close(options, request, outcome, started)
 
 

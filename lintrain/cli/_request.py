@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 def request_of(
     options: CheckOptions, settings: Settings, rules: Sequence[RuleFile], selection: Selection, files: Sequence[str]
 ) -> Request:
-    """The request; raises UsageError where the project's baseline cannot be read."""
+    """The request; raises UsageError where the project's baseline cannot be read.
+
+    Of a file by itself its whole answer is kept, and beside that a store has little to give.
+    """
     return Request(
         files,
         rules,
@@ -37,7 +40,7 @@ def request_of(
         knows_verdicts=not options.no_cache,
         baseline=baseline_of(options, settings),
         jobs=settings.jobs or processors(),
-        store=None if options.no_cache or options.reads_stdin else store_of(options, settings),
+        store=store_of(options, settings) if len(files) > 1 and not options.no_cache else None,
     )
 
 
