@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from lintrain.rulebook import RuleFile, load_rules
 from tools.mutation.operators import mutants_of
 from tools.mutation.swapping import can_swap, swapped
 from tools.mutation.trials import killer_of, page_notices
+from tools.mutation.type_checks import mistyped
 
 CODE = '''
 class Wide:
@@ -84,3 +86,32 @@ def test_what_a_cache_wraps_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert can_swap(rule, f"{type(rule.rule).__name__}.check")
     monkeypatch.setattr(type(rule.rule), "check", property(lambda self: None).getter(len))
     assert not can_swap(rule, f"{type(rule.rule).__name__}.check")
+
+
+GUARDED = """
+from lintrain.core.place import Place
+
+count: int = "an error of its own"
+
+class Rule:
+    def check(self, place: Place | None) -> bool:
+        return place is not None and place.line > 3
+"""
+
+
+def test_types_notice_a_guard_that_is_lacking_and_no_other_number_and_no_file_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "rule.py"
+    file.write_text(GUARDED, encoding="utf-8")
+    trees = {each.change: each.tree for each in mutants_of(GUARDED, frozenset())}
+    whole = "place is not None and place.line > 3"
+    changes = [f"{whole} -> place.line > 3", f"{whole} -> place is not None", "3 -> 4"]
+    trees |= {"nothing": ast.parse(GUARDED)}
+    assert mistyped([(file, trees[change]) for change in (*changes, "nothing")]) == [True, False, False, False]
+
+
+def test_types_see_rules_with_the_settings_under_which_they_are_clean(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").touch()
+    paths = [rule.path for rule in load_rules()][:4]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    loose = ast.parse("def check(value):\n    return value\n")
+    assert mistyped([(tmp_path / "empty.py", tree) for tree in [*trees, loose]]) == [False] * len(trees) + [True]

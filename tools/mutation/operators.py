@@ -107,14 +107,8 @@ def _changeable(function: Defined) -> Iterator[ast.AST]:
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and _name(node.func) in SPEAKS):
             continue
         yield node
-        inner = [
-            child
-            for name, value in ast.iter_fields(node)
-            if name not in ("annotation", "returns")
-            for child in (value if isinstance(value, list) else [value])
-            if isinstance(child, ast.AST)
-        ]
-        waiting += reversed(inner)
+        types = [getattr(node, name, None) for name in ("annotation", "returns")]
+        waiting += reversed([child for child in ast.iter_child_nodes(node) if child not in types])
 
 
 def _name(function: ast.expr) -> str:

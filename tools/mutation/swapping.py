@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, FunctionType
+from typing import cast
 
 from lintrain.rulebook import RuleFile
 from tools.mutation.operators import Mutant
@@ -35,13 +36,19 @@ def can_swap(rule: RuleFile, name: str) -> bool:
 
 def _function(rule: RuleFile, name: str) -> FunctionType:
     owner, _, own = name.rpartition(".")
-    # Not the module that has the rule's name now: who loads the rules again puts another in its place.
-    names = next(each.__globals__ for each in vars(type(rule.rule)).values() if isinstance(each, FunctionType))
-    found = (vars(names[owner]) if owner else names)[own]
-    found = getattr(found, "fget", None) or getattr(found, "__func__", found)
+    wrapped = _members(rule, owner)[own]
+    found = getattr(wrapped, "fget", None) or getattr(wrapped, "__func__", wrapped)
     if not isinstance(found, FunctionType):
         raise TypeError(f"{name} is no plain function")
     return found
+
+
+def _members(rule: RuleFile, owner: str) -> Mapping[str, object]:
+    """What the rule's module, or a class of it, has by name."""
+    # Not the module that has the rule's name now: who loads the rules again puts another in its place.
+    methods = [each for each in vars(type(rule.rule)).values() if isinstance(each, FunctionType)]
+    names = cast("dict[str, object]", methods[0].__globals__)
+    return vars(names[owner]) if owner else names
 
 
 def _compiled(tree: ast.Module, rule: RuleFile) -> CodeType:
