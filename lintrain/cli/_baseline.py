@@ -18,6 +18,7 @@ from lintrain.report.summary import count
 from lintrain.rulebook import RuleFileError, find_rules
 from lintrain.settings.loading import BASELINE_FILE, find_baseline
 from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.bounds import is_within
 from lintrain.source.discovery import MissingPathError
 
 
@@ -28,7 +29,7 @@ def write_baseline(
     options = CheckOptions(preview=preview, config=config, no_baseline=True)
     try:
         settings = settings_of(options)
-        file = baseline or find_baseline(settings, Path.cwd()) or settings.root / BASELINE_FILE
+        file = baseline or _own_file(settings)
         before = read_baseline(file) if prune else _before(file)
         outcome, heard = _checked(replace(options, paths=(str(_project(settings, file)),)), settings)
     except (UsageError, MissingPathError, RuleFileError) as error:
@@ -40,6 +41,17 @@ def write_baseline(
     if not quiet:
         say(f"lintrain: {_told(before, after)} in {os.path.relpath(file)}")
     return 0
+
+
+def _own_file(settings: Settings) -> Path:
+    """The project's baseline, to be written; raises UsageError where the project says a file that is not its own."""
+    file = find_baseline(settings, Path.cwd()) or settings.root / BASELINE_FILE
+    inside = settings.root if settings.baseline is not None else file.parent
+    if not is_within(os.path.realpath(file), os.path.realpath(inside)):
+        told = "" if settings.baseline is None else f"{settings.file}: `baseline` is "
+        what = f"`{settings.baseline or os.path.relpath(file)}`, which leads out of the project"
+        raise UsageError(f"{told}{what}, so it is not written; `--baseline FILE` writes anywhere")
+    return file
 
 
 def _before(file: Path) -> Baseline:

@@ -11,6 +11,8 @@ from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
+from lintrain.source.bounds import way_out
+
 
 class Refusal(Exception):  # noqa: N818 - what it is
     """Something that was asked for and cannot be done: one line per problem on stderr, exit code 2."""
@@ -55,12 +57,21 @@ def refuse_what_cannot_be_written(file: Path | None) -> None:
 
 
 def write_contents(contents: Mapping[str, bytes]) -> None:
-    """Write files as they are to be; raises Refusal where one cannot be written."""
-    for path, content in contents.items():
-        try:
-            _put(Path(path), content)
-        except OSError as error:
-            raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    """Write files as they are to be; raises Refusal, after the others are written, where one cannot be."""
+    problems = [problem for path, content in contents.items() if (problem := _problem_of_writing(path, content))]
+    if problems:
+        raise Refusal("\n".join(problems))
+
+
+def _problem_of_writing(path: str, content: bytes) -> str | None:
+    """Write a file; gives one line where it cannot be written, or a link makes it one of another project."""
+    if end := way_out(path):
+        return f"{path}: a link leads out of the project, so it is left alone; name `{end}` itself to have it written"
+    try:
+        _put(Path(path), content)
+    except OSError as error:
+        return f"{path}: {(error.strerror or str(error)).lower()}"
+    return None
 
 
 def _put(path: Path, content: bytes) -> None:

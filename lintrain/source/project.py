@@ -13,11 +13,9 @@ from dataclasses import field
 
 from lintrain.cache.noted import Memory, note, note_asked
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.source.bounds import PROJECT_MARKS
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
-
-PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "requirements.txt", "environment.yml")
-"""What lies in the folder that a project begins at."""
 
 MOST_LEVELS = 8
 """Folders above a script that are looked at for the beginning of its project."""

@@ -1,0 +1,67 @@
+"""Where a project ends: which links lead out of it, and which programs are not its own."""
+
+# ruff: noqa: PTH100, PTH111, PTH113, PTH114, PTH117, PTH118, PTH120
+# The start of every check may ask here, and `pathlib` with it.
+
+from __future__ import annotations
+
+import os
+
+PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "requirements.txt", "environment.yml")
+"""What lies in the folder that a project begins at."""
+
+
+def project_around(folder: str) -> str | None:
+    """The nearest marked folder from here upwards; None where there is none, or only the user's home or one above."""
+    here, home = os.path.abspath(folder), os.path.expanduser("~")
+    while not is_within(home, here):
+        if any(os.path.lexists(os.path.join(here, mark)) for mark in PROJECT_MARKS):
+            return here
+        if here == os.path.dirname(here):
+            break
+        here = os.path.dirname(here)
+    return None
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies below it, links not followed."""
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))
+
+
+def way_out(path: str) -> str | None:
+    """Where a path leads that a link takes out of its project; None for one that stays.
+
+    A link to a file that lies in no project has to stay in its folder; one to a folder may lead anywhere.
+    """
+    whole = here = os.path.abspath(path)
+    while here != os.path.dirname(here):
+        folder = os.path.dirname(here)
+        if os.path.islink(here):
+            bound = project_around(folder) or (folder if here == whole else None)
+            if bound and not is_within(os.path.realpath(here), os.path.realpath(bound)):
+                return os.path.realpath(whole)
+        here = folder
+    return None
+
+
+def safe_path(*folders: str) -> list[str]:
+    """The folders that programs are looked for in: of PATH, without relative ones and those in a project named here.
+
+    An entry like `.` would start what a repository calls `git`, as Windows does without any.
+    """
+    projects = [
+        bound for each in folders if (found := project_around(each)) for bound in (found, os.path.realpath(found))
+    ]
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return [entry for entry in entries if os.path.isabs(entry) and not any(_is_in(entry, each) for each in projects)]
+
+
+def find_program(name: str, *folders: str) -> str | None:
+    """The program of that name on the search path, outside of the projects around these folders; None without one."""
+    file = f"{name}.exe" if os.name == "nt" else name
+    found = (os.path.join(entry, file) for entry in safe_path(*folders))
+    return next((each for each in found if os.path.isfile(each) and os.access(each, os.X_OK)), None)
+
+
+def _is_in(entry: str, project: str) -> bool:
+    return is_within(os.path.normpath(entry), project) or is_within(os.path.realpath(entry), project)
