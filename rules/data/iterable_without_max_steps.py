@@ -58,7 +58,8 @@ The number of steps may come from the command line:
 
 ## Fix
 
-None: for how many steps to train, nobody else knows.
+Asks first: the steps are those of as many epochs on one device, and several need fewer. Offered where the script
+says how many rows the stream has, or has a name for the number of steps that nothing uses yet.
 
 ## References
 
@@ -67,30 +68,49 @@ Transformers documentation, `TrainingArguments.max_steps`; the error is that of 
 
 from __future__ import annotations
 
+import ast
+import math
+import re
 from collections.abc import Iterator
 
 from lintrain import (
+    AddArgument,
     Constant,
+    Dataset,
     Evidence,
     Finding,
+    Fix,
     Instance,
     Level,
     Pipeline,
+    Place,
     Reason,
     Rule,
     TrainerRun,
+    TrainingArguments,
     Value,
     Verdict,
     confirmed,
     expects_error,
     is_missing,
+    is_one_scope,
     is_stream,
+    lazy_pattern,
+    number_of,
     options_of,
     refuted,
+    rows_of,
     unsettled,
+    uses_of,
 )
 
 RAISED = ("max_steps has to be specified", "max_steps must be set to a positive value")
+
+NAMED = lazy_pattern(r"(max|total|num|n)_?(train(ing)?_?)?steps", re.IGNORECASE)
+"""Names for the number of steps of a training."""
+
+DEFAULTS = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_train_epochs": 3}
+"""What counts the steps, with the defaults of transformers 5.23."""
 
 
 class IterableWithoutMaxSteps(Rule):
@@ -101,14 +121,17 @@ class IterableWithoutMaxSteps(Rule):
             dataset = run.value("train_dataset")
             is_endless = is_stream(dataset) and not any(map(_may_have_length, options_of(dataset)))
             if is_endless and _has_no_end(run) and not expects_error(pipeline, run.construction):
-                yield self._report(run, dataset)
+                yield self._report(pipeline, run, dataset)
 
-    def _report(self, run: TrainerRun, dataset: Value) -> Finding:
+    def _report(self, pipeline: Pipeline, run: TrainerRun, dataset: Value) -> Finding:
         made = options_of(dataset)[0].origin
         return self.finding(
             run.construction,
             f"`{run.name}` trains on a stream, and `max_steps` does not say for how long",
-            because=[Reason(made, "a stream: its rows cannot be counted", "origin")] if made else [],
+            because=[
+                *([Reason(made, "a stream: its rows cannot be counted", "origin")] if made else []),
+                *_steps(pipeline, run, dataset),
+            ],
             help="set `max_steps` in the training arguments",
             subject="train_dataset",
         )
@@ -121,6 +144,10 @@ class IterableWithoutMaxSteps(Rule):
         if evidence.passed("construction"):
             return refuted(f"the trainer was built, with `max_steps={steps}`")
         return unsettled(evidence.not_reached("construction"))
+
+    def fix(self, finding: Finding) -> Fix | None:
+        edits = [AddArgument(each.place, "max_steps", each.text) for each in finding.related("arguments")]
+        return Fix.of(f"train for `max_steps={edits[0].value}`", *edits, safe=False) if edits else None
 
 
 def _may_have_length(dataset: Value) -> bool:
@@ -138,3 +165,39 @@ def _has_no_end(run: TrainerRun) -> bool:
     if steps is None or is_missing(steps):
         return True
     return isinstance(steps, Constant) and isinstance(steps.value, int) and steps.value <= 0 and not steps.is_default
+
+
+def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Reason]:
+    """The arguments that are to say when to stop, with the code of the number; none where the script gives no such."""
+    settings = run.settings
+    if settings is None or settings.origin is None or not settings.is_complete or "max_steps" in settings.values:
+        return []
+    assigned = pipeline.source.nodes_of(ast.Assign) if settings.origin.path == pipeline.source.path else []
+    names = {ast.unparse(each.targets[0]) for each in assigned if _sets_steps(pipeline, each, settings.origin)}
+    count = _counted(settings, dataset) if not names else None
+    code = names.pop() if len(names) == 1 else str(count or "")
+    return [Reason(settings.origin, "nothing here says when to stop", "arguments", code)] if code else []
+
+
+def _sets_steps(pipeline: Pipeline, assigned: ast.Assign, made: Place) -> bool:
+    """Whether a name is given a number of steps above the arguments, and nothing uses it."""
+    place, name, value = pipeline.source.place(assigned), ast.unparse(assigned.targets[0]), assigned.value
+    is_number = isinstance(value, ast.Constant) and type(value.value) is int and value.value > 0
+    is_named = len(assigned.targets) == 1 and NAMED.fullmatch(name) is not None
+    is_above = place < made and is_one_scope(pipeline, place, made)
+    return is_number and is_named and is_above and not uses_of(pipeline, name, made)
+
+
+def _counted(settings: TrainingArguments, dataset: Value) -> int | None:
+    """How many steps the epochs of a stream have whose rows are known, on one device."""
+    rows = rows_of(dataset) if isinstance(dataset, Dataset) and not dataset.is_default else None
+    given = {name: settings.value(name) for name in DEFAULTS}
+    numbers = [DEFAULTS[name] if is_missing(value) else _certain(value) for name, value in given.items()]
+    size, together, epochs = numbers
+    if rows is None or not size or not together or not epochs or "dataloader_drop_last" in settings.values:
+        return None
+    return math.ceil(epochs * max(1, math.ceil(math.ceil(rows / size) / together)))
+
+
+def _certain(value: Value) -> float | None:
+    return number_of(value) if isinstance(value, Constant) and not value.is_default else None
