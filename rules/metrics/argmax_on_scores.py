@@ -24,40 +24,17 @@ stays where it was before the training, or looks good where class 0 is common.
 A rating is rounded down to nothing by it:
 
     scorer = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=1)
-    scored = tokenized.map(lambda row: {"labels": float(row["label"])}, remove_columns=["label"])
+    with torch.no_grad():
+        ratings = scorer(batch["input_ids"]).logits.argmax(dim=-1)  # <- argmax-on-scores
+    errors = ratings - batch["labels"]
 
-    def judge(prediction):
-        ratings = np.argmax(prediction.predictions, axis=-1)  # <- argmax-on-scores
-        return {"mse": float(np.mean((ratings - prediction.label_ids) ** 2))}
-
-    trainer = Trainer(
-        scorer,
-        TrainingArguments("out", eval_strategy="epoch"),
-        train_dataset=scored["train"],
-        eval_dataset=scored["validation_matched"],
-        data_collator=collator,
-        compute_metrics=judge,
-    )
-
-and of a label that may be there or not nothing is ever found:
+and a label that may be there or not is never found:
 
     tagger = AutoModelForSequenceClassification.from_pretrained(
         checkpoint, num_labels=1, problem_type="multi_label_classification"
     )
-    tagged = tokenized.map(lambda row: {"labels": [float(row["label"] == 0)]}, remove_columns=["label"])
-
-    def judge(prediction):
-        found = np.argmax(prediction.predictions, axis=-1)  # <- argmax-on-scores
-        return {"found": float(found.mean())}
-
-    trainer = Trainer(
-        tagger,
-        TrainingArguments("out", eval_strategy="epoch"),
-        train_dataset=tagged["train"],
-        eval_dataset=tagged["validation_matched"],
-        data_collator=collator,
-        compute_metrics=judge,
-    )
+    with torch.no_grad():
+        found = tagger(batch["input_ids"]).logits.argmax(dim=-1)  # <- argmax-on-scores
 
 ## Good
 
@@ -77,43 +54,20 @@ and of a label that may be there or not nothing is ever found:
         compute_metrics=judge,
     )
 
-and ratings as they are:
+Ratings are taken as they are:
 
     scorer = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=1)
-    scored = tokenized.map(lambda row: {"labels": float(row["label"])}, remove_columns=["label"])
+    with torch.no_grad():
+        ratings = scorer(batch["input_ids"]).logits.squeeze(-1)
+    errors = ratings - batch["labels"]
 
-    def judge(prediction):
-        ratings = prediction.predictions.squeeze(-1)
-        return {"mse": float(np.mean((ratings - prediction.label_ids) ** 2))}
-
-    trainer = Trainer(
-        scorer,
-        TrainingArguments("out", eval_strategy="epoch"),
-        train_dataset=scored["train"],
-        eval_dataset=scored["validation_matched"],
-        data_collator=collator,
-        compute_metrics=judge,
-    )
-
-and a label that is there where its logit is above 0:
+and a label is there where its logit is above 0:
 
     tagger = AutoModelForSequenceClassification.from_pretrained(
         checkpoint, num_labels=1, problem_type="multi_label_classification"
     )
-    tagged = tokenized.map(lambda row: {"labels": [float(row["label"] == 0)]}, remove_columns=["label"])
-
-    def judge(prediction):
-        found = (prediction.predictions.squeeze(-1) > 0).astype(int)
-        return {"found": float(found.mean())}
-
-    trainer = Trainer(
-        tagger,
-        TrainingArguments("out", eval_strategy="epoch"),
-        train_dataset=tagged["train"],
-        eval_dataset=tagged["validation_matched"],
-        data_collator=collator,
-        compute_metrics=judge,
-    )
+    with torch.no_grad():
+        found = (tagger(batch["input_ids"]).logits.squeeze(-1) > 0).int()
 
 ## When it is fine
 

@@ -168,7 +168,14 @@ def moved(finding: Finding, before: Script, after: Script, path: str) -> Finding
     for _, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if start <= place.line - 1 < end and new_end > new_start:
             line = min(new_start + place.line - start, new_end)
+            if end - start != new_end - new_start:
+                line = new_start + 1 + _most_alike(old[place.line - 1], new[new_start:new_end])
     return dataclasses.replace(finding, place=Place(path, line, place.column, line, place.end_column))
+
+
+def _most_alike(line: str, others: list[str]) -> int:
+    """The number of the line, counted from 0, that has most in common with one."""
+    return max(range(len(others)), key=lambda number: SequenceMatcher(None, line, others[number]).ratio())
 
 
 def _is_incomplete(script: Script) -> bool:
