@@ -80,7 +80,8 @@ PyTorch documentation, "Performance Tuning Guide"; `torch.cuda.empty_cache`; `to
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain import (
     Evidence,
@@ -106,6 +107,7 @@ STOPS = {
     "gc.collect": "walks over all objects",
 }
 FEWEST_STEPS = 2
+LEAVES = (ast.Continue, ast.Return)
 DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"})
 
 
@@ -151,21 +153,39 @@ class SynchronizedEveryStep(Rule):
 
 
 def _runs_each_time(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
-    """Whether a call is a statement of the training loop's own body, or of a `with` in it."""
+    """Whether a call is a statement of the loop's own body, of a `with` in it, or of a function called there."""
     loops: Sequence[ast.For | ast.While] = pipeline.source.nodes_of(ast.For, ast.While)
     for node in loops:
         if pipeline.source.place(node) == training.loop.place:
-            return any(pipeline.source.place(part) == call.place for part in _statements_of(node.body))
+            statements = _statements_of(node.body, _own_functions(pipeline))
+            return any(pipeline.source.place(part) == call.place for part in statements)
     return False
 
 
-def _statements_of(body: list[ast.stmt]) -> Iterator[ast.Expr]:
-    """The statements of a body that are expressions, those inside a `with` among them."""
+def _own_functions(pipeline: Pipeline) -> dict[str, ast.FunctionDef]:
+    """The functions of the file's top level that are defined once, by their names."""
+    functions = [node for node in pipeline.source.tree.body if isinstance(node, ast.FunctionDef)]
+    names = Counter(node.name for node in pipeline.source.nodes_of(ast.FunctionDef))
+    return {node.name: node for node in functions if names[node.name] == 1 and not node.decorator_list}
+
+
+def _statements_of(body: list[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> Iterator[ast.Expr]:
+    """The statements of a body that are expressions and always carried out, those inside a `with` among them."""
     for statement in body:
+        if isinstance(statement, ast.If) and any(isinstance(node, LEAVES) for node in ast.walk(statement)):
+            return
         if isinstance(statement, ast.With):
-            yield from _statements_of(statement.body)
+            yield from _statements_of(statement.body, functions)
         elif isinstance(statement, ast.Expr):
             yield statement
+        match statement:
+            case (
+                ast.Expr(value=ast.Call(func=ast.Name(id=name))) | ast.Assign(value=ast.Call(func=ast.Name(id=name)))
+            ) if name in functions:
+                others = {other: function for other, function in functions.items() if other != name}
+                yield from _statements_of(functions[name].body, others)
+            case _:
+                pass
 
 
 def _is_switched_on(pipeline: Pipeline, call: LibraryCall) -> bool:
