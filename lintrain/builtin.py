@@ -15,7 +15,7 @@ STAGE = "file"
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """One such finding, with its manual page; `is_unconditional` when `--select` cannot leave it out."""
+    """One such finding, with its page; `is_unconditional` when neither `--select` nor a comment leaves it out."""
 
     name: str
     level: Level
@@ -55,7 +55,8 @@ that runs lintrain, so syntax of a newer Python needs lintrain installed in that
 ## When it is fine
 
 A file that is a template and no program belongs under `exclude`, unless `{{…}}` in its name leaves it out already;
-`--select` never leaves this finding out, `--ignore` does.
+`--select` never leaves this finding out and no comment silences it, for what cannot be parsed cannot be checked;
+`--ignore` does.
 """,
     is_unconditional=True,
 )
@@ -77,7 +78,7 @@ Save the file as UTF-8, or declare its encoding in the first line:
 ## When it is fine
 
 A file that is made broken on purpose (a test's input) belongs under `exclude`; `--select` never leaves this finding
-out, `--ignore` does.
+out and no comment silences it, `--ignore` does.
 """,
     is_unconditional=True,
 )
@@ -146,3 +147,6 @@ Ruff's documentation: undefined-name (F821), undefined-local (F823).
 )
 
 BUILTINS = {builtin.name: builtin for builtin in (SYNTAX_ERROR, UNREADABLE_FILE, UNDEFINED_NAME, UNUSED_SUPPRESSION)}
+
+UNCONDITIONAL = frozenset(name for name, builtin in BUILTINS.items() if builtin.is_unconditional)
+"""Names of findings without which nothing can be said of a file: only `--ignore` leaves them out."""

@@ -159,6 +159,18 @@ def test_a_syntax_error_is_reported_and_the_other_files_go_on() -> None:
     assert outcome.reported[0].finding.message == "'(' was never closed"
 
 
+@pytest.mark.parametrize("words", ["ignore", "ignore[syntax-error]"])
+def test_no_comment_hides_that_a_file_was_not_checked(words: str) -> None:
+    outcome = outcome_of(f"x = )  # lintrain: {words}\n")
+    assert [(line, rule) for line, rule, _ in said(outcome)] == [(1, "syntax-error")]
+
+
+def test_a_comment_that_names_what_no_comment_silences_is_told() -> None:
+    assert said(outcome_of("x = 1  # lintrain: ignore[syntax-error]\n")) == [
+        (1, "unused-suppression", "no comment silences `syntax-error`")
+    ]
+
+
 def test_a_syntax_error_in_a_notebook_lies_in_its_cell() -> None:
     outcome = outcome_of(notebook("#md x", "y = 1", "z = 1\nx = )"), "n.ipynb")
     (one,) = outcome.reported

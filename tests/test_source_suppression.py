@@ -74,8 +74,14 @@ def test_a_string_that_looks_like_a_comment_is_none() -> None:
     assert Source("t.py", 'x = "# lintrain: ignore"\n').suppressions == ()
 
 
-def test_comments_above_a_syntax_error_still_count() -> None:
-    assert only("# lintrain: ignore-file[syntax-error]\nx = (\n").covers("syntax-error", at(2))
+def test_comments_above_a_broken_line_still_count() -> None:
+    assert only("# lintrain: ignore-file[raw-dataset]\nx = (\n").covers("raw-dataset", at(2))
+
+
+@pytest.mark.parametrize("words", ["ignore-file", "ignore-file[syntax-error, unreadable-file]"])
+@pytest.mark.parametrize("rule", ["syntax-error", "unreadable-file"])
+def test_no_comment_silences_what_leaves_a_file_unchecked(words: str, rule: str) -> None:
+    assert not only(f"# lintrain: {words}\nx = (\n").covers(rule, at(2))
 
 
 def test_the_place_of_a_suppression_is_the_comment_without_its_reason() -> None:

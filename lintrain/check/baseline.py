@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from lintrain.builtin import BUILTINS
+from lintrain.builtin import UNCONDITIONAL
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
@@ -26,9 +26,6 @@ FORMAT = 1
 
 COMMENT = lazy_pattern(r"(?<=\s)#.*")
 """Of a string that looks like one the rest of the line is left out too, which makes a finding no less known."""
-
-NEVER_KNOWN = frozenset(name for name, found in BUILTINS.items() if found.is_unconditional)
-"""A file that cannot be read hides every other mistake in it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,7 +54,7 @@ class Baseline:
         known: list[Reported] = []
         for one in file.reported:
             key = self._key(file, one)
-            known_again = one.finding.rule not in NEVER_KNOWN and left[key] > 0
+            known_again = one.finding.rule not in UNCONDITIONAL and left[key] > 0
             left[key] -= known_again
             (known if known_again else fresh).append(one)
         return replace(file, reported=tuple(fresh), known=tuple(known)) if known else file
@@ -68,7 +65,7 @@ class Baseline:
             self._key(file, one)
             for file in outcome.files
             for one in (*file.known, *file.reported)
-            if one.finding.rule not in NEVER_KNOWN
+            if one.finding.rule not in UNCONDITIONAL
         )
         return Baseline(self.file, found)
 
@@ -114,7 +111,7 @@ def _lines(entries: Iterable[str]) -> str:
 
 def _is_silent(file: FileOutcome) -> bool:
     """Whether the rules could not all be heard on a file: what is not found there may still be there."""
-    is_broken = any(one.finding.rule in NEVER_KNOWN for one in file.reported)
+    is_broken = any(one.finding.rule in UNCONDITIONAL for one in file.reported)
     return is_broken or file.is_exhausted or bool(file.crashes)
 
 

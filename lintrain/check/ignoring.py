@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import field
 
-from lintrain.builtin import BUILTINS, UNUSED_SUPPRESSION
+from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.core.finding import Finding
@@ -20,7 +20,7 @@ from lintrain.source.source import MARK, Source
 from lintrain.source.suppression import Suppression
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
 
-BEYOND_COMMENTS = {UNUSED_SUPPRESSION.name, *(name for name, found in BUILTINS.items() if found.is_unconditional)}
+BEYOND_COMMENTS = {UNUSED_SUPPRESSION.name, *UNCONDITIONAL}
 """Findings that a comment would not silence, or should not."""
 
 

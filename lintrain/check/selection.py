@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from lintrain.builtin import BUILTINS
+from lintrain.builtin import BUILTINS, UNCONDITIONAL
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
 from lintrain.settings.settings import Settings, UsageError
@@ -88,7 +88,7 @@ def choose(
     """
     names = _apply(_apply(set(), configuration, known), command, known)
     ignored = _expand_all(command, command.ignore, known) | _expand_all(configuration, configuration.ignore, known)
-    names |= {name for name, found in BUILTINS.items() if found.is_unconditional} - ignored
+    names |= UNCONDITIONAL - ignored
     per_file = tuple(
         (Excludes((pattern,), choice.root), frozenset(_expand_all(choice, selectors, known)))
         for choice in (configuration, command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lintrain.builtin import UNUSED_SUPPRESSION
+from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
 from lintrain.check.outcome import Reported, Silenced
 from lintrain.check.selection import nearest
 from lintrain.core.lazy_dataclass import dataclass
@@ -93,6 +93,8 @@ def _complaints(comment: Suppression, used: set[str], looked_for: LookedFor) -> 
             yield _unused(
                 comment, f"no rule is called `{rule}`", f"write `{near}`" if near else "`lintrain rules` lists them"
             )
+        elif rule in UNCONDITIONAL:
+            yield _unused(comment, f"no comment silences `{rule}`", f"take `{rule}` out of the comment")
         elif rule in looked_for.decided and rule not in used and rule != UNUSED_SUPPRESSION.name:
             yield _unused(comment, f"no `{rule}` is found here to suppress", f"take `{rule}` out of the comment")
 

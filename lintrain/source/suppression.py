@@ -8,6 +8,7 @@ import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from lintrain.builtin import UNCONDITIONAL
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
@@ -33,8 +34,11 @@ class Suppression:
     reason: str = ""
 
     def covers(self, rule: str, place: Place) -> bool:
-        """Whether the comment silences a rule at a place: on its first line or on its last one."""
-        if self.flaw or (self.rules and rule not in self.rules):
+        """Whether the comment silences a rule at a place: on its first line or on its last one.
+
+        A file that cannot be read or parsed was not checked, and no comment makes that a clean file.
+        """
+        if self.flaw or rule in UNCONDITIONAL or (self.rules and rule not in self.rules):
             return False
         return self.line is None or self.line in (place.line, place.end_line)
 
