@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from lsprotocol import types as lsp
 
 from lintrain.server.text import Units, changed, line_edits, position, split_lines
+from lintrain.server.texts import Text
 
+ENDS = ("\n", "\r", "\r\n")
 EMOJI = "x = '🙂é' + y"
 """The emoji takes 4 bytes, 2 code units or 1 character; the letter after it 2, 1 and 1."""
 
@@ -67,6 +71,16 @@ def test_edits_of_lines_give_the_other_text(before: str, after: str, newline: st
     for edit in reversed(line_edits(text, after, Units(), newline)):
         text = changed(text, edit.range, edit.new_text, Units())
     assert text == after.replace("\n", newline)
+
+
+def test_edits_of_a_text_with_mixed_line_ends_give_the_lines_of_the_other() -> None:
+    befores = ["".join(pieces) for pieces in product(("", "a"), ENDS, ("", "a"), ENDS, ("", "a", "b\n"))]
+    afters = [lines for size in (1, 2, 3, 4) for lines in product(("", "a", "c"), repeat=size)]
+    for before, lines in product(befores, afters):
+        text, newline = before, Text("", 1, before).newline
+        for edit in reversed(line_edits(before, "\n".join(lines), Units(), newline)):
+            text = changed(text, edit.range, edit.new_text, Units())
+        assert split_lines(text) == list(lines), (before, lines)
 
 
 def test_edits_leave_lines_alone_that_stay() -> None:

@@ -103,6 +103,12 @@ def test_an_edit_leaves_the_line_ends_of_other_lines_alone() -> None:
     assert file_bytes(source, source.text.replace("y = 2", "y = 4"), raw) == b"x = 1\r\ny = 4\r\nz = 3\r\n"
 
 
+@pytest.mark.parametrize("after", ["x\n\ny\nz\nw\n", "x\n\n\ny\nz\n", "x\n\nz\n"])
+def test_an_empty_line_behind_a_carriage_return_stays_a_line(after: str) -> None:
+    raw = b"x\ry\nz\nw\n"
+    assert read_bytes("t.py", file_bytes(read_bytes("t.py", raw), after, raw)).text == after
+
+
 def test_a_doubtful_escape_in_a_string_is_no_error() -> None:
     assert Source("t.py", 'x = "\\d"\n').tree.body
 

@@ -79,7 +79,11 @@ def _offset(text: str, place: lsp.Position, units: Units) -> int:
 
 
 def line_edits(before: str, after: str, units: Units, newline: str) -> list[lsp.TextEdit]:
-    """The edits of whole lines that turn one text into another; lines of `after` end with a line feed."""
+    """The edits of whole lines that turn one text into another; lines of `after` end with a line feed.
+
+    In a text with mixed line ends a carriage return and a line feed that come to stand side by side would end one line
+    and not two; such a text is written anew.
+    """
     from difflib import SequenceMatcher
 
     old, new = split_lines(before), after.split("\n")
@@ -91,11 +95,20 @@ def line_edits(before: str, after: str, units: Units, newline: str) -> list[lsp.
         bottom += 1
     middle_old, middle_new = old[top : len(old) - bottom], new[top : len(new) - bottom]
     blocks = SequenceMatcher(None, middle_old, middle_new, autojunk=False).get_opcodes()
-    return [
+    edits = [
         _lines_replaced(old, (top + first, top + last), middle_new[start:end], units, newline)
         for kind, first, last, start, end in blocks
         if kind != "equal"
     ]
+    if "\r" in before and split_lines(_edited(before, edits, units)) != new:
+        return [_lines_replaced(old, (0, len(old)), new, units, newline)]
+    return edits
+
+
+def _edited(text: str, edits: Sequence[lsp.TextEdit], units: Units) -> str:
+    for edit in reversed(edits):
+        text = changed(text, edit.range, edit.new_text, units)
+    return text
 
 
 def _lines_replaced(

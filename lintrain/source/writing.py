@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import cast
 
 from lintrain.core.lazy_pattern import lazy_pattern
@@ -128,4 +129,10 @@ def _with_line_ends_of(original: str, text: str) -> str:
     result = dict.fromkeys(range(len(after) - 1), usual)
     for old, new, size in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
         result.update((new + step, ends[old + step]) for step in range(size) if old + step < len(ends))
-    return "".join(line + result.get(index, "") for index, line in enumerate(after))
+    return "".join(_kept_apart([line + result.get(index, "") for index, line in enumerate(after)]))
+
+
+def _kept_apart(lines: Sequence[str]) -> Iterator[str]:
+    """Lines with their ends; a line feed alone would be a part of the end before it where that is a carriage return."""
+    for above, line in pairwise(("", *lines)):
+        yield "\r\n" if line == "\n" and above.endswith("\r") else line
