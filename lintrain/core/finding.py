@@ -48,6 +48,15 @@ class Finding:
         """The explaining places of one role."""
         return tuple(reason for reason in self.because if reason.role == role)
 
+    @property
+    def place_in_facts(self) -> Place | None:
+        """The place that the facts carry (`Place.as_facts`), for a fix to change; None where they carry none."""
+        match self.facts:
+            case {"line": int(line), "column": int(column), "end_line": int(end_line), "end_column": int(end_column)}:
+                return Place(self.place.path, line, column, end_line, end_column)
+            case _:
+                return None
+
 
 def one_at_each_place(findings: Iterable[Finding | None]) -> Iterator[Finding]:
     """The first finding at each place: code that is read several times shows one mistake."""

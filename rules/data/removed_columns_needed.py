@@ -171,7 +171,7 @@ class RemovedColumnsNeeded(Rule):
 
     def _report(self, run: TrainerRun, who: str, column: str, place: Place) -> Finding:
         settings = run.settings
-        is_call = settings is not None and settings.origin is not None and settings.text.endswith(")")
+        made = settings.origin if settings is not None and settings.text.endswith(")") else None
         reasons = [Reason(place, f"reads `{column}`, which is gone by then", "needed")]
         return self.finding(
             run.construction,
@@ -179,13 +179,7 @@ class RemovedColumnsNeeded(Rule):
             because=reasons,
             help="pass `remove_unused_columns=False` to the training arguments",
             subject=column,
-            facts={
-                "line": settings.origin.line if is_call and settings and settings.origin else None,
-                "column": settings.origin.column if is_call and settings and settings.origin else None,
-                "end_line": settings.origin.end_line if is_call and settings and settings.origin else None,
-                "end_column": settings.origin.end_column if is_call and settings and settings.origin else None,
-                "safe": who != "`compute_loss`",
-            },
+            facts={**(made.as_facts() if made else {}), "safe": who != "`compute_loss`"},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -199,15 +193,11 @@ class RemovedColumnsNeeded(Rule):
         return unsettled(evidence.not_reached("batch"))
 
     def fix(self, finding: Finding) -> Fix | None:
-        facts = finding.facts
-        line, column, end_line, end_column = (facts.get(name) for name in ("line", "column", "end_line", "end_column"))
-        if not (isinstance(line, int) and isinstance(column, int)):
+        call = finding.place_in_facts
+        if call is None:
             return None
-        if not (isinstance(end_line, int) and isinstance(end_column, int)):
-            return None
-        call = Place(finding.place.path, line, column, end_line, end_column)
         edit = AddArgument(call, "remove_unused_columns", "False")
-        return Fix.of("keep all columns", edit, safe=facts.get("safe") is True)
+        return Fix.of("keep all columns", edit, safe=finding.facts.get("safe") is True)
 
 
 def _drops_columns(run: TrainerRun) -> bool:

@@ -161,7 +161,6 @@ from lintrain import (
     Level,
     Loader,
     Pipeline,
-    Place,
     Reason,
     Replace,
     Rule,
@@ -215,7 +214,7 @@ class UnshuffledTrainingData(Rule):
             f"every epoch reads the rows of {shown} in the same order",
             because=[Reason(feeding.loop.place, "trains on its batches in each epoch", "loop", feeding.loop.header)],
             help="pass `shuffle=True`",
-            facts=_spelled(told),
+            facts=told.as_facts() if told else {},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -229,16 +228,10 @@ class UnshuffledTrainingData(Rule):
         return (confirmed if loader.sampler in ORDERED else refuted)(text, sampler=loader.sampler)
 
     def fix(self, finding: Finding) -> Fix:
-        line, column = finding.facts.get("line"), finding.facts.get("column")
-        if isinstance(line, int) and isinstance(column, int):
-            told = Place(finding.place.path, line, column, line, column + len("False"))
+        told = finding.place_in_facts
+        if told is not None:
             return Fix.of("shuffle the rows", Replace(told, "True"), safe=False)
         return Fix.of("shuffle the rows", AddArgument(finding.place, "shuffle", "True"), safe=False)
-
-
-def _spelled(told: Place | None) -> dict[str, str | int | float | bool | None]:
-    """Where `False` stands, for a loader that is told not to shuffle."""
-    return {"line": told.line, "column": told.column} if told else {}
 
 
 def _is_told_nothing(loader: Loader) -> bool:

@@ -129,11 +129,11 @@ class MissingAccumulateContext(Rule):
         return (confirmed if max(loop.backwards_per_step) < 2 else refuted)(text, steps=loop.steps)
 
     def fix(self, finding: Finding) -> Fix | None:
-        line, column, item = (finding.facts.get(name) for name in ("line", "column", "item"))
-        if not isinstance(line, int) or not isinstance(column, int):
+        loop = finding.place_in_facts
+        if loop is None:
             return None
-        loop = Place(finding.place.path, line, column, line, column)
-        return Fix.of(f"put the iteration inside `with {item}:`", WrapBody(loop, str(item)), safe=False)
+        item = str(finding.facts["item"])
+        return Fix.of(f"put the iteration inside `with {item}:`", WrapBody(loop, item), safe=False)
 
 
 def _holds_gradients_back(pipeline: Pipeline) -> bool:
@@ -156,7 +156,7 @@ def _steps_each_time(pipeline: Pipeline, training: TrainingLoop) -> bool:
     return {Act.BACKWARD, Act.STEP} <= acts and not hides_gradients(pipeline, training)
 
 
-def _wrapping(pipeline: Pipeline, training: TrainingLoop) -> dict[str, str | int]:
+def _wrapping(pipeline: Pipeline, training: TrainingLoop) -> dict[str, str | int | float | bool | None]:
     """The loop to wrap and what wraps it, where one model under a plain name runs in it and all stands in one file."""
     loop, launcher = training.loop.place, pipeline.code(training.backward.place).partition(".backward(")[0]
     passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
@@ -170,4 +170,4 @@ def _wrapping(pipeline: Pipeline, training: TrainingLoop) -> dict[str, str | int
     (model,) = models
     if not re.fullmatch(r"[\w.]+", f"{model}.{launcher}"):
         return {}
-    return {"line": loop.line, "column": loop.column, "item": f"{launcher}.accumulate({model})"}
+    return {"item": f"{launcher}.accumulate({model})", **loop.as_facts()}

@@ -61,7 +61,6 @@ from lintrain import (
     Level,
     Optimizer,
     Pipeline,
-    Place,
     Reason,
     Role,
     Rule,
@@ -74,6 +73,7 @@ from lintrain import (
     lazy_pattern,
     made_here,
     may_hide,
+    one_at_each_place,
     refuted,
     text_of_event,
     trains_by_hand,
@@ -105,12 +105,8 @@ class MissingBackward(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.GRADIENT, Act.TRAIN):
             return
-        found: dict[Place, Finding] = {}
-        for step in pipeline.acts(Act.STEP):
-            forward = _learned_from(pipeline, step)
-            if forward is not None:
-                found.setdefault(step.place, self._report(pipeline, step, forward))
-        yield from found.values()
+        learned = ((step, _learned_from(pipeline, step)) for step in pipeline.acts(Act.STEP))
+        yield from one_at_each_place(self._report(pipeline, step, forward) for step, forward in learned if forward)
 
     def _report(self, pipeline: Pipeline, step: Event, forward: Event) -> Finding:
         optimizer = text_of_event(step)
@@ -142,11 +138,11 @@ class MissingBackward(Rule):
         return cause.rule == self.name
 
     def fix(self, finding: Finding) -> Fix | None:
-        statement, line, column = (finding.facts.get(name) for name in ("statement", "line", "column"))
-        if not isinstance(line, int) or not isinstance(column, int):
+        last = finding.place_in_facts
+        if last is None:
             return None
-        last = Place(finding.place.path, line, column, line, column)
-        return Fix.of(f"insert `{statement}`", InsertAfter(last, str(statement)), safe=False)
+        statement = str(finding.facts["statement"])
+        return Fix.of(f"insert `{statement}`", InsertAfter(last, statement), safe=False)
 
 
 def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
@@ -177,7 +173,7 @@ def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
     return bool(paths) and all(path.startswith(LIBRARIES) and ".func" not in path for path in paths)
 
 
-def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str | int]:
+def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str | int | float | bool | None]:
     """The missing call, and after which statement: where the only loss is there and all is cleared."""
     loop = step.loops[-1]
     made = {
@@ -200,4 +196,4 @@ def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str
     if not loss.isidentifier() or len(launchers) > 1 or len(pipeline.launchers) > 1:
         return {}
     statement = f"{launchers.pop()}.backward({loss})" if launchers else f"{loss}.backward()"
-    return {"statement": statement, "line": last.line, "column": last.column}
+    return {"statement": statement, **last.as_facts()}

@@ -77,7 +77,6 @@ from lintrain import (
     Level,
     Optimizer,
     Pipeline,
-    Place,
     Rule,
     Verdict,
     always_with,
@@ -131,15 +130,14 @@ class MissingStep(Rule):
         return unsettled(f"{loop.steps} steps were seen in {loop.backwards} backward passes", steps=loop.steps)
 
     def fix(self, finding: Finding) -> Fix | None:
-        optimizer, line, column = (finding.facts.get(name) for name in ("optimizer", "line", "column"))
-        if not isinstance(line, int) or not isinstance(column, int):
+        last = finding.place_in_facts
+        if last is None:
             return None
-        last = Place(finding.place.path, line, column, line, column)
-        statement = f"{optimizer}.step()"
+        statement = f"{finding.facts['optimizer']}.step()"
         return Fix.of(f"insert `{statement}` after `backward`", InsertAfter(last, statement), safe=False)
 
 
-def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> dict[str, str | int]:
+def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> dict[str, str | int | float | bool | None]:
     """After which statement the step comes: the clipping that follows `backward`, if it does so in every iteration."""
     clips = [
         event
@@ -149,7 +147,7 @@ def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> dict[str,
     if any(event.conditions != backward.conditions or event.function != backward.function for event in clips):
         return {}
     place = clips[-1].place if clips else backward.place
-    return {"optimizer": optimizer, "line": place.line, "column": place.column}
+    return {"optimizer": optimizer, **place.as_facts()}
 
 
 def _is_plain(pipeline: Pipeline, backward: Event, cleared: Event) -> bool:

@@ -106,7 +106,7 @@ class KerasSoftmaxLogitsLoss(Rule):
             help="leave out `from_logits=True`",
             subject="loss",
             level=Level.ERROR if silent else Level.WARNING,
-            facts=_call_of(made),
+            facts=made.as_facts() if made else {},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -131,22 +131,7 @@ class KerasSoftmaxLogitsLoss(Rule):
         return refuted(f"`{keras.loss}` gets {told}")
 
     def fix(self, finding: Finding) -> Fix | None:
-        facts = finding.facts
-        numbers = [facts.get(name) for name in ("line", "column", "end_line", "end_column")]
-        known = [number for number in numbers if isinstance(number, int)]
-        if len(known) < len(numbers):
+        call = finding.place_in_facts
+        if call is None:
             return None
-        call = Place(finding.place.path, *known)
         return Fix.of("leave out `from_logits=True`", RemoveArgument(call, "from_logits"), safe=True)
-
-
-def _call_of(made: Place | None) -> dict[str, str | int | float | bool | None]:
-    """Where the loss is made, as far as a finding can carry it."""
-    if made is None:
-        return {}
-    return {
-        "line": made.line,
-        "column": made.column,
-        "end_line": made.end_line,
-        "end_column": made.end_column,
-    }
