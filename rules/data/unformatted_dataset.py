@@ -70,7 +70,8 @@ Datasets documentation, "Use with PyTorch"; the error is that of torch 2.13.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterable, Iterator
 
 from lintrain import (
     Dataset,
@@ -87,15 +88,14 @@ from lintrain import (
     confirmed,
     feedings,
     is_missing,
-    lazy_pattern,
     ragged_at,
     refuted,
     trains_by_hand,
     unsettled,
 )
 
-MAKES_TENSORS = lazy_pattern(r"\bstack\(|(set|with)_(format|transform)\(|as_tensor\(|\.tensor\(")
-"""Code that formats rows, or that puts the positions of a batch together again."""
+MAKES_TENSORS = frozenset({"stack", "as_tensor", "set_format", "set_transform", "with_format", "with_transform"})
+"""Functions that format rows, or that put the positions of a batch together again."""
 
 RAISED = "'list' object has no attribute"
 
@@ -106,7 +106,7 @@ class UnformattedDataset(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not any(isinstance(loader.dataset, Dataset) for loader in pipeline.loaders) or not trains_by_hand(pipeline):
             return
-        if pipeline.source.says(MAKES_TENSORS):
+        if _makes_tensors(pipeline.source.nodes_of(ast.Attribute, ast.Name)):
             return
         seen: set[Loader] = set()
         for feeding in feedings(pipeline):
@@ -126,7 +126,7 @@ class UnformattedDataset(Rule):
             "the batches of this loader hold lists of token positions, no tensors of rows",
             because=[Reason(last.place, "made here, without a format", "made", last.text)],
             help=f'give it `{text}.with_format("torch")`' if text.isidentifier() else 'use `with_format("torch")`',
-            facts={"line": place.line, "column": place.column, "end": place.end_column, "text": text},
+            facts={"text": text, **place.as_facts()},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -142,11 +142,19 @@ class UnformattedDataset(Rule):
         )
 
     def fix(self, finding: Finding) -> Fix | None:
-        line, column, end, text = (finding.facts.get(name) for name in ("line", "column", "end", "text"))
-        if not isinstance(line, int) or not isinstance(column, int) or not isinstance(end, int) or "\n" in str(text):
+        place, text = finding.place_in_facts, str(finding.facts["text"])
+        if place is None or "\n" in text:
             return None
-        place = type(finding.place)(finding.place.path, line, column, line, end)
         return Fix.of("give tensors", Replace(place, f'{text}.with_format("torch")'), safe=True)
+
+
+def _makes_tensors(nodes: Iterable[ast.Attribute | ast.Name]) -> bool:
+    """Whether the code names what makes tensors; a variable is often called `tensor`: of that only `torch.tensor`."""
+    for node in nodes:
+        name = node.attr if isinstance(node, ast.Attribute) else node.id
+        if name in MAKES_TENSORS or (name == "tensor" and isinstance(node, ast.Attribute)):
+            return True
+    return False
 
 
 def _gives_lists(loader: Loader, dataset: Dataset) -> bool:
