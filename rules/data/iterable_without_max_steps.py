@@ -172,7 +172,7 @@ def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Reason]:
     settings = run.settings
     if settings is None or settings.origin is None or not settings.is_complete or "max_steps" in settings.values:
         return []
-    assigned = pipeline.source.nodes_of(ast.Assign) if settings.origin.path == pipeline.source.path else []
+    assigned = pipeline.source_of(settings.origin).nodes_of(ast.Assign)
     names = {ast.unparse(each.targets[0]) for each in assigned if _sets_steps(pipeline, each, settings.origin)}
     count = _counted(settings, dataset) if not names else None
     code = names.pop() if len(names) == 1 else str(count or "")
@@ -181,7 +181,8 @@ def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Reason]:
 
 def _sets_steps(pipeline: Pipeline, assigned: ast.Assign, made: Place) -> bool:
     """Whether a name is given a number of steps above the arguments, and nothing uses it."""
-    place, name, value = pipeline.source.place(assigned), ast.unparse(assigned.targets[0]), assigned.value
+    place, value = pipeline.source_of(made).place(assigned), assigned.value
+    name = ast.unparse(assigned.targets[0])
     is_number = isinstance(value, ast.Constant) and type(value.value) is int and value.value > 0
     is_named = len(assigned.targets) == 1 and NAMED.fullmatch(name) is not None
     is_above = place < made and is_one_scope(pipeline, place, made)
