@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from threading import Thread
-from typing import TypedDict, cast
+from typing import Any
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.source.bounds import find_program
 from lintrain.source.reading import UnreadableError, read_bytes
 
 NAME_CODES = ("F821", "F823")
@@ -50,9 +51,12 @@ class NameSearch:
         for reader in self.readers:
             reader.join()
         clues: dict[str, list[Clue]] = {}
-        for output in self.outputs:
-            for path, clue in _read_clues(output):
+        try:
+            for path, clue in (found for output in self.outputs for found in _read_clues(output)):
                 clues.setdefault(path, []).append(clue)
+        except (LookupError, TypeError, ValueError):
+            self.problem = "ruff answered in a form that is not known, so undefined names are not looked for"
+            return {}
         return clues
 
     def stop(self) -> None:
@@ -127,35 +131,26 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def find_ruff() -> str | None:
-    """The ruff that belongs to this Python, else the one on the search path, or None."""
-    name = "ruff.exe" if os.name == "nt" else "ruff"
-    beside = Path(sys.executable).parent / name
-    if beside.is_file():
-        return str(beside)
-    import shutil
-
-    return shutil.which(name)
-
-
-class _Point(TypedDict):
-    row: int
-    column: int
-
-
-class _Message(TypedDict):
-    code: str | None
-    message: str
-    filename: str
-    cell: int | None
-    location: _Point
-    end_location: _Point
+    """The ruff that belongs to this Python, else the one on the search path, never the project's; or None."""
+    beside = Path(sys.executable).parent / ("ruff.exe" if os.name == "nt" else "ruff")
+    return str(beside) if beside.is_absolute() and beside.is_file() else find_program("ruff", os.curdir)
 
 
 def _read_clues(output: bytes) -> Iterator[tuple[str, Clue]]:
-    for message in cast(list[_Message], json.loads(output or b"[]")):
-        code, start, end = message["code"], message["location"], message["end_location"]
-        if code in (*NAME_CODES, *COMPILER_CODES):
-            clue = Clue(
-                code, message["message"], message["cell"], start["row"], start["column"], end["row"], end["column"]
-            )
-            yield message["filename"], clue
+    """The clues of an answer; raises LookupError, TypeError or ValueError where it has a form that is not known."""
+    answer: Any = json.loads(output or b"[]")  # Any: whatever a ruff of another version writes
+    if output and not output.lstrip().startswith(b"["):
+        raise TypeError("no list of messages")
+    for message in answer:
+        if message["code"] in (*NAME_CODES, *COMPILER_CODES):
+            yield message["filename"], _clue_of(message)
+
+
+def _clue_of(message: Any) -> Clue:  # Any: as above
+    row, column, end_row, end_column = (
+        message[end][axis] for end in ("location", "end_location") for axis in ("row", "column")
+    )
+    cell = message["cell"]
+    if not all(isinstance(number, int) for number in (row, column, end_row, end_column, cell or 0)):
+        raise TypeError("a place that is no number")
+    return Clue(message["code"], str(message["message"]), cell, row, column, end_row, end_column)

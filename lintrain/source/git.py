@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lintrain.source.bounds import find_program, safe_path
+
 MOST_SECONDS = 60
 
 HARMLESS = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull), ("safe.bareRepository", "explicit"))
@@ -89,18 +91,22 @@ def _text(output: bytes) -> str:
 def _git(
     folder: Path, *words: str, settings: Sequence[tuple[str, str]] = HARMLESS
 ) -> subprocess.CompletedProcess[bytes]:
+    around = (os.curdir, os.fspath(folder))
+    program = find_program("git", *around)
+    if program is None:
+        raise GitError("git is not installed")
     try:
         return subprocess.run(
-            ["git", *words],
+            [program, *words],
             cwd=folder,
-            env={**os.environ, **NO_REQUESTS, **_settings(settings)},
+            env={**os.environ, **NO_REQUESTS, **_settings(settings), "PATH": os.pathsep.join(safe_path(*around))},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
             timeout=MOST_SECONDS,
         )
-    except FileNotFoundError as error:
-        raise GitError("git is not installed") from error
+    except OSError as error:
+        raise GitError(f"git could not be started: {(error.strerror or str(error)).lower()}") from error
     except subprocess.TimeoutExpired as error:
         raise GitError(f"git gave no answer within {MOST_SECONDS} seconds") from error
 
