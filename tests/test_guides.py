@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 from lintrain.cli import run
 
 ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
 ADOPTION = (ROOT / "docs" / "adoption.md").read_text()
 CI = (ROOT / "docs" / "ci.md").read_text()
 PROGRAMS = Path(sys.executable).parent
@@ -117,6 +118,21 @@ def test_the_hooks_that_the_page_shows_are_those_there_are(tmp_path: Path) -> No
     (repository,) = yaml.safe_load(shown(tmp_path, "id: lintrain-fix").read_text())["repos"]
     manifest = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert [hook["id"] for hook in repository["hooks"]] == [hook["id"] for hook in manifest]
+
+
+def test_every_page_names_the_repository_by_the_same_placeholder() -> None:
+    pages = [(ROOT / "README.md").read_text(), *(page.read_text() for page in (ROOT / "docs").rglob("*.md"))]
+    owners = [owner for page in pages for owner in re.findall(r"(?:github\.com/|uses: )([^/\s]+)/lintrain\b", page)]
+    assert {*owners} == {"OWNER"}
+    assert len(owners) >= 4
+
+
+def test_the_hook_that_the_readme_shows_is_accepted_by_pre_commit(tmp_path: Path) -> None:
+    (block,) = re.findall(r"((?:^    .*\n)*^    - repo: .*\n(?:^    .*\n)*)", README, flags=re.MULTILINE)
+    file = tmp_path / ".pre-commit-config.yaml"
+    file.write_text(f"repos:\n{block}")
+    command = [str(PROGRAMS / "pre-commit"), "validate-config", str(file)]
+    assert subprocess.run(command, capture_output=True, text=True, check=False).stdout == ""
 
 
 def step(name: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from packaging.utils import canonicalize_name
 
 import lintrain
 from tools.bill_of_materials import requirements, write_bill
+from tools.dev import LOWEST
 
 ROOT = Path(__file__).parent.parent
 
@@ -207,3 +208,8 @@ def test_the_wheel_is_built_by_the_version_that_the_tests_use() -> None:
     }
     assert pinned["release"] == pinned["test"]
     assert len(pinned["release"]) == 2
+
+
+@pytest.mark.parametrize("name", LOWEST)
+def test_what_runs_on_the_lowest_versions_is_there(name: str) -> None:
+    assert [*(ROOT / "tests").glob(name)]

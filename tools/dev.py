@@ -26,7 +26,15 @@ EXAMPLE = Path("fixtures/course/as_published.py")
 FURTHER_ON = Path("fixtures/course/stage_4_missing_num_labels.py")
 PUBLISHED = ROOT / "build" / "dist"
 LOWEST = (
-    *("test_settings.py", "test_cli_*.py", "test_fix.py", "test_edits.py", "test_report_*.py", "test_source_*.py"),
+    *(
+        "test_settings.py",
+        "test_cli_*.py",
+        "test_fix.py",
+        "test_fix_*.py",
+        "test_edits.py",
+        "test_report_*.py",
+        "test_source_*.py",
+    ),
     *("test_server.py", "test_server_notebooks.py", "test_server_text.py", "test_server_start.py", "test_watch.py"),
     *(
         "test_reader_parquet_*.py",
