@@ -26,7 +26,11 @@ def test_what_is_kept_is_written_when_the_report_is_out(
     project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     shown = list[bytes]()
-    monkeypatch.setattr(Store, "keep", lambda *_: shown.append(capsysbinary.readouterr().out))
+
+    def keep(_store: Store, _found: object) -> None:
+        shown.append(capsysbinary.readouterr().out)
+
+    monkeypatch.setattr(Store, "keep", keep)
     ask()
     assert [b"undefined-name" in each for each in shown] == [True]
 

@@ -1,4 +1,4 @@
-"""Files of what is kept: put in their place whole, sealed against damage, bounded in number and age."""
+"""Files of what is kept: put in their place whole, sealed against damage, bounded in number, bytes and age."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 
 OLDEST = 30 * 24 * 3600
 """Seconds after which a file that nobody wrote again goes."""
+
+MOST_BYTES = 256 * 1024 * 1024
+"""What the files of a folder may hold together; the oldest go first."""
 
 SEAL = 32
 """Characters of the digest that stands before the content of a file."""
@@ -51,10 +54,13 @@ def prune(folder: str, most: int) -> None:
     """Drop what is old, what is too much, and what a run that was killed left half written."""
     import time
 
-    files = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder))
-    oldest = time.time() - OLDEST
-    for at, (changed, path) in enumerate(files):
-        if changed < oldest or at < len(files) - most or (path.endswith(".new") and changed < time.time() - 3600):
+    states = ((entry.stat(), entry.path) for entry in os.scandir(folder))
+    files = sorted(((state.st_mtime, state.st_size, path) for state, path in states), reverse=True)
+    now, held = time.time(), 0
+    for at, (changed, size, path) in enumerate(files):
+        held += size
+        is_half_written = path.endswith(".new") and changed < now - 3600
+        if at >= most or held > MOST_BYTES or changed < now - OLDEST or is_half_written:
             _unlink(path)
 
 
