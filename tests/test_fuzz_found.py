@@ -54,6 +54,15 @@ def test_a_script_that_was_a_fault_once_is_answered(kind: str) -> None:
     assert not result.rules & {"unprepared-object"}
 
 
+def test_half_a_character_in_a_string_is_written_as_its_escape() -> None:
+    script = """from transformers import AutoModel, Trainer, TrainingArguments
+args = TrainingArguments("o", eval_strategy="\\ud800", save_strategy="no", load_best_model_at_end=True)
+Trainer(AutoModel.from_pretrained("gpt2"), args).train()
+"""
+    result = tried(Input("t.py", script.encode()), form=2)
+    assert ("unmatched-save-strategy" in result.rules, result.faults, result.mended) == (True, (), 1)
+
+
 def test_names_are_looked_for_in_what_is_not_utf_8(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     result = tried(
         Input("t.py", "# coding: latin-1\nimport torch\nx = 'é'\nnowhere\n".encode("latin-1")), with_names=True

@@ -44,8 +44,10 @@ _SEPARATE = (
 
 def read_expression(code: str, module: cst.Module) -> cst.BaseExpression | None:
     """The expression that a piece of code is, or None where it is something else."""
+    # Half of a character, which only a string of the user's can hold, is written as its escape: it has no UTF-8.
+    written = code.encode("utf-8", "backslashreplace").decode()
     try:
-        return cst.parse_expression(code, module.config_for_parsing)
+        return cst.parse_expression(written, module.config_for_parsing)
     except cst.ParserSyntaxError:
         return None
 
