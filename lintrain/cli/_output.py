@@ -137,10 +137,15 @@ def _write(stream: TextIO, text: str) -> None:
     """Write and flush; a reader that has gone (`| head`) is no error of ours, and the exit code stays true."""
     if _HEARING:
         _tell(stream, text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
+    _escape_what_it_lacks(stream)
     try:
         stream.write(text)
         stream.flush()
     except OSError as error:
         _give_up(stream, error)
+
+
+def _escape_what_it_lacks(stream: TextIO) -> None:
+    """Let a stream write characters that its encoding does not have as their escapes."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
