@@ -33,6 +33,10 @@ def no_room() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
 
+def little_room() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))
+
+
 def lintrain(
     project: Path, *words: str, output: str = os.devnull, cache: str = "", limit: Callable[[], None] | None = None
 ) -> tuple[int, str]:
@@ -110,3 +114,46 @@ def test_streams_that_are_closed_take_nothing_and_change_nothing(project: Path) 
         ["sh", "-c", command], cwd=project, env=environment, capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("1\n2\n", "")
+
+
+LOOP = """
+import torch
+
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(9):
+    optimizer.zero_grad()
+    net(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def probed(project: Path, limit: Callable[[], None]) -> tuple[int, str, str]:
+    """Exit code, report, and what is said beside it."""
+    (project / "train.py").write_text(LOOP)
+    code, said = lintrain(project, "probe", "--quiet", "train.py", output=str(project / "report"), limit=limit)
+    assert (project / "train.py").read_text() == LOOP
+    assert sorted(path.name for path in project.iterdir() if path.name != "cache") == ["report", "train.py"]
+    return code, (project / "report").read_text(), said
+
+
+def test_a_probe_that_has_no_room_for_a_file_of_its_own_could_not_judge(project: Path) -> None:
+    code, report, said = probed(project, no_room)
+    assert (code, report, said.count("\n")) == (3, "", 1)
+    assert said.startswith("lintrain: could not judge: no room for the probe's own files: No usable temporary")
+
+
+def test_a_probe_whose_files_have_no_more_room_ends_with_that(project: Path) -> None:
+    code, report, said = probed(project, little_room)
+    assert code == 3
+    assert report.splitlines()[-1].startswith("could not judge: a bound was hit while measuring: no room is left for")
+    assert "Traceback" not in report + said
+
+
+@pytest.mark.parametrize("cache", ["/proc/lintrain", "/dev/full/lintrain"])
+def test_verdicts_that_cannot_be_kept_are_told_and_the_probe_goes_on(project: Path, cache: str) -> None:
+    (project / "train.py").write_text(LOOP.replace("    optimizer.zero_grad()\n", ""))
+    code, err = lintrain(project, "probe", "--quiet", "train.py", cache=cache)
+    assert code == 1
+    assert err.startswith("lintrain: the verdicts are not kept for later checks: ")
+    assert err.count("\n") == 1

@@ -12,7 +12,7 @@ from types import FrameType
 
 from lintrain.cli._judged import Judgement, Text, form_of, judge_record, start_reading, tell_of_crashes, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say
-from lintrain.cli._written import kept_failure, refuse_folder, write_page, write_repro, write_tests
+from lintrain.cli._written import kept_failure, refuse_folder, write_evidence, write_page, write_repro, write_tests
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.sizes import read_size
 from lintrain.probe.conclusion import NOT_JUDGED
@@ -20,10 +20,10 @@ from lintrain.probe.entry import Entry, NoEntryError, file_of_module
 from lintrain.probe.extras import NoExtraError, read_extras
 from lintrain.probe.interpreter import NoInterpreterError, choose_interpreter
 from lintrain.probe.kept_verdicts import keep_verdicts
-from lintrain.probe.launcher import GIB, Bounds
+from lintrain.probe.launcher import GIB, Bounds, NoRoomError
 from lintrain.probe.launchers import Launched, LaunchError, read_launch
 from lintrain.probe.prober import Wanted, probe_script
-from lintrain.probe.record import Record, write_record
+from lintrain.probe.record import Record
 from lintrain.report.checklist import open_checklist
 from lintrain.source.reading import UnreadableError
 
@@ -76,7 +76,11 @@ def probe(options: ProbeOptions) -> int:
     entry = _entry(started, python)
     read = start_reading(str(entry.script), options.select, options.ignore, options.config)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
-        record, text = _run(options, entry, python, kept), read()
+        try:
+            record, text = _run(options, entry, python, kept), read()
+        except NoRoomError as error:
+            say(f"lintrain: could not judge: no room for the probe's own files: {error}")
+            return NOT_JUDGED
         record = dataclasses.replace(record, findings=tuple(one.finding for one in text.reported))
         return _report(options, name, record, text, kept)
 
@@ -84,11 +88,11 @@ def probe(options: ProbeOptions) -> int:
 def _report(options: ProbeOptions, name: str, record: Record, text: Text, kept: Path | None) -> int:
     """Judge what was measured, write all that was asked for, and give the exit code."""
     if options.evidence:
-        write_record(record, options.evidence)
+        write_evidence(record, options.evidence)
     tell_of_crashes(text)
     judgement = judge_record(record, text)
-    if not options.no_cache:
-        keep_verdicts(record, judgement.pairs)
+    if not options.no_cache and (problem := keep_verdicts(record, judgement.pairs)):
+        say(f"lintrain: {problem}")
     write_judgement(judgement, name, options.output_file)
     if options.html:
         write_page(judgement, options.html)

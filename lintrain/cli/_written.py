@@ -1,4 +1,4 @@
-"""What a probe writes beside its report: a page, tests, a reproduction."""
+"""What a probe writes beside its report: its evidence, a page, tests, a reproduction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lintrain.cli._judged import Judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
-from lintrain.probe.record import Record
+from lintrain.probe.record import Record, write_record
 
 
 def refuse_folder(folder: Path | None) -> None:
@@ -35,6 +35,14 @@ def kept_failure(*, is_wanted: bool) -> Generator[Path | None]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_evidence(record: Record, file: Path) -> None:
+    """Write what was measured; raises Refusal where the file cannot be written."""
+    try:
+        write_record(record, file)
+    except OSError as error:
+        raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
 
 
 def write_page(judgement: Judgement, file: Path) -> None:

@@ -27,8 +27,11 @@ SCHEMA = 1
 Judged = tuple[Finding, Verdict]
 
 
-def keep_verdicts(record: Record, judged: Iterable[Judged]) -> None:
-    """Keep what a probe said, for each file that it spoke of; a cache that cannot be written is left as it is."""
+NOT_KEPT = "the verdicts are not kept for later checks"
+
+
+def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
+    """Keep what a probe said, for each file that it spoke of; gives why the cache cannot be written, or nothing."""
     by_file: dict[Path, list[Judged]] = {_absolute(record.script): []}
     for finding, verdict in judged:
         by_file.setdefault(_absolute(finding.place.path), []).append((finding, verdict))
@@ -39,8 +42,9 @@ def keep_verdicts(record: Record, judged: Iterable[Judged]) -> None:
         verdicts = [{"claim": _claim(finding), **dataclasses.asdict(verdict)} for finding, verdict in about]
         try:
             _write(_place_of(file), {**common, "verdicts": verdicts})
-        except OSError:
-            return
+        except OSError as error:
+            return f"{NOT_KEPT}: {(error.strerror or str(error)).lower()}"
+    return ""
 
 
 class KeptVerdicts:
@@ -125,6 +129,10 @@ def _write(file: Path, content: Mapping[str, Any]) -> None:
 
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, suffix=".new")
-    with os.fdopen(handle, "w", encoding="utf-8") as opened:
-        json.dump(plain(content), opened)
-    Path(name).replace(file)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as opened:
+            json.dump(plain(content), opened)
+        Path(name).replace(file)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -9,12 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.probe.child.channel import NO_ROOM
 from lintrain.probe.environment import script_environment
 from lintrain.probe.output import ScriptOutput
 from lintrain.probe.processes import adopt_orphans, end_family, family, resident_bytes
@@ -38,6 +40,10 @@ class Bounds:
     memory: int | None = None
 
 
+class NoRoomError(Exception):
+    """The probe's own files cannot be written; the text says why."""
+
+
 class Launch:
     """One pass over the script: started, followed, ended."""
 
@@ -47,7 +53,10 @@ class Launch:
         self.request = request
         self.assembly = Assembly()
         self._file = Path(request.temporary) / "request.json"
-        self._file.write_text(json.dumps(dataclasses.asdict(request)))
+        try:
+            self._file.write_text(json.dumps(dataclasses.asdict(request)))
+        except OSError as error:
+            raise NoRoomError(f"{self._file}: {error.strerror}") from error
         self._events = EventFile(Path(request.events))
         self._started = time.monotonic()
         self._memory_checked = 0.0
@@ -109,6 +118,8 @@ class Launch:
 
     def _silent_end(self) -> tuple[str, str]:
         status = self._process.returncode
+        if status == NO_ROOM:
+            return "disk", f"no room is left for the probe's own files in {tempfile.gettempdir()}"
         if status < 0:
             return "killed", f"the process was killed by {_signal_name(-status)}"
         return "exited", f"the script ended itself with exit status {status}"

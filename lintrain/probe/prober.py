@@ -17,7 +17,7 @@ from lintrain.probe.again import Starts, measure_again
 from lintrain.probe.downloads import download_folders, paths_of_downloads
 from lintrain.probe.entry import Entry
 from lintrain.probe.extras import OVERFIT_STEPS
-from lintrain.probe.launcher import Bounds, Launch, package_folder
+from lintrain.probe.launcher import Bounds, Launch, NoRoomError, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.probe.remains import remove_folder
 from lintrain.probe.request import SAMPLE_ROWS, Request
@@ -45,12 +45,20 @@ class Wanted:
 
 def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
     """Everything that the script's run can show; the temporary folder is gone afterwards, whatever happens."""
-    temporary = Path(tempfile.mkdtemp(prefix="lintrain-probe-"))
+    temporary = _new_folder()
     try:
         with download_folders():
             return _probe(wanted, temporary, listen)
     finally:
         remove_folder(temporary)
+
+
+def _new_folder() -> Path:
+    """A folder for the probe's own files; raises NoRoomError."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="lintrain-probe-"))
+    except OSError as error:
+        raise NoRoomError(error.strerror or str(error)) from error
 
 
 def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> Record:

@@ -15,6 +15,7 @@ from lsprotocol import types as lsp
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.conclusion import CONFIRMED, NOTHING_CONFIRMED
+from lintrain.probe.kept_verdicts import NOT_KEPT
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ProbeSettings
 from lintrain.server.measured import measured_findings
@@ -78,10 +79,10 @@ class Probes:
             start_new_session=True,
         )
         self._running[document.path] = process
-        last, output = await asyncio.gather(_follow(process, progress), _read(process))
-        await self._conclude(document, await process.wait(), output, last)
+        said, output = await asyncio.gather(_follow(process, progress), _read(process))
+        await self._conclude(document, await process.wait(), output, said)
 
-    async def _conclude(self, document: Document, code: int, output: bytes, last: str) -> None:
+    async def _conclude(self, document: Document, code: int, output: bytes, said: list[str]) -> None:
         """Tell what the probe came to, and show its verdicts."""
         client = self.session.client
         name = os.path.basename(document.path)  # noqa: PTH119 - as above
@@ -92,10 +93,13 @@ class Probes:
         if code in (INTERRUPTED, -signal.SIGTERM):
             client.say(f"the probe of {name} was cancelled")
         elif report is None:
-            client.say(f"{name} could not be probed: {last or f'exit code {code}'}", lsp.MessageType.Error)
+            client.say(
+                f"{name} could not be probed: {said[-1] if said else f'exit code {code}'}", lsp.MessageType.Error
+            )
         else:
             kind = {NOTHING_CONFIRMED: lsp.MessageType.Info, CONFIRMED: lsp.MessageType.Warning}
             client.say(f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning))
+            client.warn_once(NOT_KEPT, next((line for line in said if line.startswith(NOT_KEPT)), ""))
             folder = self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
             self.session.measured.update(measured_findings(report, folder))
             self.publisher.all_changed()
@@ -127,17 +131,17 @@ def command_of(path: str, settings: ProbeSettings, configuration: str | None) ->
     return [*command, path, *(["--", *settings.arguments] if settings.arguments else [])]
 
 
-async def _follow(process: asyncio.subprocess.Process, progress: Progress) -> str:
-    """Show each step as it comes; gives the last line that was no step."""
-    last = ""
+async def _follow(process: asyncio.subprocess.Process, progress: Progress) -> list[str]:
+    """Show each step as it comes; gives the lines that were no step."""
+    said: list[str] = []
     assert process.stderr is not None
     async for raw in process.stderr:
         line = raw.decode(errors="replace").strip()
         if line.startswith(PROGRESS_MARK):
             progress.report(line.removeprefix(PROGRESS_MARK))
         elif line:
-            last = line.removeprefix("lintrain: ")
-    return last
+            said.append(line.removeprefix("lintrain: "))
+    return said
 
 
 async def _read(process: asyncio.subprocess.Process) -> bytes:

@@ -9,8 +9,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-DUMPS, WRITE = json.dumps, os.write
+DUMPS, WRITE, EXIT = json.dumps, os.write, os._exit
 """As they are before the script, which may put something else in their place."""
+
+NO_ROOM = 74
+"""Exit status of a process whose events cannot be written (EX_IOERR): nothing that it measures would be heard."""
 
 
 class Channel:
@@ -28,7 +31,15 @@ class Channel:
         if self._held is not None:
             self._held.append(line)
         elif not self.is_muted:
-            WRITE(self._descriptor, line)
+            self._write(line)
+
+    def _write(self, content: bytes) -> None:
+        left = memoryview(content)
+        try:
+            while left:
+                left = left[WRITE(self._descriptor, left) :]
+        except OSError:
+            EXIT(NO_ROOM)
 
     @contextmanager
     def at_once(self) -> Generator[None]:
@@ -38,7 +49,7 @@ class Channel:
             yield
         finally:
             held, self._held = self._held, None
-            WRITE(self._descriptor, b"".join(held))
+            self._write(b"".join(held))
 
 
 class MemoryChannel(Channel):
