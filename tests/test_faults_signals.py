@@ -67,8 +67,12 @@ def test_a_script_that_is_killed_in_its_training_is_told(tmp_path: Path, monkeyp
 def test_a_script_out_of_memory_has_that_as_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, LOOP.replace("FAULT", STARVED))
-    assert probed.code in (1, 3)
-    assert "MemoryError" in probed.out
+    assert (probed.code, probed.document["reason"]) == (
+        1,
+        "training fails in its step stage, and no rule explains why",
+    )
+    assert probed.stages["step"] == "failed"
+    assert [stage["failure"]["type"] for stage in probed.run["stages"] if stage["failure"]] == ["MemoryError"]
     assert "Traceback" not in probed.err
     assert nobody_stays_in(tmp_path)
 
