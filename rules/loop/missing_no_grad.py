@@ -126,10 +126,10 @@ class MissingNoGrad(Rule):
         return told(text, recorded_for_nothing=loop.recorded_for_nothing)
 
     def fix(self, finding: Finding) -> Fix | None:
-        places = finding.related("evaluation")
-        if not places or not places[0].place.holds(finding.place):
+        evaluation = finding.related("evaluation")[0].place
+        if not evaluation.holds(finding.place):
             return None
-        wrap = WrapInWith(places[0].place, "torch.no_grad()")
+        wrap = WrapInWith(evaluation, "torch.no_grad()")
         return Fix.of("put it inside `with torch.no_grad():`", AddImport("torch"), wrap, safe=True)
 
 
