@@ -116,11 +116,11 @@ class StockLossNotScaled(Rule):
 
     def fix(self, finding: Finding) -> Fix | None:
         name = finding.facts.get("name")
-        made = finding.related("trainer")
-        if not isinstance(name, str) or not made:
+        if not isinstance(name, str):
             return None
+        (made,) = finding.related("trainer")
         statement = f"{name}.accepts_loss_kwargs = False"
-        return Fix.of(f"let the Trainer divide: `{statement}`", InsertBefore(made[0].place, statement), safe=False)
+        return Fix.of(f"let the Trainer divide: `{statement}`", InsertBefore(made.place, statement), safe=False)
 
 
 def _has_loss_of_its_own(run: TrainerRun) -> bool:
