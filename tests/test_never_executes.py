@@ -46,7 +46,7 @@ VALUES: Mapping[str, Sequence[Sequence[str]]] = {
 WRITES = {"fix", "fix_only", "add_ignores"}
 NEEDS = {"unsafe_fixes": ["--diff"], "show_fixes": ["--diff"], "exit_non_zero_on_fix": ["--fix"], "hide_suppressed": []}
 APART = {"watch"}
-"""Options with a test of their own: a watch has no end."""
+"""Options with a test of their own: a watch ends by Ctrl-C."""
 
 
 def command_lines(folder: Path, out: Path) -> list[list[str]]:
@@ -69,10 +69,10 @@ def command_lines(folder: Path, out: Path) -> list[list[str]]:
     return [["check", *line] for line in lines]
 
 
-def carried_out(commands: Iterable[Sequence[str]], folder: Path) -> list[dict[str, Any]]:
+def carried_out(commands: Iterable[Sequence[str]], folder: Path, **variables: str) -> list[dict[str, Any]]:
     """What became of each command line, carried out in the folder under the eyes of an audit hook."""
     asked = json.dumps({"folder": str(folder), "commands": [*commands]})
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **variables}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "tests.trapped.watched"],
         cwd=folder,
@@ -135,6 +135,29 @@ def test_a_check_with_any_option_runs_nothing_and_writes_only_what_it_is_told_to
         assert answer["code"] in (0, 1, 2), answer
         assert "fault of lintrain" not in answer["errors"], answer
     assert names(marks) == []
+    assert contents(folder) == before
+
+
+def test_a_watch_runs_nothing_and_writes_nothing(trapped: tuple[Path, Path]) -> None:
+    folder, marks = trapped
+    before = contents(folder)
+    (answer,) = carried_out([["check", "--no-baseline", "--watch"]], folder)
+    assert (answer["noted"], answer["failure"], answer["code"]) == ([], "", 0), answer
+    assert answer["errors"].count("waiting for changes") == 2
+    assert names(marks) == []
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("place", [".cache", "."])
+def test_answers_that_the_project_keeps_are_not_opened(
+    trapped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    folder, _ = trapped
+    before = contents(folder)
+    monkeypatch.delenv("LINTRAIN_CACHE_DIR")
+    lines = [["check", "--no-baseline"], ["check", "--no-baseline", "train.py"], ["clean"], ["explain", "raw-dataset"]]
+    for answer in carried_out(lines, folder, HOME=str(tmp_path / "home"), XDG_CACHE_HOME=place):
+        assert (answer["noted"], answer["failure"]) == ([], ""), answer
     assert contents(folder) == before
 
 

@@ -14,8 +14,11 @@ def cache_folder() -> str:
     """The folder that the environment names, else the user's own one."""
     if named := os.environ.get(FOLDER_VARIABLE):
         return named
-    if sys.platform == "linux":  # what platformdirs answers there, without the milliseconds of its import
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if sys.platform == "linux":
+        # What platformdirs answers there, without the milliseconds of its import. A relative folder, which the
+        # specification of these variables has everybody ignore, would be one of the project under check.
+        named = os.environ.get("XDG_CACHE_HOME", "")
+        home = named if os.path.isabs(named) else os.path.join(os.path.expanduser("~"), ".cache")
         return os.path.join(home, "lintrain")
     from platformdirs import user_cache_dir
 

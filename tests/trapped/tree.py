@@ -89,6 +89,7 @@ def build(folder: Path, marks: Path) -> None:
     _oddities(folder)
     _data(folder)
     _configuration(folder)
+    _kept(folder)
     _repository(folder, marks)
 
 
@@ -149,6 +150,14 @@ def _configuration(folder: Path) -> None:
     (folder / "requirements.txt").symlink_to("/dev/zero")
     os.mkfifo(folder / "uv.lock")
     (folder / "many-requirements.txt").write_text("torch" + " " * 100_000 + "x\n-r /etc/passwd\n--index-url x\n")
+
+
+def _kept(folder: Path) -> None:
+    """Answers of a check as the repository would have them."""
+    for cache in (folder / ".lintrain_cache", folder / ".cache" / "lintrain", folder / "lintrain"):
+        for name in ("files/a", "runs/a", "verdicts/a"):
+            (cache / name).parent.mkdir(parents=True, exist_ok=True)
+            (cache / name).write_text("[]")
 
 
 def _repository(folder: Path, marks: Path) -> None:

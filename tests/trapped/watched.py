@@ -10,6 +10,7 @@ import faulthandler
 import io
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ MOST_SECONDS = 60
 PROGRAMS = ("ruff", "git")
 CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate")
 STARTS = ("os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "socket.connect", "pty.spawn")
+CACHES = (".lintrain_cache", ".cache", "lintrain/files", "lintrain/runs", "lintrain/verdicts")
+"""Where the project keeps answers that it would like to be believed."""
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 notes = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this process and those that it forks
@@ -56,10 +59,29 @@ def watch(event: str, values: tuple[Any, ...], folder: str) -> None:
         note(event, str(values[1]))
     elif event == "open" and is_inside(values[0], folder) and (values[2] or 0) & WRITING:
         note(event, str(values[0]))
+    elif event == "open" and is_inside(values[0], folder) and any(f"/{each}/" in str(values[0]) for each in CACHES):
+        note("kept", str(values[0]))
     elif event in CHANGES and any(is_inside(value, folder) for value in values):
         note(event, *map(str, values))
     elif event in STARTS or (event == "subprocess.Popen" and os.path.basename(str(values[0])) not in PROGRAMS):  # noqa: PTH119
         note(event, str(values[0]))
+
+
+class Said(io.StringIO):
+    """What is said on stderr; a watch that waits gets one change, and then Ctrl-C."""
+
+    waits = 0
+
+    def write(self, text: str) -> int:
+        """See `io.StringIO`."""
+        written = super().write(text)
+        if text.endswith("waiting for changes, Ctrl-C ends\n"):
+            self.waits += 1
+            if self.waits == 1:
+                os.utime("train.py")
+            else:
+                signal.raise_signal(signal.SIGINT)
+        return written
 
 
 def carry_out(arguments: Sequence[str]) -> dict[str, object]:
@@ -68,7 +90,7 @@ def carry_out(arguments: Sequence[str]) -> dict[str, object]:
 
     noted()
     faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=2)
-    out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), Said()
     sys.stdin = io.TextIOWrapper(io.BytesIO(b"import torch\nprint(nowhere)\n"))
     failure = ""
     code: object = None
