@@ -169,7 +169,7 @@ class LanguageClient:
 
 
 def start_process(
-    folder: Path, variables: Mapping[str, str] | None = None
+    folder: Path, variables: Mapping[str, str] | None = None, limit: Callable[[], None] | None = None
 ) -> tuple[subprocess.Popen[bytes], LanguageClient]:
     """A server in a process of its own."""
     process = subprocess.Popen(
@@ -179,6 +179,7 @@ def start_process(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=limit,
     )
     assert process.stdin is not None
     assert process.stdout is not None
