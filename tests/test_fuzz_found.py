@@ -40,6 +40,7 @@ SCRIPTS = {
     "a share without end": "from datasets import load_dataset\n"
     'load_dataset("glue", "mnli", split="train").take(1e400).train_test_split(1e400)\n',
     "a list repeated without end": f"import transformers\nx = [] * {2**64}\n",
+    "a number that is no byte, looked for in bytes": 'import transformers\nx = 300 in b"abc"\n',
     "a range without end": f"import transformers\nx = range({2**64})\n",
     "a split with endless numbers": f'import datasets\ndatasets.load_dataset("imdb", split="train[:{ENDLESS}]")\n',
     "an encoding that ruff does not read": '# coding: latin-1\nimport torch\nx = "é"\n',

@@ -90,7 +90,7 @@ def compare(left: Constant, operator: str, right: Constant) -> Value:
     decide = COMPARISONS[operator]
     try:
         result = bool(decide(left.value, right.value))
-    except TypeError:
+    except (TypeError, ValueError):  # the latter: `300 in b""`
         return UNKNOWN
     return Constant(result, left.is_default or right.is_default)
 
