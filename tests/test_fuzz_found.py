@@ -33,7 +33,24 @@ else:
         optimizer.step()
 """
 
+CALL_OF_TWO_LINES = """\
+import torch
+from torch.utils.data import DataLoader
+
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+rows = torch.utils.data.TensorDataset(torch.randn(9, 4), torch.zeros(9).long())
+loader = DataLoader(rows, batch_size=8, shuffle=True)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy((net
+    (x)), y)
+    loss.backward()
+    optimizer.step()
+"""
+
 SCRIPTS = {
+    "a call that is one line only within its parentheses": CALL_OF_TWO_LINES,
     "two loaders of one name, in two branches": TWO_LOADERS,
     "a length without end": "from transformers import AutoTokenizer\n"
     'tokenizer = AutoTokenizer.from_pretrained("gpt2")\ntokenizer("x", max_length=1e400)\n',

@@ -244,7 +244,7 @@ def _has_rows(dataset: Value) -> bool:
 
 def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
     """Whether a call gets a name that the loop binds, and that nothing but a move changes."""
-    call = ast.parse(pipeline.code(event.place), mode="eval").body
+    call = ast.parse(f"({pipeline.code(event.place)})", mode="eval").body
     if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
         return False
     name = call.args[0].id
