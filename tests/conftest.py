@@ -19,8 +19,9 @@ from tests.probing import WARM_PYTHON  # noqa: E402 - found through the line abo
 from tests.warm.starting import WarmPython  # noqa: E402
 from tools.build_fixtures import BUILT, offline_environment  # noqa: E402
 
-# A shell that starts the tests in the background lets them, and every process they start, ignore Ctrl-C.
+# A shell that starts the tests in the background, or `nohup`, lets them and every process they start ignore these.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 os.environ.update(offline_environment())
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -130,7 +130,9 @@ def probe(name: str, folder: Path) -> tuple[dict[str, Any], Record]:
 def ruled(document: dict[str, Any], ruling: str) -> list[str]:
     """The rules of the findings with a ruling, in order, once for each finding."""
     return sorted(
-        finding["rule"] for finding in document["findings"] if (finding["verdict"] or {}).get("ruling") == ruling
+        finding["rule"]
+        for finding in document["findings"]
+        if finding["verdict"] and finding["verdict"]["ruling"] == ruling
     )
 
 

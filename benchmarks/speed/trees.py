@@ -51,7 +51,7 @@ def measure_tree(corpus: Corpus, rounds: int, work: Path) -> Iterator[Bound]:
 def measure_change(corpus: Corpus, rounds: int, work: Path) -> Iterator[Bound]:
     """A copy of the tree of which one script, or one module that others import, has changed since the last run."""
     folder = copied(corpus.files, corpus.folder, work / "changing")
-    script = folder / sample_of(corpus, 1)[0].relative_to(corpus.folder)
+    script = folder / sample_of(corpus, 1_000)[0].relative_to(corpus.folder)
     module = folder / most_imported(corpus).relative_to(corpus.folder)
     options = ("--jobs", "1")
     commands = [

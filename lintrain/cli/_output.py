@@ -147,5 +147,6 @@ def _write(stream: TextIO, text: str) -> None:
 
 def _escape_what_it_lacks(stream: TextIO) -> None:
     """Let a stream write characters that its encoding does not have as their escapes."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
+    written: object = stream
+    if isinstance(written, io.TextIOWrapper):
+        written.reconfigure(errors="backslashreplace")
