@@ -29,6 +29,10 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+CODE_IS_NOT_KEPT = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For processes without room: Python leaves half of a compiled module behind there, which breaks every later start."""
+
+
 def no_room() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
@@ -41,7 +45,8 @@ def lintrain(
     project: Path, *words: str, output: str = os.devnull, cache: str = "", limit: Callable[[], None] | None = None
 ) -> tuple[int, str]:
     """Exit code and what is said on stderr."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LINTRAIN_CACHE_DIR": cache or str(project / "cache")}
+    environment = {**os.environ, **CODE_IS_NOT_KEPT, "PYTHONPATH": str(ROOT)}
+    environment["LINTRAIN_CACHE_DIR"] = cache or str(project / "cache")
     with open(output, "wb") as out:  # noqa: PTH123 - a device
         done = subprocess.run(
             [sys.executable, "-m", "lintrain", *words],

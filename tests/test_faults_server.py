@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.language_client import Json, LanguageClient, start_process
-from tests.test_faults_disk import LOOP, no_room
+from tests.test_faults_disk import CODE_IS_NOT_KEPT, LOOP, no_room
 from tests.test_faults_signals import KILLED, STARVED, nobody_stays_in
 from tests.test_faults_signals import LOOP as FAULTY
 
@@ -27,7 +27,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[tuple[subprocess.Popen[bytes], LanguageClient]] = []
 
     def connect(cache: str, limit: Callable[[], None] | None = None) -> LanguageClient:
-        started.append(start_process(tmp_path, {"LINTRAIN_CACHE_DIR": cache}, limit))
+        started.append(start_process(tmp_path, {**CODE_IS_NOT_KEPT, "LINTRAIN_CACHE_DIR": cache}, limit))
         started[-1][1].start([tmp_path])
         return started[-1][1]
 
