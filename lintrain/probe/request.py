@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import field
+
 from lintrain.core.lazy_dataclass import dataclass
 
 SAMPLE_ROWS = 256
@@ -27,8 +30,8 @@ class Request:
     `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
     the extras (`extras.py`); `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all; `shortcuts` were
     taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may
-    add to them. `reproduces` asks to keep what a failing stage needs to fail again. With a `trail` nothing is measured
-    but the first steps.
+    add to them. `compiles` says whether lintrain's own modules may be kept compiled. `reproduces` asks to keep what a
+    failing stage needs to fail again. With a `trail` nothing is measured but the first steps.
     """
 
     script: str
@@ -45,4 +48,5 @@ class Request:
     shortcuts: tuple[str, ...] = ()
     downloads: tuple[str, ...] = ()
     reproduces: bool = False
+    compiles: bool = field(default_factory=lambda: not sys.dont_write_bytecode)
     trail: TrailRequest | None = None

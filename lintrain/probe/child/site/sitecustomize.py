@@ -37,7 +37,7 @@ if REQUEST in os.environ:
     with open(os.environ[REQUEST], encoding="utf-8") as opened:
         request = json.load(opened)
     writes_no_bytecode = sys.dont_write_bytecode
-    sys.dont_write_bytecode = False  # lintrain's own modules are compiled once, and not at every probe
+    sys.dont_write_bytecode = not request["compiles"]  # lintrain's own modules are compiled once, not at every probe
     load_lintrain(request["package"])
     from lintrain.probe.child.boot import start
 
