@@ -9,12 +9,14 @@ The words may start with the line of a reason (`3 made here`, counted in the blo
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 from lintrain.check.outcome import Reported
 from lintrain.fix import apply
@@ -28,6 +30,8 @@ from tests.pages.demands import PAGE, differences, imports_of, installed_version
 FOLDER = Path(__file__).parent.parent / "samples"
 BLOCK = re.compile(r"^```python(?P<words>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"# <-(?: (?P<words>.+?))?\s*$")
+
+NOTHING_DOWNLOADED = dict.fromkeys(("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE"), str(FOLDER / "downloads"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,9 @@ def _complaints(rule: RuleFile, sample: Sample) -> Iterator[str]:
             yield f"its fixes give other code:\n{fixed}"
 
 
+@mock.patch.dict(os.environ, NOTHING_DOWNLOADED)
 def _reported(rule: RuleFile, script: Script, targets: TargetVersions) -> list[Reported]:
+    """What the rule says where nothing was downloaded: else a data set or a model of that name would be looked at."""
     pipeline = read_pipeline(Source(PAGE, script.text), targets)
     if pipeline.is_exhausted:
         raise AssertionError("not read: out of steps")
