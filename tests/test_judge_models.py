@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import Evidence, Failure, ModelEvidence, Stage
+from lintrain.core.evidence import ColumnEvidence, Evidence, Failure, ModelEvidence, SplitEvidence, Stage
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
 from lintrain.core.place import Place
@@ -38,3 +38,18 @@ def test_only_a_model_that_takes_no_labels_is_to_blame_for_an_error_of_another_k
     rule = next(each.rule for each in load_rules() if each.name == "headless-model")
     verdict = rule.verify(Finding("headless-model", Level.ERROR, HERE, "it is claimed"), replace(FAILED, model=model))
     assert (verdict.ruling, said in verdict.reason) == (ruling, True)
+
+
+@pytest.mark.parametrize(
+    ("longest", "rotary", "level"), [(600, False, "error"), (600, True, "warning"), (512, False, "")]
+)
+def test_inputs_that_only_a_batch_shows_to_be_too_long_are_found_once(longest: int, rotary: bool, level: str) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "over-long-input")
+    ids = ColumnEvidence("input_ids", "list", "int64", lengths=(8, longest))
+    model = replace(PLAIN, positions=512, rotary=rotary)
+    seen = replace(FAILED, model=model, splits=(SplitEvidence("train_dataset", 9, (ids,)),))
+    found = list(rule.inspect(seen))
+    assert [str(finding.level.value) for finding, _ in found] == ([level] if level else [])
+    claim = Finding("over-long-input", Level.ERROR, HERE, "it is claimed")
+    assert rule.verify(claim, seen).ruling is (Ruling.CONFIRMED if level else Ruling.REFUTED)
+    assert all(rule.follows_from(finding, verdict, claim) for finding, verdict in found)

@@ -84,7 +84,6 @@ from collections.abc import Iterator
 
 from lintrain import (
     AddArgument,
-    Dataset,
     Evidence,
     Finding,
     Fix,
@@ -95,44 +94,14 @@ from lintrain import (
     Rule,
     TokenFeed,
     Verdict,
-    certain_facts,
     confirmed,
     is_missing,
-    literal,
+    learned_positions,
+    may_be_short,
     refuted,
     token_feeds,
     unsettled,
 )
-
-ABSOLUTE = frozenset(
-    {"albert", "bart", "bert", "camembert", "distilbert", "electra", "gpt2", "gpt_neo", "opt", "roberta", "xlm-roberta"}
-)
-"""Model types whose position embeddings are learned, one for each place."""
-
-SHORT = frozenset(
-    {
-        "ag_news",
-        "conll2003",
-        "dair-ai/emotion",
-        "emotion",
-        "fancyzhx/ag_news",
-        "glue",
-        "multi_nli",
-        "nyu-mll/glue",
-        "nyu-mll/multi_nli",
-        "paws",
-        "rotten_tomatoes",
-        "snli",
-        "sst2",
-        "stanfordnlp/snli",
-        "stanfordnlp/sst2",
-        "trec",
-        "tweet_eval",
-        "wnut_17",
-        "xnli",
-    }
-)
-"""Data sets of sentences, none of them near 512 tokens."""
 
 
 class MissingTruncation(Rule):
@@ -144,8 +113,8 @@ class MissingTruncation(Rule):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
                 continue
-            limit, name = _positions(pipeline, feed)
-            if ids.truncated is not False or limit is None or _is_short(feed.dataset) or _is_chunked(feed):
+            limit, name = learned_positions(pipeline, feed)
+            if ids.truncated is not False or limit is None or may_be_short(feed.dataset) or _is_chunked(feed):
                 continue
             reported.add(encoding.origin)
             yield self.finding(
@@ -170,26 +139,6 @@ class MissingTruncation(Rule):
 
     def fix(self, finding: Finding) -> Fix:
         return Fix.of("cut rows to the tokenizer's limit", AddArgument(finding.place, "truncation", "True"), safe=False)
-
-
-def _positions(pipeline: Pipeline, feed: TokenFeed) -> tuple[int | None, str]:
-    """The learned positions of the model that reads the rows, and the name of its checkpoint."""
-    model = feed.model
-    if model is not None and (model.config is not None or "config" in model.arguments or not model.is_complete):
-        return None, ""
-    owner = feed.model or feed.tokenizer
-    facts = certain_facts(pipeline, owner) if owner else None
-    if owner is None or facts is None or facts.model_type not in ABSOLUTE:
-        return None, ""
-    return facts.max_positions, str(literal(owner.checkpoint))
-
-
-def _is_short(dataset: Dataset | None) -> bool:
-    """Whether rows may well be short: sentences of a well-known data set, or those that the script itself makes."""
-    root = dataset.lineage[-1] if dataset else None
-    if root is None:
-        return False
-    return root.hub_name in SHORT or root.operations[:1] in {("from_dict",), ("from_list",)}
 
 
 def _is_chunked(feed: TokenFeed) -> bool:

@@ -5,31 +5,67 @@ may come hours into the run. A model with rotary positions (Llama) goes on, with
 
 ## Bad
 
-    whole = raw.map(lambda batch: tokenizer([text * 60 for text in batch["premise"]]), batched=True)
-    trainer = Trainer(model, args, train_dataset=whole["train"], data_collator=collator)  # <- over-long-input
+    def tokenize_long(batch):
+        return tokenizer(batch["premise"], truncation=True, padding="max_length", max_length=600)  # <- over-long-input
+
+    long = raw.map(tokenize_long, batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    trainer = Trainer(model, args, train_dataset=long["train"])
+    # raises must match the size of tensor b (512)
 
 ## Good
 
-    cut = raw.map(lambda batch: tokenizer([text * 60 for text in batch["premise"]], truncation=True), batched=True)
-    trainer = Trainer(model, args, train_dataset=cut["train"], data_collator=collator)
+    def tokenize_long(batch):
+        return tokenizer(batch["premise"], truncation=True, padding="max_length", max_length=512)
+
+    long = raw.map(tokenize_long, batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
+    trainer = Trainer(model, args, train_dataset=long["train"])
 
 ## When it is fine
 
 Relative positions (T5) and ALiBi have no limit; rotary positions with scaling configured are made for more than their
 first limit.
 
+A length that rows are only cut to harms nothing where none is so long, as sentences of a well-known data set are not:
+
+    pairs = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True, max_length=600), batched=True)
+    trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
+
 ## Fix
 
-None: cutting the text and a model for longer text are both reasonable.
+Safe where every row is padded to a `max_length` that the call names, for then no batch goes through: it becomes the
+model's number of positions. Asks first where rows are only cut to it, since none of them may be so long. There is none
+for what a batch alone shows: cutting the text and a model for longer text are both reasonable.
 
 ## References
 
 transformers, RoBERTa: of 514 positions, 512 can be used.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import (
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Padding,
+    Pipeline,
+    Place,
+    Reason,
+    RenameArgument,
+    Rule,
+    Verdict,
+    confirmed,
+    learned_positions,
+    may_be_short,
+    refuted,
+    token_feeds,
+    unsettled,
+)
 
 POSITION_ERRORS = (
     "index out of range in self",
@@ -41,6 +77,31 @@ POSITION_ERRORS = (
 
 class OverLongInput(Rule):
     level = Level.ERROR
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        reported: set[Place] = set()
+        for feed in token_feeds(pipeline):
+            encoding, ids = feed.encoding, feed.columns.get("input_ids")
+            limit, name = learned_positions(pipeline, feed) if feed.model else (None, "")
+            if encoding is None or encoding.origin is None or ids is None or limit is None or encoding.depth:
+                continue
+            is_padded = ids.padding is Padding.FIXED
+            asked = encoding.max_length if is_padded or (ids.truncated and not may_be_short(feed.dataset)) else None
+            if asked is None or asked <= limit or encoding.origin in reported:
+                continue
+            reported.add(encoding.origin)
+            yield self.finding(
+                encoding.origin,
+                f"rows of {'' if is_padded else 'up to '}{asked} tokens for the {limit} positions of `{name}`",
+                because=[Reason(feed.place, "read here", "read")],
+                help=f"pass `max_length={limit}`, or take a model for longer text",
+                facts={
+                    "positions": limit,
+                    "is_padded": is_padded,
+                    "is_written": f"max_length={asked}" in pipeline.code(encoding.origin).replace(" ", ""),
+                },
+                level=Level.ERROR if is_padded else Level.WARNING,
+            )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         limit = evidence.model.positions if evidence.model else None
@@ -54,6 +115,16 @@ class OverLongInput(Rule):
         return refuted(
             f"the longest input has {longest} tokens for {limit} positions", longest=longest, positions=limit
         )
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == self.name
+
+    def fix(self, finding: Finding) -> Fix | None:
+        if not finding.facts.get("is_written"):
+            return None
+        limit = str(finding.facts["positions"])
+        fitting = RenameArgument(finding.place, "max_length", "max_length", limit)
+        return Fix.of("take the model's positions", fitting, safe=bool(finding.facts["is_padded"]))
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         decays = evidence.model is not None and evidence.model.rotary
