@@ -339,6 +339,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.training import TrainerRun as TrainerRun
     from lintrain.pipeline.values.training import TrainingArguments as TrainingArguments
     from lintrain.probe.child.training_run import training_run as training_run
+    from lintrain.source.parsing import expression_of as expression_of
 
 __version__ = "0.1.0"
 
@@ -453,6 +454,7 @@ _WORDS_OF = {
         "KerasRun LossCall Metric MetricCall ModelCall Predictions TrainerRun TrainingArguments"
     ),
     "lintrain.probe.child.training_run": "training_run",
+    "lintrain.source.parsing": "expression_of",
 }
 _HOME_OF = {word: module for module, words in _WORDS_OF.items() for word in words.split()}
 

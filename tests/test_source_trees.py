@@ -5,8 +5,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from lintrain.source.nodes import children, walk
+from lintrain.source.parsing import expression_of
 from lintrain.source.source import Source
+from tests.conftest import ROOT
 
 ODD_SYNTAX = """
 async def f(a, /, b=1, *c, d, e=2, **g):
@@ -88,3 +92,13 @@ def test_the_nodes_of_several_kinds_come_in_the_order_of_the_tree() -> None:
     both = source.nodes_of(ast.Return, ast.FunctionDef)
     assert list(both) == [node for node in source.nodes if isinstance(node, ast.Return | ast.FunctionDef)]
     assert list(source.nodes_of(ast.ClassDef)) == []
+
+
+def test_an_odd_escape_in_a_script_is_no_word_of_lintrains(recwarn: pytest.WarningsRecorder) -> None:
+    assert ast.unparse(expression_of(r'rows.map(lambda row: re.sub("\d", "", row))')).startswith("rows.map(")
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "rules").rglob("*.py")), ids=lambda path: path.stem)
+def test_no_rule_has_the_parser_speak_over_the_report(path: Path) -> None:
+    assert "ast.parse(" not in path.read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value, is_missing, text_of
 from lintrain.pipeline.values.tensors import Derived, root_of
 from lintrain.pipeline.values.training import ModelCall, TrainerRun
+from lintrain.source.parsing import expression_of
 
 UNSHIFTED = ("xlnet", "xlm-", "xlm_", "xlmwith", "transfoxl", "transfo-xl", "prophetnet")
 """Families whose causal heads compare a position with the label of the same position."""
@@ -69,7 +70,7 @@ def is_moved_by_one(stretch: str, other: str) -> bool:
 
 def _keys(stretch: str) -> list[ast.expr]:
     try:
-        node = ast.parse(f"x[{stretch}]", mode="eval").body if stretch else None
+        node = expression_of(f"x[{stretch}]") if stretch else None
     except SyntaxError:
         return []
     if not isinstance(node, ast.Subscript):

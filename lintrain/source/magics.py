@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
 from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.source.parsing import parse
 
 PYTHON_CELL_MAGICS = {"capture", "debug", "ipytest", "memit", "prun", "pypy", "python", "python3", "time", "timeit"}
 """Cell magics whose cell is Python code of this notebook; every other cell magic reads another language."""
@@ -66,7 +66,7 @@ def _mask_automagic(lines: list[str], index: int) -> None:
 
 def _is_python(line: str) -> bool:
     try:
-        ast.parse(line)
+        parse(line)
     except (SyntaxError, ValueError):
         return False
     return True

@@ -34,6 +34,13 @@ def parse(text: str) -> ast.Module:
             return _parse_reused_quotes(text, error)
 
 
+def expression_of(code: str) -> ast.expr:
+    """The tree of one expression of a script; raises SyntaxError where it is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as in `parse`
+        return ast.parse(code, mode="eval").body
+
+
 def _parse_reused_quotes(text: str, first: SyntaxError) -> ast.Module:
     """The tree with the inner quotes of f-strings changed to others, every column as it was; raises `first`."""
     lines = text.split("\n")

@@ -94,6 +94,7 @@ from lintrain import (
     Verdict,
     confirmed,
     default_value,
+    expression_of,
     lazy_pattern,
     refuted,
     unsettled,
@@ -153,7 +154,7 @@ def _gives_columns(pipeline: Pipeline, encoding: Encoding) -> bool:
     if encoding.origin is None or not re.search(r"\.apply_chat_template\(", encoding.text):
         return False
     is_plain = isinstance(encoding.tokenizer, Tokenizer) and not encoding.tokenizer.is_processor
-    call = ast.parse(pipeline.code(encoding.origin).strip(), mode="eval").body
+    call = expression_of(pipeline.code(encoding.origin).strip())
     keywords = call.keywords if isinstance(call, ast.Call) else []
     given: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in keywords}
     tokenize = given.get("tokenize")

@@ -59,6 +59,7 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    expression_of,
     origin_of,
     refuted,
     unsettled,
@@ -171,5 +172,5 @@ def _is_used_after(pipeline: Pipeline, name: str, discard: Discard) -> bool:
 
 def _keeps_a_file(code: str) -> bool:
     """Whether a call says by which name its result is to be kept on the disk."""
-    names = (node.arg for node in ast.walk(ast.parse(code)) if isinstance(node, ast.keyword))
+    names = (node.arg for node in ast.walk(expression_of(f"({code})")) if isinstance(node, ast.keyword))
     return any(name in CACHE_FILES for name in names)

@@ -103,6 +103,7 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    expression_of,
     is_deliberate,
     is_in_order,
     options_of,
@@ -208,7 +209,7 @@ def _depth_above(dataset: Dataset) -> int:
 def _shuffled(code: str) -> str | None:
     """The code of a cut with a shuffle before it."""
     try:
-        call = ast.parse(code, mode="eval").body
+        call = expression_of(code)
     except SyntaxError:
         return None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):

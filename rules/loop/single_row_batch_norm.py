@@ -131,6 +131,7 @@ from lintrain import (
     confirmed,
     covers,
     expects_error,
+    expression_of,
     feedings,
     is_missing,
     lazy_pattern,
@@ -244,7 +245,7 @@ def _has_rows(dataset: Value) -> bool:
 
 def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
     """Whether a call gets a name that the loop binds, and that nothing but a move changes."""
-    call = ast.parse(f"({pipeline.code(event.place)})", mode="eval").body
+    call = expression_of(f"({pipeline.code(event.place)})")
     if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
         return False
     name = call.args[0].id

@@ -105,6 +105,7 @@ from lintrain import (
     Tensor,
     Verdict,
     confirmed,
+    expression_of,
     is_missing,
     literal,
     metric_at,
@@ -194,7 +195,7 @@ def _tensor(argument: Argument | None) -> Tensor | None:
 def _compares(array: Tensor) -> bool:
     """Whether the code that made an array asks a question of each entry, so that two classes are left."""
     try:
-        tree = ast.parse(array.text.strip(), mode="eval")
+        tree = expression_of(array.text.strip())
     except SyntaxError:
         return True
     chosen = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Subscript) for inner in ast.walk(node.slice)}

@@ -81,6 +81,7 @@ from lintrain import (
     Verdict,
     changes_before,
     confirmed,
+    expression_of,
     is_left_alone,
     lazy_pattern,
     literal,
@@ -202,7 +203,7 @@ def _is_fine_tuning(pipeline: Pipeline, training: Training) -> bool:
 
 def _pretrained(code: str, name: str | None) -> str | None:
     """The call that loads the weights of a checkpoint, where the written one is given a configuration and no more."""
-    call = ast.parse(code, mode="eval").body
+    call = expression_of(code)
     given = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
     is_config = len(given) == 1 and isinstance(call, ast.Call) and all(each.arg == "config" for each in call.keywords)
     config = ast.get_source_segment(code, given[0]) if is_config else None

@@ -105,6 +105,7 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    expression_of,
     is_missing,
     is_one_scope,
     length_of,
@@ -197,7 +198,7 @@ def _owner(pipeline: Pipeline, call: Place, length: Place) -> str:
 
 def _times(code: str, launcher: str) -> str:
     """A number multiplied by the processes of an Accelerator."""
-    node = ast.parse(f"({code})", mode="eval").body
+    node = expression_of(f"({code})")
     is_plain = isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call)
     return f"{code if is_plain else f'({code})'} * {launcher}.num_processes"
 

@@ -100,6 +100,7 @@ from lintrain import (
     confirmed,
     counts_epochs,
     events_in,
+    expression_of,
     is_one_scope,
     length_of,
     literal,
@@ -169,7 +170,7 @@ def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pac
     given = scheduler.given.get("total_steps")
     if origin is None or epochs is None or given is not length or not origin.holds(length.place):
         return ""
-    loader, rounds = (ast.parse(f"({loop.header})", mode="eval").body for loop in (pace.training.loop, epochs))
+    loader, rounds = (expression_of(f"({loop.header})") for loop in (pace.training.loop, epochs))
     number = rounds.args[0] if isinstance(rounds, ast.Call) and len(rounds.args) == 1 else None
     is_counted = isinstance(rounds, ast.Call) and ast.unparse(rounds.func) == "range"
     if not isinstance(loader, ast.Name) or not isinstance(number, ast.Name | ast.Constant) or not is_counted:

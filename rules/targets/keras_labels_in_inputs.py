@@ -64,6 +64,7 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    expression_of,
     is_missing,
     refuted,
     unsettled,
@@ -145,7 +146,7 @@ def _label_among(inputs: Value) -> str | None:
 def _parted(code: str, label: str) -> tuple[str, str] | None:
     """The inputs of a written dictionary without its labels, and the labels; None where there are no others."""
     try:
-        given = ast.parse(code, mode="eval").body
+        given = expression_of(code)
     except SyntaxError:
         return None
     if not isinstance(given, ast.Dict) or "\n" in code:

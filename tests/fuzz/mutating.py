@@ -68,6 +68,16 @@ TextDamage = Callable[[Random, str], str]
 ByteDamage = Callable[[Random, bytes], bytes]
 
 
+def _swap(random: Random) -> Callable[[list[str], int], object]:
+    """A change of parts: one of them and any other change places."""
+
+    def swap(parts: list[str], at: int) -> None:
+        other = random.randrange(len(parts))
+        parts[at], parts[other] = parts[other], parts[at]
+
+    return swap
+
+
 def _tokens(random: Random, text: str, change: Callable[[list[str], int], object]) -> str:
     tokens = TOKEN.findall(text)
     if tokens:
@@ -87,12 +97,7 @@ def double_token(random: Random, text: str) -> str:
 
 def swap_tokens(random: Random, text: str) -> str:
     """Two words change places."""
-
-    def swap(tokens: list[str], at: int) -> None:
-        other = random.randrange(len(tokens))
-        tokens[at], tokens[other] = tokens[other], tokens[at]
-
-    return _tokens(random, text, swap)
+    return _tokens(random, text, _swap(random))
 
 
 def put_word(random: Random, text: str) -> str:
@@ -118,12 +123,7 @@ def double_line(random: Random, text: str) -> str:
 
 def swap_lines(random: Random, text: str) -> str:
     """Two lines change places."""
-
-    def swap(lines: list[str], at: int) -> None:
-        other = random.randrange(len(lines))
-        lines[at], lines[other] = lines[other], lines[at]
-
-    return _lines(random, text, swap)
+    return _lines(random, text, _swap(random))
 
 
 def cut_off(random: Random, text: str) -> str:
