@@ -14,6 +14,7 @@ import pytest
 from lintrain.check.one_file import Reading, check_source
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import find_rules
+from lintrain.server.checking import OutdatedError
 from lintrain.source.project import TREES, Project
 from lintrain.source.reading import read_file
 
@@ -95,14 +96,17 @@ def test_no_code_waits_for_the_collector(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("collector_off")
-def test_nor_does_that_of_a_check_that_is_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [1, 2, 10], ids=["in the reading", "before the first rule", "between two rules"])
+def test_nor_does_that_of_a_check_that_is_ended(tmp_path: Path, asked: int) -> None:
     checked(tmp_path)
     gc.collect()
     before = nodes()
-    with pytest.raises(InterruptedError):
-        checked(tmp_path, ended)
+    asks = iter(range(1, asked))
+    with pytest.raises(OutdatedError):
+        checked(tmp_path, lambda: end_after(asks))
     assert nodes() <= before
 
 
-def ended() -> None:
-    raise InterruptedError
+def end_after(asks: Iterator[int]) -> None:
+    if next(asks, None) is None:
+        raise OutdatedError

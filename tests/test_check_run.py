@@ -18,7 +18,6 @@ from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.rulebook import RuleFile, load_rules
-from lintrain.source.project import Project
 from lintrain.source.source import Source
 from tests.notebooks import notebook
 from tests.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
@@ -247,7 +246,7 @@ def test_a_suppressed_finding_is_not_fixed() -> None:
 
 
 def test_a_file_that_takes_too_many_steps_is_left_in_peace(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(source: Source, targets: TargetVersions, project: Project) -> Pipeline:
+    def exhausted(source: Source, targets: TargetVersions, *_: object) -> Pipeline:
         return Pipeline(source, targets, is_exhausted=True)
 
     monkeypatch.setattr(lintrain.pipeline.reader, "read_pipeline", exhausted)
@@ -257,7 +256,7 @@ def test_a_file_that_takes_too_many_steps_is_left_in_peace(monkeypatch: pytest.M
 
 
 def test_a_file_that_the_reader_fails_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(source: Source, targets: TargetVersions, project: Project) -> Pipeline:
+    def failing(*_: object) -> Pipeline:
         raise KeyError("odd")
 
     monkeypatch.setattr(lintrain.pipeline.reader, "read_pipeline", failing)

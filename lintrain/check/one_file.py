@@ -57,7 +57,8 @@ def check_source(
 ) -> Reading:
     """What the rules say of one source and of the modules read for it; one that does not parse gives its syntax error.
 
-    Without a project its imports are not followed. `go_on` is called between the steps, and may raise to end the check.
+    Without a project its imports are not followed. `go_on` is called now and then, and may raise to end the check:
+    no Exception, for those are taken for faults of the reader or of a rule.
     """
     if source.is_too_large:
         return Reading(is_exhausted=True)
@@ -73,7 +74,7 @@ def check_source(
 
     targets = find_targets()
     try:
-        pipeline = read_pipeline(source, targets, project)
+        pipeline = read_pipeline(source, targets, project, go_on)
     except Exception as error:  # noqa: BLE001 - a file that the reader fails on is named, and the others are still read
         return Reading(crashes=(Crash(source.path, READER, f"{type(error).__name__}: {error}"),))
     try:

@@ -33,7 +33,7 @@ class Request:
     `find_targets` tells the versions that scripts of a folder are written for: a repository may hold several projects.
     `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
     With `knows_verdicts`, findings carry what the last probe said of them. What the `baseline` knows is hidden.
-    `go_on` is called between the steps of a check; what it raises ends the run.
+    `go_on` is called now and then; what it raises ends the run, and must be no Exception (a fault of one file or rule).
     Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
     `speaks_of_modules` only those are reported that lie in the files themselves. At most `jobs` processes read at once.
     What files show is taken from the `store` while nothing has changed for them, and kept in it.

@@ -36,12 +36,18 @@ STEP_BUDGET = 250_000
 DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
 
+PAUSE = 500
+"""Steps after which a reading asks whether it is to go on: about two milliseconds."""
 
 NAME = lazy_pattern(r"(?<![\w.])\w+")
 METHOD = lazy_pattern(r"\b(?:self|cls)\.(\w+)")
 
 BUILDS = lazy_pattern(r"_*(setup|build|init|prepare|create|make)")
 """Names of methods that make what other methods use."""
+
+
+def _nothing() -> None:
+    pass
 
 
 class BudgetSpentError(Exception):
@@ -88,6 +94,10 @@ class Reader:
     steps: int = 0
     limit: int = STEP_BUDGET
     """The count of steps at which reading stops, or comes back from the project's modules."""
+    go_on: Callable[[], None] = _nothing
+    """Asked now and then; what it raises ends the reading."""
+    asked_at: int = 0
+    """The count of steps at which it is asked next."""
     modules: Modules = field(default_factory=lambda: Modules(None))
     defined: list[tuple[Function, Class | None]] = field(default_factory=lambda: [])
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
@@ -121,6 +131,9 @@ class Reader:
         self.steps += 1
         if self.steps > self.limit:
             self.stop()
+        if self.steps > self.asked_at:
+            self.asked_at = self.steps + PAUSE
+            self.go_on()
 
     def stop(self) -> NoReturn:
         """End the reading, or that of the script's modules, where the steps are spent."""
@@ -196,11 +209,16 @@ class Reader:
             self.guards -= 1
 
 
-def read_pipeline(source: Source, targets: TargetVersions, project: Project | None = None) -> Pipeline:
-    """Read what a script builds and does, its project's modules too; raises SyntaxError where it does not parse."""
+def read_pipeline(
+    source: Source, targets: TargetVersions, project: Project | None = None, go_on: Callable[[], None] = _nothing
+) -> Pipeline:
+    """Read what a script builds and does, its project's modules too; raises SyntaxError where it does not parse.
+
+    `go_on` is called every some hundred steps, and may raise to end the reading.
+    """
     load_libraries()
     record = Pipeline(source, targets)
-    reader = Reader(record, modules=Modules(project))
+    reader = Reader(record, go_on=go_on, modules=Modules(project))
     module = Scope(names={"__name__": Constant("__main__"), "__file__": _file_name(source)})
     record.circles.add(module)
     reader.modules.add_script(source.path, module)
@@ -212,6 +230,9 @@ def read_pipeline(source: Source, targets: TargetVersions, project: Project | No
         _read_uncalled(reader)
     except (BudgetSpentError, RecursionError):
         record.is_exhausted = True
+    except BaseException:
+        record.circles.end()
+        raise
     return record
 
 

@@ -17,8 +17,8 @@ from lintrain.server.project import InForce, Projects
 from lintrain.source.source import Source
 
 
-class OutdatedError(Exception):
-    """The document was changed: nobody waits for the answer any more."""
+class OutdatedError(BaseException):
+    """The document was changed: nobody waits for the answer any more. No fault: what survives faults lets it pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,6 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
 def _outcome(snapshot: Snapshot, projects: Projects) -> Outcome:
     try:
         return Run(request_of(snapshot, projects)).check()
-    except OutdatedError:
-        raise
     except Exception as error:  # noqa: BLE001 - a fault of ours is told, and the server goes on
         crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
         return Outcome((FileOutcome(snapshot.path, None, crashes=(crash,)),))
