@@ -195,7 +195,7 @@ def test_the_settings_go_to_the_probe() -> None:
     command = probes.command_of("train.py", settings, "x.toml")
     assert command[1:5] == ["-P", "-m", "lintrain", "probe"]
     assert command[5:] == [
-        *("--json", "--python", "py", "--timeout", "9.0", "--also", "memory,ranks"),
+        *("--json", "--until-stdin-ends", "--python", "py", "--timeout", "9.0", "--also", "memory,ranks"),
         *("--config", "x.toml", "train.py", "--", "--lr", "1"),
     ]
 

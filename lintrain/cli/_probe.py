@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import signal
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,11 +59,14 @@ class ProbeOptions:
     no_cache: bool = False
     quiet: bool = False
     verbose: bool = False
+    until_stdin_ends: bool = False
 
 
 def probe(options: ProbeOptions) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
     name = form_of(as_json=options.as_json, output_format=options.output_format)
+    if options.until_stdin_ends:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     for file in (options.evidence, options.html, options.write_tests, options.output_file):
         refuse_what_cannot_be_written(file)
     refuse_folder(options.export_repro)
@@ -178,6 +183,13 @@ def _interruptible() -> Generator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end_with_stdin() -> None:
+    """End this process when nobody holds the other end of its input any more."""
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _refuse_what_is_no_script(script: Path) -> None:

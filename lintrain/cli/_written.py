@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 from lintrain.cli._judged import Judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
 from lintrain.probe.record import Record, write_record
+from lintrain.probe.warden import warden
 
 
 def refuse_folder(folder: Path | None) -> None:
@@ -31,10 +31,8 @@ def kept_failure(*, is_wanted: bool) -> Generator[Path | None]:
         yield None
         return
     folder = Path(tempfile.mkdtemp(prefix="lintrain-kept-"))
-    try:
+    with warden(folder):
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_evidence(record: Record, file: Path) -> None:

@@ -47,6 +47,7 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("--no-cache", is_flag=True, help="Do not keep the verdicts for `lintrain check`.")
 @click.option("-q", "--quiet", is_flag=True, help="No checklist.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the script prints.")
+@click.option("--until-stdin-ends", is_flag=True, hidden=True)  # for the server, which may be killed
 def command(**given: Any) -> int:  # Any: click hands over what the options above declare, ProbeOptions types it
     """Run SCRIPT, a file or a notebook, up to its training call and judge its findings on real batches.
 

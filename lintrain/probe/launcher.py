@@ -25,6 +25,7 @@ from lintrain.probe.remains import held_bytes, remove_shared_memory
 from lintrain.probe.request import Request
 from lintrain.probe.stream import Assembly, Event, EventFile
 from lintrain.probe.terminal import ScriptInput
+from lintrain.probe.warden import strike_out, write_down
 
 POLL_SECONDS = 0.05
 MEMORY_SECONDS = 0.25
@@ -72,6 +73,7 @@ class Launch:
             stderr=subprocess.STDOUT,
             start_new_session=sys.platform != "win32",
         )
+        write_down(Path(request.temporary), self._process.pid)
         self._input.is_handed_over()
         if self._process.stdout is None:
             raise RuntimeError("the script's output has no pipe")
@@ -83,6 +85,7 @@ class Launch:
             kind, reason = self._wait(bounds, listen)
         finally:
             end_family(self._process, str(self._file), self._others)
+            strike_out(Path(self.request.temporary))
             self._input.close()
             remove_shared_memory(Path(self.request.temporary))
         self._listen(listen)

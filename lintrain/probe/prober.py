@@ -19,9 +19,9 @@ from lintrain.probe.entry import Entry
 from lintrain.probe.extras import OVERFIT_STEPS
 from lintrain.probe.launcher import Bounds, Launch, NoRoomError, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
-from lintrain.probe.remains import remove_folder
 from lintrain.probe.request import SAMPLE_ROWS, Request
 from lintrain.probe.stream import Event
+from lintrain.probe.warden import warden
 
 KEPT = "kept"
 """In the temporary folder: what the child kept."""
@@ -46,11 +46,8 @@ class Wanted:
 def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
     """Everything that the script's run can show; the temporary folder is gone afterwards, whatever happens."""
     temporary = _new_folder()
-    try:
-        with download_folders():
-            return _probe(wanted, temporary, listen)
-    finally:
-        remove_folder(temporary)
+    with warden(temporary), download_folders():
+        return _probe(wanted, temporary, listen)
 
 
 def _new_folder() -> Path:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 GRACE_SECONDS = 0.3
+ROUNDS = 5
 BECOME_SUBREAPER = 36
 
 
@@ -27,19 +28,20 @@ def adopt_orphans() -> frozenset[int]:
 
 
 def family(root: int, mark: str, others: frozenset[int] = frozenset()) -> list[int]:
-    """The processes of a probe: those of the root's session, those that carry the mark in their environment, and
-    orphans in sessions of their own that came to us since `others` were our children.
+    """The processes of a probe: those of the root's session, those that carry the mark in their environment, orphans in
+    sessions of their own that came to us since `others` were our children, and what any of these has started.
     """
     if not Path("/proc/self/environ").exists():
-        return [root]
+        return [root] if root else []
     found = {pid: _relations(pid) for pid in _all_processes()}
     own = os.getsid(0)
     orphans = {pid for pid, (parent, session) in found.items() if parent == os.getpid() and session != own} - others
-    return [
-        pid
-        for pid, (parent, session) in found.items()
-        if session == root or pid in orphans or parent in orphans or mark.encode() in _environment(pid)
-    ]
+    ours = orphans | {
+        pid for pid, (_, session) in found.items() if session == root != 0 or mark.encode() in _environment(pid)
+    }
+    while more := {pid for pid, (parent, _) in found.items() if parent in ours} - ours:
+        ours |= more
+    return sorted(ours)
 
 
 def _all_processes() -> list[int]:
@@ -84,7 +86,7 @@ def _resident(pid: int) -> int:
 def end_family(process: subprocess.Popen[bytes], mark: str, others: frozenset[int] = frozenset()) -> None:
     """End a script and everything that it started, politely first."""
     if sys.platform == "win32":
-        subprocess.run(["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, check=False)
+        _end_tree(process.pid)
         process.wait()
         return
     _signal_all(process.pid, mark, others, signal.SIGTERM)
@@ -94,6 +96,23 @@ def end_family(process: subprocess.Popen[bytes], mark: str, others: frozenset[in
     _signal_all(process.pid, mark, others, signal.SIGKILL)
     process.wait()
     _bury_orphans(others)
+
+
+def end_left(root: int, mark: str) -> None:
+    """End a script whose probe is gone, and everything that it started; `root` is 0 where nobody wrote it down."""
+    if sys.platform == "win32":
+        if root:
+            _end_tree(root)
+        return
+    for _ in range(ROUNDS):  # anew for what was about to start something
+        _signal_all(root, mark, frozenset(), signal.SIGKILL)
+        time.sleep(GRACE_SECONDS)
+        if not family(root, mark):
+            return
+
+
+def _end_tree(root: int) -> None:
+    subprocess.run(["taskkill", "/T", "/F", "/PID", str(root)], capture_output=True, check=False)
 
 
 def _bury_orphans(others: frozenset[int]) -> None:
@@ -109,8 +128,10 @@ def _bury_orphans(others: frozenset[int]) -> None:
 
 
 def _signal_all(root: int, mark: str, others: frozenset[int], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(root, number)
-    for pid in family(root, mark, others):
+    found = family(root, mark, others)  # before anything has ended, whose children would then be nobody's
+    if root:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(root, number)
+    for pid in found:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

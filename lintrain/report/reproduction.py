@@ -17,6 +17,8 @@ from lintrain.report.formatted import formatted
 RECIPE, SCRIPT = "recipe.json", "repro.py"
 SECONDS = 180.0
 """The written script is stopped after that."""
+BELONGS_TO = "LINTRAIN_REPRODUCTION"
+"""In the script's environment: the folder of it, by which the warden knows whose process it is."""
 HEAD = '''"""The {stage} stage of {script} fails: {raised_by} raises this again, on a CPU.
 
     {error}
@@ -114,7 +116,7 @@ def _is_of_user(line: str, recipe: Recipe) -> bool:
 
 def _demand_the_same_error(python: str, kept: Path, failure: Failure) -> None:
     """Run what was written; raises NoReproductionError where it does not end as the script did."""
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1", BELONGS_TO: str(kept)}
     try:
         done = subprocess.run(
             [python, SCRIPT], cwd=kept, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False

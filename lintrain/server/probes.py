@@ -73,7 +73,7 @@ class Probes:
         process = await asyncio.create_subprocess_exec(
             *command_of(document.path, settings.probe, settings.configuration),
             cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,  # nothing is written: it ends when this process does
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -123,7 +123,7 @@ class Probes:
 def command_of(path: str, settings: ProbeSettings, configuration: str | None) -> list[str]:
     """What starts a probe of a script."""
     # With -P the folder of the script is not looked into for modules of lintrain's own name.
-    command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json"]
+    command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--until-stdin-ends"]
     command += ["--python", settings.python] if settings.python else []
     command += ["--timeout", str(settings.timeout)] if settings.timeout else []
     command += ["--also", ",".join(settings.also)] if settings.also else []

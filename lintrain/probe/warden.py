@@ -1,0 +1,80 @@
+"""A process that outlives a probe which is killed: it ends what the probe had started, and removes its files."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lintrain.probe.processes import end_left
+from lintrain.probe.remains import remove_folder, remove_shared_memory
+
+STARTED = "started.txt"
+"""In the folder of a pass: the number of the script's process, while it runs."""
+
+WARDEN = """
+import os, sys
+
+while os.read(0, 1):
+    pass
+sys.path.append(sys.argv[1])
+from lintrain.probe.warden import end_what_is_left
+end_what_is_left(sys.argv[2])
+"""
+"""Waits for the end of its input, which comes when nobody holds the other end any more; until then it needs little."""
+
+
+@contextmanager
+def warden(temporary: Path) -> Generator[None]:
+    """Have the folder removed in the end, and the script ended, even where this process is killed and does neither."""
+    waiting: subprocess.Popen[bytes] | None = None
+    try:
+        waiting = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-B", "-c", WARDEN, str(Path(__file__).parents[2]), str(temporary)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=sys.platform != "win32",  # what ends a terminal or a group of processes leaves it alone
+        )
+        yield
+    finally:
+        remove_folder(temporary)
+        if waiting is not None:
+            waiting.kill()
+            waiting.communicate()
+
+
+def write_down(temporary: Path, process: int) -> None:
+    """Let the warden of a pass know the script's process."""
+    with contextlib.suppress(OSError):  # without room: on Linux it is found by its environment, too
+        (temporary / STARTED).write_text(f"{process}\n")
+
+
+def strike_out(temporary: Path) -> None:
+    """The script has ended; its number may come to belong to something else."""
+    with contextlib.suppress(OSError):
+        (temporary / STARTED).unlink()
+
+
+def end_what_is_left(temporary: str) -> None:
+    """End what runs for a probe that is gone, and remove what lies in its temporary folder."""
+    folder = Path(temporary)
+    passes = [each for each in folder.iterdir() if each.is_dir()] if folder.is_dir() else []
+    for root in [number for each in passes if (number := _written_down(each))] or [0]:
+        end_left(root, temporary)
+    for each in passes:
+        remove_shared_memory(each)
+    remove_folder(folder)
+
+
+def _written_down(temporary: Path) -> int:
+    """The number of the script's process; 0 where none is written whole."""
+    try:
+        text = (temporary / STARTED).read_text()
+    except (OSError, UnicodeDecodeError):
+        return 0
+    number = int(text) if text.endswith("\n") and text.strip().isdecimal() else 0
+    return number if number > 1 else 0  # to a system, lower ones mean many processes at once
