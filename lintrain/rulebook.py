@@ -6,10 +6,10 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from lintrain.core.manual import Manual
@@ -19,8 +19,32 @@ RULE_MODULES = "lintrain_rule_files"
 """Rule modules get names of their own: `lintrain.rules` exists in a wheel but not in an editable install."""
 
 
+CHECKS = b"\n    def check(self, pipeline"
+WORDS = b'\n    words = "'
+"""How a rule's class says that it reads text, and which words it needs; tests hold every rule to it."""
+
+
 class RuleFileError(Exception):
     """A file in the rule folder that holds no single rule; the text names the file."""
+
+
+class _Outside(NamedTuple):
+    """What every check asks of every rule: told by the text of its file, so that few rules are loaded."""
+
+    reads_text: bool
+    may_be_young: bool
+    words: str
+
+    @classmethod
+    def of(cls, rule: Rule) -> _Outside:
+        return cls(type(rule).check is not _base().check, rule.is_preview, rule.words)
+
+    @classmethod
+    def read(cls, path: Path) -> _Outside:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a `Path` costs more than the reading
+            text = file.read()
+        _, _, behind = text.partition(WORDS)
+        return cls(CHECKS in text, b"is_preview" in text, behind.partition(b'"')[0].decode())
 
 
 class RuleFile:
@@ -39,6 +63,11 @@ class RuleFile:
         return RuleFile, (self.path,)
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether its code was loaded yet."""
+        return self._loaded is not None
+
+    @property
     def rule(self) -> Rule:
         """The rule itself; raises RuleFileError where the file defines none."""
         return self._load()[0]
@@ -55,19 +84,24 @@ class RuleFile:
             self._loaded = _read(self.path)
         return self._loaded
 
+    @cached_property
+    def _outside(self) -> _Outside:
+        return _Outside.of(self._loaded[0]) if self._loaded else _Outside.read(self.path)
+
     @property
     def is_preview(self) -> bool:
         """Whether the rule is young, and only heard where somebody asks for such rules."""
-        if self._loaded is None:
-            with open(self.path, "rb", buffering=0) as file:  # noqa: PTH123 - every check asks this of every rule
-                if b"is_preview" not in file.read():
-                    return False
-        return self.rule.is_preview
+        return self._outside.may_be_young and self.rule.is_preview
 
     @property
     def reads_text(self) -> bool:
         """Whether the rule finds anything without running the script."""
-        return type(self.rule).check is not _base().check
+        return self._outside.reads_text
+
+    @property
+    def words(self) -> str:
+        """The words without which the rule has nothing to say of a script."""
+        return self._outside.words
 
     @property
     def reads_evidence(self) -> bool:

@@ -89,7 +89,7 @@ def _heard(pipeline: Pipeline, rules: Sequence[RuleFile], go_on: Callable[[], No
     """What the rules say of a script that was read."""
     reported: list[Reported] = []
     crashes: list[Crash] = []
-    for rule in rules:
+    for rule in _concerned(pipeline, rules):
         go_on()
         try:
             reported.extend(_ask(rule, pipeline))
@@ -97,6 +97,20 @@ def _heard(pipeline: Pipeline, rules: Sequence[RuleFile], go_on: Callable[[], No
             crashes.append(Crash(pipeline.source.path, rule.name, f"{type(error).__name__}: {error}"))
     training = tuple(training_places(pipeline))
     return Reading(tuple(reported), tuple(crashes), modules=_modules(pipeline), training=training)
+
+
+def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFile]:
+    """The rules whose words the script says, or one of the modules that were read for it."""
+    texts = [source.text for source in pipeline.sources.values()]
+    said: dict[str, bool] = {}
+    for rule in rules:
+        for part in rule.words.split(" & "):
+            if part not in said:
+                said[part] = any(word in text for text in texts for word in part.split("|"))
+            if not said[part]:
+                break
+        else:
+            yield rule
 
 
 def training_places(pipeline: Pipeline) -> Iterator[Place]:

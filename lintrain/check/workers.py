@@ -145,8 +145,8 @@ def _load_before_sharing(request: Request) -> None:
     """Load what every process needs, once: the reader, and the rules that are asked."""
     import_module("lintrain.pipeline.reader")
     for rule in request.rules:
-        if rule.name in request.selection.names:
-            _ = rule.reads_text
+        if rule.name in request.selection.names and rule.reads_text:
+            _ = rule.rule
 
 
 @contextmanager

@@ -22,11 +22,14 @@ class Rule:
     `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, `fix` mends.
     `matters_in_tests` is false where only a model that is kept suffers: unit tests train none.
     `is_preview` is true of a young rule, which is only heard where somebody asks for such rules (`--preview`).
+    `words` are those without which the rule has nothing to say, parts of longer ones too: with `"clip|norm & backward"`
+    it is asked of scripts that say `clip` or `norm`, and `backward`, in themselves or in the modules read for them.
     """
 
     level: ClassVar[Level]
     matters_in_tests: ClassVar[bool] = True
     is_preview: ClassVar[bool] = False
+    words: ClassVar[str] = ""
     name: ClassVar[str] = ""
     stage: ClassVar[str] = ""
 

@@ -43,10 +43,12 @@ def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
     bodies = [pipeline.source.tree.body, *(node.body for node in blocks)]
     for body in bodies if views else ():
         last = body[-1].end_lineno or 0 if body else 0
-        if any(body[0].lineno <= line <= last for line in views):
-            sizes = _Sizes({})
-            for statement in body:
+        inside = [line for line in views if body[0].lineno <= line <= last]
+        sizes = _Sizes({})
+        for statement in body if inside else ():
+            if any(statement.lineno <= line <= (statement.end_lineno or 0) for line in inside):
                 yield from _in_statement(pipeline, statement, sizes)
+            _keep_account(pipeline, statement, sizes)
 
 
 def _is_view(call: ast.Call) -> bool:
@@ -60,10 +62,19 @@ def _in_statement(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> Ite
             swap = _swap(pipeline, node, sizes) if isinstance(node, ast.Call) else None
             if swap is not None:
                 yield swap
-    bound = {node.id for node in walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    sizes.known = {name: axis for name, axis in sizes.known.items() if name not in bound and axis[0] not in bound}
+
+
+def _keep_account(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> None:
+    """Which names hold sizes after a statement: those that it takes, and those before it that it binds nothing of."""
+    if sizes.known:
+        _forget_bound(statement, sizes)
     if isinstance(statement, ast.Assign):
         _take_sizes(pipeline, statement, sizes)
+
+
+def _forget_bound(statement: ast.stmt, sizes: _Sizes) -> None:
+    bound = {node.id for node in walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    sizes.known = {name: axis for name, axis in sizes.known.items() if name not in bound and axis[0] not in bound}
 
 
 def _take_sizes(pipeline: Pipeline, statement: ast.Assign, sizes: _Sizes) -> None:

@@ -113,6 +113,7 @@ SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
 class ChatTemplateReturnType(Rule):
     level = Level.ERROR
+    words = "apply_chat_template"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         chats = [each for each in pipeline.encodings if _gives_columns(pipeline, each)]

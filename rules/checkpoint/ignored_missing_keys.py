@@ -94,6 +94,7 @@ MANY, HARDLY_ANY = 0.2, 0.01
 
 class IgnoredMissingKeys(Rule):
     level = Level.WARNING
+    words = "load_state_dict"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

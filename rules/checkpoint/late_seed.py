@@ -172,6 +172,7 @@ MADE_ANEW = (
 
 class LateSeed(Rule):
     level = Level.WARNING
+    words = "seed"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

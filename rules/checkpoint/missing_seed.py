@@ -87,6 +87,7 @@ from lintrain import (
 
 class MissingSeed(Rule):
     level = Level.NOTE
+    words = "backward & save|push_to_hub"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

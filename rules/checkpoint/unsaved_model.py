@@ -95,6 +95,7 @@ OWN_WAYS = {"train", "_save", "save_model", "_save_checkpoint", "_maybe_log_save
 
 class UnsavedModel(Rule):
     level = Level.WARNING
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not pipeline.runs or pipeline.source.notebook is not None or len(pipeline.sources) > 1:

@@ -136,6 +136,7 @@ PROGRESS = ("epoch", "step", "iteration", "global_step", "iter", "epochs")
 
 class WeightsOnlyResume(Rule):
     level = Level.WARNING
+    words = "save|resume"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from self._loops(pipeline)

@@ -71,6 +71,7 @@ LOADERS = {"evaluate.load": "load_dataset", "load_dataset": "evaluate.load", "da
 
 class DatasetFromEvaluate(Rule):
     level = Level.ERROR
+    words = "evaluate|load_dataset|load_metric"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen: set[Value] = set()

@@ -93,6 +93,7 @@ CACHE_FILES = {"cache_file_name", "cache_file_names"}
 
 class DiscardedMap(Rule):
     level = Level.ERROR
+    words = "dataset"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for discard in pipeline.discards:

@@ -151,6 +151,7 @@ first, step = (worker.id, worker.num_workers) if worker else (0, 1)"""
 
 class DuplicatedWorkerData(Rule):
     level = Level.WARNING
+    words = "DataLoader & IterableDataset"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for loader in pipeline.loaders:

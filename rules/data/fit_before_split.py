@@ -95,6 +95,7 @@ from lintrain import (
 
 class FitBeforeSplit(Rule):
     level = Level.WARNING
+    words = "train_test_split"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for leak in fitted_before_split(pipeline):

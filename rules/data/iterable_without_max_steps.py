@@ -115,6 +115,7 @@ DEFAULTS = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, 
 
 class IterableWithoutMaxSteps(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

@@ -114,6 +114,7 @@ OWN_EVALUATION = frozenset({"evaluate", "evaluation_loop", "prediction_step", "c
 
 class MissingLabels(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in given_datasets(pipeline):

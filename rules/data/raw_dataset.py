@@ -99,6 +99,7 @@ OTHER_INPUTS = frozenset({Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
 
 class RawDataset(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in given_datasets(pipeline):

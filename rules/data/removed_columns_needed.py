@@ -157,6 +157,7 @@ OWN_MEDIA = frozenset({Kind.TEXT, Kind.AUDIO})
 
 class RemovedColumnsNeeded(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

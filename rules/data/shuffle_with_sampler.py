@@ -123,6 +123,7 @@ RAISED = ("mutually exclusive with shuffle", "batch_size, shuffle, sampler", "ex
 
 class ShuffleWithSampler(Rule):
     level = Level.ERROR
+    words = "DataLoader & shuffle"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for loader in pipeline.loaders:

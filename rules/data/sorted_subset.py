@@ -117,6 +117,7 @@ CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION
 
 class SortedSubset(Rule):
     level = Level.WARNING
+    words = "Trainer|DataLoader"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -150,6 +150,7 @@ GENERATORS = frozenset(
 
 class StoredWorkerRng(Rule):
     level = Level.WARNING
+    words = "DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for loader in pipeline.loaders:

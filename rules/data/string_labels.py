@@ -99,6 +99,7 @@ LABELS = ("label", "labels", "label_ids")
 
 class StringLabels(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[object] = set()

@@ -102,6 +102,7 @@ RAISED = "'list' object has no attribute"
 
 class UnformattedDataset(Rule):
     level = Level.ERROR
+    words = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not any(isinstance(loader.dataset, Dataset) for loader in pipeline.loaders) or not trains_by_hand(pipeline):

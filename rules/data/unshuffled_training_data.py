@@ -183,6 +183,7 @@ ORDERED = frozenset({"SequentialSampler"})
 
 class UnshuffledTrainingData(Rule):
     level = Level.WARNING
+    words = "DataLoader & backward"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -70,6 +70,7 @@ from lintrain import Finding, Level, Pipeline, Reason, Rule, swapping_views
 
 class ViewForPermute(Rule):
     level = Level.WARNING
+    words = "view|reshape"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for swap in swapping_views(pipeline):

@@ -116,6 +116,7 @@ ENDS = lazy_pattern(r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()")
 
 class AllRanksWrite(Rule):
     level = Level.WARNING
+    words = "DistributedDataParallel & save|push_to_hub"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         wrapped = next((event for event in pipeline.acts(Act.SHARE) if _is_parallel(event)), None)

@@ -124,6 +124,7 @@ SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 class DeviceMapInDdp(Rule):
     level = Level.ERROR
+    words = "arallel|shard"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for event in pipeline.acts(Act.SHARE):

@@ -112,6 +112,7 @@ EPOCH_LOOP = lazy_pattern(r"for (\w+) in range\(")
 
 class MissingSetEpoch(Rule):
     level = Level.ERROR
+    words = "DistributedSampler & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if mentions(pipeline, "set_epoch") or runs_by_launcher(pipeline):

@@ -152,6 +152,7 @@ SEED_OF = {"random_split": ("generator", "torch.Generator().manual_seed(0)")}
 
 class RankDependentData(Rule):
     level = Level.WARNING
+    words = "DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         in_one_process = pipeline.source.notebook is not None  # nobody launches a notebook several times

@@ -131,6 +131,7 @@ from lintrain import (
 
 class UnpreparedObject(Rule):
     level = Level.WARNING
+    words = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or len(pipeline.launchers) != 1:

@@ -92,6 +92,7 @@ from lintrain import (
 
 class ClipAfterStep(Rule):
     level = Level.ERROR
+    words = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         steps = ((clip, _used_before(training, clip)) for training, clip in clippings(pipeline))

@@ -73,6 +73,7 @@ from lintrain import (
 
 class ClipBeforeBackward(Rule):
     level = Level.ERROR
+    words = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_at_each_place(

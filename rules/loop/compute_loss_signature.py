@@ -133,6 +133,7 @@ ASKING = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate"}
 
 class ComputeLossSignature(Rule):
     level = Level.ERROR
+    words = "Trainer & compute_loss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not is_since(pipeline.targets, "transformers", (4, 46)):

@@ -88,6 +88,7 @@ from lintrain import (
 
 class DoubleScaledAccumulation(Rule):
     level = Level.ERROR
+    words = "Accelerator & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

@@ -133,6 +133,7 @@ from lintrain import (
 
 class EvalModeInTraining(Rule):
     level = Level.WARNING
+    words = "backward"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -92,6 +92,7 @@ from lintrain import (
 
 class MissingAccumulateContext(Rule):
     level = Level.ERROR
+    words = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or _holds_gradients_back(pipeline) or len(pipeline.launchers) != 1:

@@ -101,6 +101,7 @@ LIBRARIES = ("torch.", "numpy.", "random.", "math.", "tqdm.", "time.")
 
 class MissingBackward(Rule):
     level = Level.ERROR
+    words = "optim|Adam|Adafactor & step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.GRADIENT, Act.TRAIN):

@@ -90,6 +90,7 @@ SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled
 
 class MissingNoGrad(Rule):
     level = Level.WARNING
+    words = "eval|backward|train("
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

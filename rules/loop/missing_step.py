@@ -94,6 +94,7 @@ from lintrain import (
 
 class MissingStep(Rule):
     level = Level.ERROR
+    words = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.acts(Act.GRADIENT, Act.TRAIN):

@@ -130,6 +130,7 @@ MODAL = lazy_pattern(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A
 
 class MissingTrainingFlag(Rule):
     level = Level.WARNING
+    words = "train_step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if "train_step" not in pipeline.source.text or not _imports_keras(pipeline):

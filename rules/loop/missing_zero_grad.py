@@ -114,6 +114,7 @@ from lintrain import (
 
 class MissingZeroGrad(Rule):
     level = Level.ERROR
+    words = "backward"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -103,6 +103,7 @@ from lintrain import (
 
 class PlainBackward(Rule):
     level = Level.ERROR
+    words = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or len(pipeline.launchers) != 1:

@@ -118,6 +118,7 @@ from lintrain import (
 
 class RetainedGraph(Rule):
     level = Level.WARNING
+    words = "backward"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

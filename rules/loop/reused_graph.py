@@ -190,6 +190,7 @@ SECOND_TIME = "Trying to backward through the graph a second time"
 
 class ReusedGraph(Rule):
     level = Level.ERROR
+    words = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or "retain_graph" in pipeline.source.text:

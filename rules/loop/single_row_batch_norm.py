@@ -159,6 +159,7 @@ TOO_FEW = "Expected more than 1 value per channel when training"
 
 class SingleRowBatchNorm(Rule):
     level = Level.ERROR
+    words = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

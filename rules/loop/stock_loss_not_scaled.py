@@ -86,6 +86,7 @@ from lintrain import (
 
 class StockLossNotScaled(Rule):
     level = Level.WARNING
+    words = "Trainer"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

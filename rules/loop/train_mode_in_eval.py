@@ -91,6 +91,7 @@ from lintrain import (
 
 class TrainModeInEval(Rule):
     level = Level.WARNING
+    words = "train(|backward"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -113,6 +113,7 @@ from lintrain import (
 
 class UnscaledAccumulation(Rule):
     level = Level.WARNING
+    words = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.launchers:

@@ -146,6 +146,7 @@ LABELLED = {
 
 class UnscaledComputeLoss(Rule):
     level = Level.WARNING
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

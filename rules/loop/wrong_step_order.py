@@ -115,6 +115,7 @@ from lintrain import (
 
 class WrongStepOrder(Rule):
     level = Level.ERROR
+    words = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

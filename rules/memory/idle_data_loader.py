@@ -156,6 +156,7 @@ RUNS_ALONE = r"sys\.platform|os\.name\b|platform\.system|get_ipython|google\.col
 
 class IdleDataLoader(Rule):
     level = Level.NOTE
+    words = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not pipeline.loaders or pipeline.source.path.endswith(".ipynb") or mentions(pipeline, RUNS_ALONE):

@@ -113,6 +113,7 @@ DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect
 
 class SynchronizedEveryStep(Rule):
     level = Level.NOTE
+    words = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         trainings = list(training_loops(pipeline)) if trains_by_hand(pipeline) else []

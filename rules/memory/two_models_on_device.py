@@ -115,6 +115,7 @@ SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 class TwoModelsOnDevice(Rule):
     level = Level.WARNING
+    words = "from_pretrained"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         kept = [model for model in pipeline.models if _is_on_device(pipeline, model)]

@@ -134,6 +134,7 @@ OF_RATINGS = frozenset(
 
 class ArgmaxOnScores(Rule):
     level = Level.ERROR
+    words = "argmax|max("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[Place]()

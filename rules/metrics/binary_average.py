@@ -122,6 +122,7 @@ OF_ONE_CLASS = frozenset(
 
 class BinaryAverage(Rule):
     level = Level.ERROR
+    words = "metric|evaluate & f1|precision|recall|fbeta|jaccard"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[object]()

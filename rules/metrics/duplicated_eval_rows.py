@@ -102,6 +102,7 @@ CUT_OFF = lazy_pattern(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_
 
 class DuplicatedEvalRows(Rule):
     level = Level.WARNING
+    words = "gather"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

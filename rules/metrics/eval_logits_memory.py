@@ -157,6 +157,7 @@ GIBIBYTE = 2**30
 
 class EvalLogitsMemory(Rule):
     level = Level.WARNING
+    words = "Trainer"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

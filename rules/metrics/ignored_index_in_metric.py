@@ -199,6 +199,7 @@ HITS = "mean of hits"
 
 class IgnoredIndexInMetric(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[Place]()

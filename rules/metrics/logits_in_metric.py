@@ -114,6 +114,7 @@ from lintrain import (
 
 class LogitsInMetric(Rule):
     level = Level.ERROR
+    words = "metric|evaluate"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[object]()

@@ -112,6 +112,7 @@ RAISED = ("which is not found in the evaluation metrics",)
 
 class MissingBestMetric(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

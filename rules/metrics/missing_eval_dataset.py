@@ -87,6 +87,7 @@ RAISED = ("you didn't pass an `eval_dataset`", "requires an eval_dataset")
 
 class MissingEvalDataset(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

@@ -187,6 +187,7 @@ OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_lo
 
 class MissingPredictWithGenerate(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

@@ -138,6 +138,7 @@ MAY_BE_NAMED = {"classification_report"}
 
 class NonDictMetrics(Rule):
     level = Level.ERROR
+    words = "Trainer & compute_metrics"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[int]()

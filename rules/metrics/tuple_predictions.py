@@ -100,6 +100,7 @@ IGNORED = {"ignore_keys", "ignore_keys_for_eval"}
 
 class TuplePredictions(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if any(IGNORED & set(event.details) for event in pipeline.acts(Act.TRAIN, Act.EVALUATE)):

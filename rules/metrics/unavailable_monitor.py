@@ -171,6 +171,7 @@ SETS_METRIC = ("load_best_model_at_end", "lr_scheduler_type")
 
 class UnavailableMonitor(Rule):
     level = Level.ERROR
+    words = "Trainer|fit"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

@@ -103,6 +103,7 @@ EVERY = 500
 
 class UnmatchedSaveStrategy(Rule):
     level = Level.ERROR
+    words = "Arguments|Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for settings in pipeline.arguments:

@@ -115,6 +115,7 @@ FOUND = ("label", "start_positions", "end_positions", "return_loss")
 
 class UnsetLabelNames(Rule):
     level = Level.WARNING
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

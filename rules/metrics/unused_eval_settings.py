@@ -124,6 +124,7 @@ OWN_EVALUATION = frozenset(
 
 class UnusedEvalSettings(Rule):
     level = Level.WARNING
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if _evaluates_somewhere(pipeline):

@@ -107,6 +107,7 @@ SMALL_IS_GOOD = frozenset({"cer", "error", "eval_error", "mae", "mse", "perplexi
 
 class WrongMetricDirection(Rule):
     level = Level.ERROR
+    words = "Arguments|Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for settings in pipeline.arguments:

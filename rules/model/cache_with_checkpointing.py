@@ -90,6 +90,7 @@ CHECKPOINTING = ("gradient_checkpointing", "activation_checkpointing")
 
 class CacheWithCheckpointing(Rule):
     level = Level.NOTE
+    words = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):

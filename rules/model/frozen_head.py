@@ -126,6 +126,7 @@ TUNED_BEFORE = lazy_pattern(
 
 class FrozenHead(Rule):
     level = Level.ERROR
+    words = "Trainer|backward"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

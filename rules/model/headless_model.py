@@ -140,6 +140,7 @@ TEXTS = ("did not return a loss", "unexpected keyword argument 'labels'")
 
 class HeadlessModel(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):

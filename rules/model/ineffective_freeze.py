@@ -100,6 +100,7 @@ MODULES = lazy_pattern(
 
 class IneffectiveFreeze(Rule):
     level = Level.ERROR
+    words = "grad"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for misuse in pipeline.misuses:

@@ -123,6 +123,7 @@ INTEGERS = ("int", "uint", "bool")
 
 class IntegerMultilabelTargets(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in given_datasets(pipeline):

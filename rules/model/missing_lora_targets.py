@@ -114,6 +114,7 @@ TEXTS = ("not found in the base model", "No modules were targeted for adaptation
 
 class MissingLoraTargets(Rule):
     level = Level.ERROR
+    words = "Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         puts = [(event.subject, event.details["config"], event) for event in pipeline.acts(Act.ADAPT)]

@@ -103,6 +103,7 @@ OUT_OF_BOUNDS = ("IndexError: Target ", "Received a label value of ")
 
 class MissingNumLabels(Rule):
     level = Level.ERROR
+    words = "Classification"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for model in pipeline.models:

@@ -167,6 +167,7 @@ from lintrain import (
 
 class NothingTrainable(Rule):
     level = Level.ERROR
+    words = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):

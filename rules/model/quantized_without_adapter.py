@@ -137,6 +137,7 @@ FLAGS = ("load_in_4bit", "load_in_8bit")
 
 class QuantizedWithoutAdapter(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):

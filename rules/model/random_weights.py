@@ -135,6 +135,7 @@ HIGHEST = 1e-4
 
 class RandomWeights(Rule):
     level = Level.WARNING
+    words = "Trainer|backward"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

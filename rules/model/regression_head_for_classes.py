@@ -101,6 +101,7 @@ MOST_CLASSES = 20
 
 class RegressionHeadForClasses(Rule):
     level = Level.ERROR
+    words = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):

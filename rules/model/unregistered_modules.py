@@ -164,6 +164,7 @@ BY_HAND = frozenset(
 
 class UnregisteredModules(Rule):
     level = Level.ERROR
+    words = "nn|Mod"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

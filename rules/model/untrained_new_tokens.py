@@ -99,6 +99,7 @@ EMBEDDINGS = lazy_pattern(r"emb|wte|shared|tok|all|\*|\.\+")
 
 class UntrainedNewTokens(Rule):
     level = Level.WARNING
+    words = "add_"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         adaptions = [event for event in pipeline.acts(Act.ADAPT) if _leaves_embedding(event)]

@@ -168,6 +168,7 @@ class Rate:
 
 class HighLearningRate(Rule):
     level = Level.ERROR
+    words = "optim|Adam|Adafactor|Trainer"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -129,6 +129,7 @@ SETS_ASIDE = lazy_pattern(r"requires_grad|no_grad|inference_mode")
 
 class MissingParameters(Rule):
     level = Level.ERROR
+    words = "backward & optim|Adam|Adafactor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         trained = _trained(pipeline)

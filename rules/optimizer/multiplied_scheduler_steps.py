@@ -125,6 +125,7 @@ TOO_SHORT = 0.75
 
 class MultipliedSchedulerSteps(Rule):
     level = Level.WARNING
+    words = "prepare & sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         shared = [event for event in pipeline.acts(Act.SHARE) if _multiplies(event)]

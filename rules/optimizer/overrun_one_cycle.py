@@ -116,6 +116,7 @@ OVERRUN = "Tried to step"
 
 class OverrunOneCycle(Rule):
     level = Level.ERROR
+    words = "OneCycleLR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if runs_by_launcher(pipeline):  # a prepared schedule stops at its end by itself

@@ -202,6 +202,7 @@ FAR = 2
 
 class ScheduleUnitMismatch(Rule):
     level = Level.ERROR
+    words = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for scheduler in pipeline.schedulers:

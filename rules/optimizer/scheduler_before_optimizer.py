@@ -115,6 +115,7 @@ from lintrain import (
 
 class SchedulerBeforeOptimizer(Rule):
     level = Level.WARNING
+    words = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

@@ -158,6 +158,7 @@ from lintrain import (
 
 class StaleParameters(Rule):
     level = Level.ERROR
+    words = "optim|Adam|Adafactor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if any(optimizer.is_extended for optimizer in pipeline.optimizers):

@@ -116,6 +116,7 @@ LEAST = 0.999e-3
 
 class StringOptimizer(Rule):
     level = Level.ERROR
+    words = "compile"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -170,6 +170,7 @@ ALL_NAMES = frozenset({"locals", "globals", "vars"})
 
 class UnsteppedScheduler(Rule):
     level = Level.ERROR
+    words = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

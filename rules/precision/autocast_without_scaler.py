@@ -113,6 +113,7 @@ HALVES = frozenset({"torch.float16", "torch.half"})
 
 class AutocastWithoutScaler(Rule):
     level = Level.WARNING
+    words = "autocast & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         casts = [call for call in pipeline.calls if call.path in AUTOCASTS]

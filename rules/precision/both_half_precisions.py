@@ -74,6 +74,7 @@ RAISED = ("At most one of fp16 and bf16 can be True",)
 
 class BothHalfPrecisions(Rule):
     level = Level.ERROR
+    words = "Arguments|Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         certain = {call.place for call in pipeline.calls if call.is_certain and not call.is_guarded}

@@ -104,6 +104,7 @@ from lintrain import (
 
 class ClipBeforeUnscale(Rule):
     level = Level.ERROR
+    words = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if pipeline.acts(Act.UNSCALE):

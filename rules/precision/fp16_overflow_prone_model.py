@@ -117,6 +117,7 @@ QUANTIZED = frozenset({"quantization_config", "load_in_8bit", "load_in_4bit"})
 
 class Fp16OverflowProneModel(Rule):
     level = Level.WARNING
+    words = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):

@@ -107,6 +107,7 @@ TEXT = "Attempting to unscale FP16 gradients"
 
 class Fp16WeightsWithScaler(Rule):
     level = Level.ERROR
+    words = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):

@@ -143,6 +143,7 @@ class Rate:
 
 class HalfPrecisionWeights(Rule):
     level = Level.WARNING
+    words = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):

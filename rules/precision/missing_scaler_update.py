@@ -88,6 +88,7 @@ REFUSED = (
 
 class MissingScalerUpdate(Rule):
     level = Level.ERROR
+    words = "scaler|Scaler"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.acts(Act.SCALER_UPDATE):

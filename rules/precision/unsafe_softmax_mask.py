@@ -152,6 +152,7 @@ OVERFLOW = "value cannot be converted to type c10::Half without overflow"
 
 class UnsafeSoftmaxMask(Rule):
     level = Level.ERROR
+    words = "autocast"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

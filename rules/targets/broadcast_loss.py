@@ -113,6 +113,7 @@ CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 
 class BroadcastLoss(Rule):
     level = Level.ERROR
+    words = "mse_loss|MSELoss|l1_loss|L1Loss|huber_loss|HuberLoss|binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

@@ -121,6 +121,7 @@ CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 
 class ClassAxisLayout(Rule):
     level = Level.ERROR
+    words = "cross_entropy|CrossEntropyLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

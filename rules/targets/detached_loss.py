@@ -153,6 +153,7 @@ RAISED = ("does not require grad", "object has no attribute 'backward'")
 
 class DetachedLoss(Rule):
     level = Level.ERROR
+    words = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

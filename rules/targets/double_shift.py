@@ -131,6 +131,7 @@ MOST_OF_THEM = 0.95
 
 class DoubleShift(Rule):
     level = Level.ERROR
+    words = "label"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_at_each_place(self._of_call(call) for call in pipeline.model_calls)

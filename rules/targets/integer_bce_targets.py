@@ -84,6 +84,7 @@ CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 
 class IntegerBceTargets(Rule):
     level = Level.ERROR
+    words = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

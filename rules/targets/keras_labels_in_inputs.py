@@ -75,6 +75,7 @@ LABELS = ("labels", "label")
 
 class KerasLabelsInInputs(Rule):
     level = Level.ERROR
+    words = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:

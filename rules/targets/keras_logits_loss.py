@@ -77,6 +77,7 @@ CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.TOKEN_CLASSIFICATION
 
 class KerasLogitsLoss(Rule):
     level = Level.ERROR
+    words = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:

@@ -88,6 +88,7 @@ from lintrain import (
 
 class KerasSingleUnitSoftmax(Rule):
     level = Level.ERROR
+    words = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:

@@ -87,6 +87,7 @@ OTHER_BACKENDS = lazy_pattern(r"KERAS_BACKEND['\"]\]?\s*[,=:]\s*['\"](torch|jax)
 
 class KerasSoftmaxLogitsLoss(Rule):
     level = Level.WARNING
+    words = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:

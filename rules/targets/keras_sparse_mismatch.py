@@ -88,6 +88,7 @@ WANTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossent
 
 class KerasSparseMismatch(Rule):
     level = Level.ERROR
+    words = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:

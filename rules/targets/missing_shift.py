@@ -89,6 +89,7 @@ FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(
 
 class MissingShift(Rule):
     level = Level.ERROR
+    words = "cross_entropy|CrossEntropyLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

@@ -115,6 +115,7 @@ GIVEN = {
 
 class RawLogitsInNllLoss(Rule):
     level = Level.ERROR
+    words = "nll_loss|NLLLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

@@ -118,6 +118,7 @@ RAW = ("linear", "logits", "conv1d", "conv2d")
 
 class SigmoidBeforeBceWithLogits(Rule):
     level = Level.ERROR
+    words = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

@@ -156,6 +156,7 @@ DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
 
 class SoftmaxBeforeCrossEntropy(Rule):
     level = Level.ERROR
+    words = "cross_entropy|CrossEntropyLoss & oftmax"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

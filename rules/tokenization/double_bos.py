@@ -124,6 +124,7 @@ FEW = 0.05
 
 class DoubleBos(Rule):
     level = Level.WARNING
+    words = "okeniz|rocessor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if mentions(pipeline, TAKES_FIRST_OFF):

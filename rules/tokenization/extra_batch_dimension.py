@@ -140,6 +140,7 @@ SHAPES = (
 
 class ExtraBatchDimension(Rule):
     level = Level.ERROR
+    words = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

@@ -93,6 +93,7 @@ ROUNDING = 1e-6
 
 class MissingAttentionMask(Rule):
     level = Level.ERROR
+    words = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

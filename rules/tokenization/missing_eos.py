@@ -147,6 +147,7 @@ NAMED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 class MissingEos(Rule):
     level = Level.WARNING
+    words = "Trainer|DataLoader"
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -99,6 +99,7 @@ SETS_IT = lazy_pattern(r"pad_token_id\s*=[^=]|\.config\.update|[\"']pad_token_id
 
 class MissingPadId(Rule):
     level = Level.ERROR
+    words = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

@@ -166,6 +166,7 @@ NO_TOKEN = "Asking to pad but the tokenizer does not have a padding token"
 
 class MissingPadToken(Rule):
     level = Level.ERROR
+    words = "okeniz|rocessor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

@@ -106,6 +106,7 @@ from lintrain import (
 
 class MissingTruncation(Rule):
     level = Level.WARNING
+    words = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

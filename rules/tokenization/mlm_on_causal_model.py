@@ -91,6 +91,7 @@ MOST_MASKED = 0.5
 
 class MlmOnCausalModel(Rule):
     level = Level.ERROR
+    words = "DataCollator"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

@@ -77,6 +77,7 @@ POSITION_ERRORS = (
 
 class OverLongInput(Rule):
     level = Level.ERROR
+    words = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

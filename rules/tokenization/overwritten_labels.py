@@ -116,6 +116,7 @@ IGNORED = -100
 
 class OverwrittenLabels(Rule):
     level = Level.ERROR
+    words = "DataCollator"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

@@ -119,6 +119,7 @@ SAME, OTHER = 0.999, 0.9
 
 class TokenizerModelMismatch(Rule):
     level = Level.ERROR
+    words = "okeniz|rocessor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

@@ -121,6 +121,7 @@ RAGGED = (
 
 class UnpaddedBatch(Rule):
     level = Level.ERROR
+    words = "Trainer|DataLoader|stack|tensor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

@@ -132,6 +132,7 @@ INDEX_ERRORS = ("index out of range in self", "IndexError", "device-side assert"
 
 class UnresizedEmbeddings(Rule):
     level = Level.ERROR
+    words = "token"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         pairs = {id(pair[0]): pair for pair in _read_together(pipeline)}

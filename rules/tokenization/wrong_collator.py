@@ -124,6 +124,7 @@ IGNORED = -100
 
 class WrongCollator(Rule):
     level = Level.ERROR
+    words = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for collation in collations(pipeline):

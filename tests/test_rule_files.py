@@ -1,0 +1,57 @@
+"""What is told of a rule by the text of its file is what the rule itself says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lintrain.check.one_file import check_source
+from lintrain.core.rule import Rule
+from lintrain.rulebook import RuleFile, load_rules
+from lintrain.source.project import Project
+from lintrain.source.source import Source
+from tests.pages.demands import installed_versions
+
+RULES = load_rules()
+
+LOOP = """
+import torch
+from torch import nn
+
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in batches:
+    loss = model(batch).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+def test_the_text_of_a_rule_tells_what_it_needs(rule: RuleFile) -> None:
+    from_outside = RuleFile(rule.path)
+    assert from_outside.words == rule.rule.words
+    assert from_outside.reads_text is (type(rule.rule).check is not Rule.check)
+    assert from_outside.is_preview is rule.rule.is_preview
+
+
+def test_a_rule_is_loaded_only_where_its_words_are_said() -> None:
+    with_backward = [rule for rule in RULES if rule.name in {"missing-zero-grad", "raw-dataset"}]
+    fresh = [RuleFile(rule.path) for rule in with_backward]
+    reading = check_source(Source("train.py", LOOP), fresh, installed_versions)
+    assert [one.finding.rule for one in reading.reported] == ["missing-zero-grad"]
+    assert {rule.name: rule.is_loaded for rule in fresh} == {"missing-zero-grad": True, "raw-dataset": False}
+
+
+def test_words_said_by_a_module_of_the_script_count(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(
+        "def run(model, optimizer, batches):\n    for batch in batches:\n        loss = model(batch).sum()\n"
+        "        loss.backward()\n        optimizer.step()\n"
+    )
+    script = tmp_path / "train.py"
+    text = LOOP.partition("for batch")[0] + "from steps import run\nrun(model, optimizer, batches)\n"
+    script.write_text(text)
+    rules = [RuleFile(rule.path) for rule in RULES if rule.name == "missing-zero-grad"]
+    reading = check_source(Source(str(script), text), rules, installed_versions, Project())
+    assert [Path(one.finding.place.path).name for one in reading.reported] == ["steps.py"]
