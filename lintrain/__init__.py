@@ -87,9 +87,13 @@ if TYPE_CHECKING:
     from lintrain.pipeline.blocks import block_of as block_of
     from lintrain.pipeline.blocks import is_one_scope as is_one_scope
     from lintrain.pipeline.blocks import may_move as may_move
+    from lintrain.pipeline.blocks import scope_of as scope_of
     from lintrain.pipeline.blocks import statement_at as statement_at
     from lintrain.pipeline.blocks import uses_of as uses_of
     from lintrain.pipeline.call import Argument as Argument
+    from lintrain.pipeline.callers import handed_on as handed_on
+    from lintrain.pipeline.callers import spread_names as spread_names
+    from lintrain.pipeline.callers import way_out as way_out
     from lintrain.pipeline.checkpoints import entries_read as entries_read
     from lintrain.pipeline.checkpoints import is_read as is_read
     from lintrain.pipeline.checkpoints import loaded_from_file as loaded_from_file
@@ -375,8 +379,9 @@ _WORDS_OF = {
         "Accumulation LOSS_METHODS accumulation_of averages_each_batch counts_labels is_since says_who_divides "
         "smooths_labels verdict_on_accumulation"
     ),
-    "lintrain.pipeline.blocks": "block_of is_one_scope may_move statement_at uses_of",
+    "lintrain.pipeline.blocks": "block_of is_one_scope may_move scope_of statement_at uses_of",
     "lintrain.pipeline.call": "Argument",
+    "lintrain.pipeline.callers": "handed_on spread_names way_out",
     "lintrain.pipeline.checkpoints": "entries_read is_read loaded_from_file",
     "lintrain.pipeline.collation": "Collation OwnBatch collations masks_words own_batches tokenizer_of",
     "lintrain.pipeline.events": "Act Condition Event Loop",

@@ -81,6 +81,19 @@ def uses_of(pipeline: Pipeline, name: str, place: Place) -> list[ast.Name | ast.
     ]
 
 
+def returned_in(body: list[ast.stmt]) -> list[ast.expr]:
+    """What the statements of a function return, one after the other, without those of functions inside it."""
+    found: list[ast.expr] = []
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.Return) and node.value is not None:
+            found.append(node.value)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
 def _names(node: ast.AST, context: type[ast.expr_context] | None = None) -> Iterator[str]:
     for each in ast.walk(node):
         if isinstance(each, ast.Name | ast.Attribute) and (context is None or isinstance(each.ctx, context)):

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.core.place import Place
+from lintrain.pipeline.blocks import returned_in
+from lintrain.pipeline.callers import spread_names
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
 from lintrain.pipeline.values.training import TrainerRun
@@ -76,15 +78,7 @@ def returns_of(function: Function) -> list[ast.expr]:
     """What a function returns, statement by statement, without those of functions inside it."""
     if isinstance(function.node, ast.Lambda):
         return [function.node.body]
-    found: list[ast.expr] = []
-    pending: list[ast.AST] = list(function.node.body)
-    while pending:
-        node = pending.pop(0)
-        if isinstance(node, ast.Return) and node.value is not None:
-            found.append(node.value)
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(node))
-    return found
+    return returned_in(function.node.body)
 
 
 def place_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Place:
@@ -114,10 +108,13 @@ def generates_nothing(run: TrainerRun) -> bool:
 
 
 def stays_in_script(pipeline: Pipeline, run: TrainerRun) -> bool:
-    """Whether the trainer has one name, and that name is only ever used for its attributes and methods."""
-    names = {binding.name for binding in pipeline.names_of(run)}
-    if len(names) != 1 or not names.copy().pop().isidentifier():
+    """Whether the trainer has one name, used only for its attributes and methods, or to hand it to the script's own
+    functions or back from them.
+    """
+    bound = {binding.name for binding in pipeline.names_of(run)}
+    if not bound or not all(name.isidentifier() for name in bound):
         return False
+    names, handed = spread_names(pipeline.source, bound)
     owners = {id(node.value) for node in pipeline.source.nodes_of(ast.Attribute)}
     loads = [node for node in pipeline.source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load)]
-    return all(id(node) in owners for node in loads if node.id in names)
+    return all(id(node) in owners or node in handed for node in loads if node.id in names)

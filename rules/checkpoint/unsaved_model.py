@@ -81,8 +81,11 @@ from lintrain import (
     lazy_pattern,
     refuted,
     saving_strategy,
+    scope_of,
+    spread_names,
     stays_in_script,
     unsettled,
+    way_out,
 )
 
 MAY_KEEP = lazy_pattern(
@@ -147,11 +150,15 @@ def _is_never_saved(settings: TrainingArguments) -> bool:
 
 def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
     """Whether nothing names the trainer but to train, and nothing names the model when it has trained."""
-    model = run.value("model")
-    names = {binding.name for binding in pipeline.names_of(model)}
-    end = run.train_calls[-1].end_line
-    later = [node.id for node in pipeline.source.nodes_of(ast.Name) if node.lineno > end]
-    return stays_in_script(pipeline, run) and bool(names) and names.isdisjoint(later)
+    bound = {binding.name for binding in pipeline.names_of(run.value("model"))}
+    names, _ = spread_names(pipeline.source, bound)
+    trained = run.train_calls[-1]
+    ends = {id(scope): place.end_line for scope, place in way_out(pipeline, trained)}
+    named = [node for node in pipeline.source.nodes_of(ast.Name) if node.id in names]
+    is_named_later = any(
+        node.lineno > ends.get(id(scope_of(pipeline, pipeline.source.place(node))), trained.end_line) for node in named
+    )
+    return bool(bound) and stays_in_script(pipeline, run) and not is_named_later
 
 
 def _keeps_something(pipeline: Pipeline) -> bool:

@@ -152,6 +152,7 @@ from lintrain import (
     has_parameters,
     is_module,
     modules_in,
+    scope_of,
     weights_outside,
 )
 
@@ -203,7 +204,7 @@ def _is_lost(pipeline: Pipeline, kept: KeptModules) -> bool:
     layers = _layers_of(kept)
     if len(layers) < 2 and not _is_repeated(kept.value):
         return False
-    if not any(map(has_parameters, layers)) or not all(_is_made_there(kept, layer) for layer in layers):
+    if not any(map(has_parameters, layers)) or not all(_is_made_there(pipeline, kept, layer) for layer in layers):
         return False
     others = [value for name, value in kept.owner.attributes.items() if name != kept.name]
     known = {id(part) for value in others if is_module(value) for part in modules_in(value)}
@@ -221,10 +222,14 @@ def _is_repeated(value: Value) -> bool:
     return isinstance(value, Sequence) and not value.is_complete
 
 
-def _is_made_there(kept: KeptModules, layer: Value) -> bool:
-    """Whether the class makes a layer itself: what it was handed may be somebody else's."""
-    around = kept.owner.cls.origin
-    return layer.origin is not None and around is not None and around.holds(layer.origin)
+def _is_made_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bool:
+    """Whether the class, or the function that stores it, makes a layer itself: one that was handed may be another's."""
+    around, made = kept.owner.cls.origin, layer.origin
+    if made is None or around is None:
+        return False
+    storing = scope_of(pipeline, kept.place)
+    is_stored_by_function = isinstance(storing, ast.FunctionDef) and scope_of(pipeline, made) is storing
+    return around.holds(made) or is_stored_by_function
 
 
 def _is_used(cls: Class, name: str) -> bool:

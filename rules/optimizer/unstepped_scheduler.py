@@ -142,19 +142,23 @@ from lintrain import (
     Level,
     Optimizer,
     Pipeline,
+    Place,
     Reason,
     Rule,
     Scheduler,
     Verdict,
     confirmed,
     every_node,
+    handed_on,
     is_one_scope,
     lazy_pattern,
     nodes_of_kind,
     options_of,
     refuted,
+    spread_names,
     trains_by_hand,
     unsettled,
+    way_out,
 )
 
 LOOKS = frozenset({"get_last_lr", "get_lr", "state_dict", "load_state_dict", "last_epoch", "base_lrs"})
@@ -237,13 +241,14 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     if len(names) != 1:
         return None
     (name,) = names
-    if any(node.name == name for node in nodes_of_kind(pipeline, ast.alias)):
+    spread, handed = spread_names(pipeline.source, names)
+    if any(node.name in spread for node in nodes_of_kind(pipeline, ast.alias)):
         return None
     if any(node.id in ALL_NAMES for node in nodes_of_kind(pipeline, ast.Name)):
         return None
-    looked_at = _looked_at(pipeline) | _prepared(pipeline, scheduler)
-    uses = [node for node in nodes_of_kind(pipeline, ast.Name) if node.id == name]
-    return name if all(isinstance(node.ctx, ast.Store) or id(node) in looked_at for node in uses) else None
+    idle = _looked_at(pipeline) | _prepared(pipeline, scheduler) | {id(node) for node in handed}
+    uses = [node for node in nodes_of_kind(pipeline, ast.Name) if node.id in spread]
+    return name if all(isinstance(node.ctx, ast.Store) or id(node) in idle for node in uses) else None
 
 
 def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
@@ -279,15 +284,26 @@ def _kept_by_a_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.Clas
     if place is None:
         return None
     source = pipeline.source_of(place)
-    for owner in source.nodes_of(ast.ClassDef):
-        for node in ast.walk(owner):
-            match node:
-                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=made):
-                    if source.place(made) == place:
-                        return owner, name
-                case _:
-                    continue
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=own), attr=name)], value=made):
+                if source.place(made) == place:
+                    owner = _class_of(pipeline, place, own)
+                    return (owner, name) if owner else None
+            case _:
+                continue
     return None
+
+
+def _class_of(pipeline: Pipeline, place: Place, own: str) -> ast.ClassDef | None:
+    """The class whose object a name stands for: `self` in a method, or in a function that only one method calls."""
+    source = pipeline.source_of(place)
+    *_, (_, called) = way_out(pipeline, place)[:2]
+    given = [node for node, names in source.told(handed_on).items() if names == (own,) and node.id == "self"]
+    if not any(called.holds(source.place(node)) for node in given) if called != place else own != "self":
+        return None
+    around = [owner for owner in source.nodes_of(ast.ClassDef) if source.place(owner).holds(called)]
+    return around[-1] if around else None
 
 
 def _looked_at(pipeline: Pipeline) -> set[int]:
