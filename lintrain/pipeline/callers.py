@@ -43,21 +43,27 @@ def plain_functions(source: Source) -> dict[str, PlainFunction]:
 
 def handed_on(source: Source) -> dict[ast.Name, tuple[str, ...]]:
     """The uses of names that only give a thing to a plain function, or back to its caller, with its names there."""
-    found: dict[ast.Name, tuple[str, ...]] = {}
-    targets = {each.value: each.targets for each in source.nodes_of(ast.Assign)}
+    found = dict(source.told(given_back))
     for function in source.told(plain_functions).values():
         for call in function.calls:
-            found.update((given, (name,)) for name, given in _given(function.node, call).items())
-        results = [targets.get(call, []) for call in function.calls]
-        for returned in returned_in(function.node.body):
-            found.update(_given_back(returned, results))
+            found.update((given, (name,)) for name, given in given_names(function.node.args, call).items())
     return found
 
 
-def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Name]:
-    """The names in a call by the parameters that get what they stand for."""
-    arguments = function.args
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+def given_back(source: Source) -> dict[ast.Name, tuple[str, ...]]:
+    """The names in what plain functions return, with the one that each call of the function binds it to."""
+    targets = {each.value: each.targets for each in source.nodes_of(ast.Assign)}
+    return {
+        part: names
+        for function in source.told(plain_functions).values()
+        for returned in returned_in(function.node.body)
+        for part, names in _bound_by(returned, [targets.get(call, []) for call in function.calls])
+    }
+
+
+def given_names(arguments: ast.arguments, call: ast.Call, first: int = 0) -> dict[str, ast.Name]:
+    """The names in a call by the parameters that get what they stand for; `first` is the first one that it gives."""
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][first:]
     stars = [index for index, each in enumerate(call.args) if isinstance(each, ast.Starred)]
     given: list[tuple[str | None, ast.expr]] = list(zip(names, call.args[: stars[0] if stars else None], strict=False))
     given += [(each.arg, each.value) for each in call.keywords]
@@ -65,7 +71,7 @@ def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Name]:
     return {name: value for name, value in given if name in known and name and isinstance(value, ast.Name)}
 
 
-def _given_back(returned: ast.expr, results: list[list[ast.expr]]) -> Iterator[tuple[ast.Name, tuple[str, ...]]]:
+def _bound_by(returned: ast.expr, results: list[list[ast.expr]]) -> Iterator[tuple[ast.Name, tuple[str, ...]]]:
     """The returned names, where every call binds what they stand for to one name each."""
     parts = _parts(returned)
     bound = [_parts(targets[0]) for targets in results if len(targets) == 1]

@@ -201,6 +201,7 @@ def invoke(
     functions.bind_parameters(call, function, receiver, scope)
     depths = (len(reader.loops), len(reader.conditions))
     frame = Frame(function, scope, [], receiver, owner, source=function.source, at_yield=at_yield, depths=depths)
+    frame.call = call.node
     if function.source is None or reader.modules.entered_at is not None:
         return _run_in(reader, frame, function)
     with project_modules.outside(reader):

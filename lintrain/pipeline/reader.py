@@ -73,6 +73,8 @@ class Frame:
     """What happens where it yields: the body of the `with` that it manages."""
     depths: tuple[int, int] = (0, 0)
     is_suspended: bool = False
+    call: ast.Call | None = None
+    """The code that called it, in the file of the frame below."""
 
     @property
     def name(self) -> str:

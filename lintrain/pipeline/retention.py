@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lintrain.pipeline import expressions
+from lintrain.pipeline.callers import given_back, given_names
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.python import Constant, Instance, Value
 from lintrain.source.nodes import children
@@ -37,8 +38,8 @@ TAKES_OFF = frozenset(
 
 def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, scope: Scope) -> None:
     """Note `target += added`, where the target was there before the iteration."""
-    if reader.loops and outlives(reader, target, scope) and not _takes_off(added) and not _is_cut(reader, added):
-        _note(reader, reader.source.place(added), value, ast.unparse(target))
+    if reader.loops and (outlives(reader, target, scope) or _is_callers_sum(reader, target)):
+        _note(reader, target, added, value)
 
 
 def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
@@ -55,18 +56,21 @@ def note_append(reader: Reader, node: ast.Call | None, value: Value, scope: Scop
     """Note `target.append(added)`."""
     match node:
         case ast.Call(func=ast.Attribute(value=target), args=[added]):
-            note_sum(reader, target, added, value, scope)
+            if reader.loops and (outlives(reader, target, scope) or _is_callers_list(reader, target)):
+                _note(reader, target, added, value)
         case _:
             pass
 
 
-def _note(reader: Reader, place: Place, value: Value, target: str) -> None:
-    reader.act(Act.RETAIN, place, value, target=Constant(target))
+def _note(reader: Reader, target: ast.expr, added: ast.expr, value: Value) -> None:
+    if not _takes_off(added) and not _is_cut(reader, added):
+        reader.act(Act.RETAIN, reader.source.place(added), value, target=Constant(ast.unparse(target)))
 
 
 def _is_cut(reader: Reader, added: ast.expr) -> bool:
     """Whether the loop takes what is added off the graph in place: `loss.detach_()`."""
-    return f"{ast.unparse(added)}.detach_()" in reader.code(reader.loops[-1].place)
+    places = (reader.loops[-1].place, _own_place(reader))
+    return any(f"{ast.unparse(added)}.detach_()" in reader.code(place) for place in places)
 
 
 def _takes_off(added: ast.expr) -> bool:
@@ -89,10 +93,12 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
 def _is_emptied(code: str, target: str) -> bool:
     """Whether a loop's code takes something out of the target, or makes it anew."""
     name = re.escape(target)
-    return (
-        re.search(rf"{name}\s*=(?!=|\s*{name}\s*\+)|{name}\.(clear|pop|popleft|reset|zero_|fill_)\(|del {name}", code)
-        is not None
-    )
+    return re.search(rf"{name}\s*=(?!=|\s*{name}\s*\+)", code) is not None or _is_taken_from(code, target)
+
+
+def _is_taken_from(code: str, target: str) -> bool:
+    name = re.escape(target)
+    return re.search(rf"{name}\.(clear|pop|popleft|reset|zero_|fill_|detach_)\(|del {name}", code) is not None
 
 
 def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scope) -> bool:
@@ -103,6 +109,43 @@ def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scop
     if not isinstance(owner, Instance) or owner.origin is None or loop.place.holds(owner.origin):
         return False
     return re.search(r"reset|clear|zero_\(|init", reader.code(loop.place)) is None
+
+
+def _is_callers_list(reader: Reader, target: ast.expr) -> bool:
+    """Whether the loop calls the function under evaluation with a list of its own that outlives the iteration."""
+    loop, given = reader.loops[-1], _given_in_loop(reader, target)
+    return given is not None and given.id not in loop.made_anew and not _is_emptied(reader.code(loop.place), given.id)
+
+
+def _is_callers_sum(reader: Reader, target: ast.expr) -> bool:
+    """Whether the function gives the sum back to the name that it came from, which nothing else in the loop binds."""
+    source, loop, given = reader.source, reader.loops[-1], _given_in_loop(reader, target)
+    if given is None or _is_taken_from(reader.code(loop.place), given.id):
+        return False
+    back = [node for node, names in source.told(given_back).items() if given.id in names]
+    own = _own_place(reader)
+    bound = [node for node in source.nodes_of(ast.Name) if node.id == given.id and not isinstance(node.ctx, ast.Load)]
+    return (
+        any(own.holds(source.place(node)) and node.id == ast.unparse(target) for node in back)
+        and sum(loop.place.holds(source.place(node)) for node in bound) == 1
+    )
+
+
+def _given_in_loop(reader: Reader, target: ast.expr) -> ast.Name | None:
+    """The name, in the loop, of what a function that it calls in the same file knows as the target."""
+    frame, loop = reader.frame, reader.loops[-1]
+    if frame.function is None or frame.call is None or frame.source is not reader.frames[-2].source:
+        return None
+    if not isinstance(target, ast.Name) or _is_emptied(reader.code(_own_place(reader)), target.id):
+        return None
+    given = given_names(frame.function.node.args, frame.call, int(frame.receiver is not None)).get(target.id)
+    return given if given is not None and loop.place.holds(reader.source.place(given)) else None
+
+
+def _own_place(reader: Reader) -> Place:
+    """The function under evaluation, or else the innermost loop."""
+    function = reader.frame.function
+    return reader.source.place(function.node) if function is not None else reader.loops[-1].place
 
 
 def made_anew(body: Sequence[ast.stmt]) -> frozenset[str]:
