@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
+from lintrain.pipeline.callers import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.pipeline import Pipeline
 
 LEARNERS = frozenset(
@@ -51,26 +53,64 @@ class Leak:
     split: Place
 
 
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What learned, in which call, from the rows of which name."""
+
+    learner: str
+    call: ast.Call
+    rows: str
+
+
 @dataclass(slots=True)
 class _Names:
     """What the names of one block stand for: objects that learn, rows that were learned from, parts of a split."""
 
     learners: dict[str, str]
-    learned: dict[str, tuple[str, ast.Call]]
+    learned: dict[str, _Learned]
     parts: set[str]
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is known of calls, whatever block they stand in: what they make, split, or give back of rows."""
+
+    classes: dict[Place, str]
+    splits: set[Place]
+    given_back: dict[ast.Call, dict[str, _Learned]]
+
+
 def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
-    """Each such place; only names that are bound and used in one block, in order, tell enough."""
+    """Each such place; only names that are bound and used in one block, in order, or given back to one, tell enough."""
     splits = {call.place for call in pipeline.calls if call.path == SPLIT}
     if not splits:
         return
-    known = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
-    classes = {call.place: call.path.rpartition(".")[2] for call in known}
+    own = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
+    classes = {call.place: call.path.rpartition(".")[2] for call in own}
     classes |= dict(_copiers(pipeline))
+    known = _Known(classes, splits, {})
+    for function in pipeline.source.told(plain_functions).values():
+        _note_given_back(pipeline, function, known)
     functions = pipeline.source.nodes_of(ast.FunctionDef)
     for body in [pipeline.source.tree.body, *(function.body for function in functions)]:
-        yield from _in_block(pipeline, body, classes, splits)
+        yield from _in_block(pipeline, body, known, _Names({}, {}, set()))
+
+
+def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known) -> None:
+    """Note which names the calls of a function bind to rows that it learned from before it ends."""
+    source, names = pipeline.source, _Names({}, {}, set())
+    list(_in_block(pipeline, function.node.body, known, names))
+    end = source.place(function.node.body[-1])
+    parameters = {each.arg for each in ast.walk(function.node.args) if isinstance(each, ast.arg)}
+    for node, bound in source.told(given_back).items():
+        learned = names.learned.get(node.id)
+        if learned is None or not end.holds(source.place(node)):
+            continue
+        for call, name in zip(function.calls, bound, strict=True):
+            given = given_names(function.node.args, call).get(learned.rows)
+            if given is not None or learned.rows not in parameters:
+                rows = given.id if given else ""
+                known.given_back.setdefault(call, {})[name] = replace(learned, rows=rows)
 
 
 def _copiers(pipeline: Pipeline) -> Iterator[tuple[Place, str]]:
@@ -82,27 +122,24 @@ def _copiers(pipeline: Pipeline) -> Iterator[tuple[Place, str]]:
             yield pipeline.source.place(node), node.func.id
 
 
-def _in_block(
-    pipeline: Pipeline, body: list[ast.stmt], classes: dict[Place, str], splits: set[Place]
-) -> Iterator[Leak]:
-    names = _Names({}, {}, set())
+def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _Names) -> Iterator[Leak]:
     for statement in body:
         if not isinstance(statement, ast.Assign | ast.Expr):
             continue
         value = statement.value
         targets = _targets(statement.targets) if isinstance(statement, ast.Assign) else []
-        if isinstance(value, ast.Call) and pipeline.source.place(value) in splits:
+        if isinstance(value, ast.Call) and pipeline.source.place(value) in known.splits:
             yield from _leaks(pipeline, value, names)
             names.parts |= set(targets)
         _forget(names, targets)
-        _learn(pipeline, value, targets, classes, names)
+        _learn(pipeline, value, targets, known, names)
 
 
 def _leaks(pipeline: Pipeline, split: ast.Call, names: _Names) -> Iterator[Leak]:
     for argument in split.args:
         found = names.learned.get(argument.id) if isinstance(argument, ast.Name) else None
         if found is not None:
-            yield Leak(found[0], pipeline.source.place(found[1]), pipeline.source.place(split))
+            yield Leak(found.learner, pipeline.source.place(found.call), pipeline.source.place(split))
             return
 
 
@@ -116,27 +153,25 @@ def _forget(names: _Names, targets: list[str]) -> None:
         names.learned.pop(name, None)
 
 
-def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], classes: dict[Place, str], names: _Names) -> None:
+def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Known, names: _Names) -> None:
     """Note what a statement makes of an object that learns, or of rows."""
     if not targets or not isinstance(value, ast.Call):
         return
-    made = classes.get(pipeline.source.place(value))
+    made = known.classes.get(pipeline.source.place(value))
     if made is not None and made in LEARNERS:
         names.learners[targets[0]] = made
     elif isinstance(value.func, ast.Attribute) and value.func.attr in FITTING:
         owner = value.func.value
         learner = (
-            names.learners.get(owner.id) if isinstance(owner, ast.Name) else _made_in_place(pipeline, owner, classes)
+            names.learners.get(owner.id) if isinstance(owner, ast.Name) else _made_in_place(pipeline, owner, known)
         )
         given = [argument.id for argument in value.args if isinstance(argument, ast.Name)]
-        if learner is not None and learner in LEARNERS and given and not _is_part(given[0], names):
-            names.learned[targets[0]] = (learner, value)
+        if learner is not None and learner in LEARNERS and given and given[0] not in names.parts:
+            names.learned[targets[0]] = _Learned(learner, value, given[0])
+    for name, learned in known.given_back.get(value, {}).items():
+        if learned.rows not in names.parts:
+            names.learned[name] = learned
 
 
-def _made_in_place(pipeline: Pipeline, owner: ast.expr, classes: dict[Place, str]) -> str | None:
-    return classes.get(pipeline.source.place(owner)) if isinstance(owner, ast.Call) else None
-
-
-def _is_part(name: str, names: _Names) -> bool:
-    """Whether rows are known, or named, as those of a split that was made before."""
-    return name in names.parts
+def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: _Known) -> str | None:
+    return known.classes.get(pipeline.source.place(owner)) if isinstance(owner, ast.Call) else None

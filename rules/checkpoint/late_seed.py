@@ -134,6 +134,7 @@ from lintrain import (
     Module,
     MoveBefore,
     Pipeline,
+    Place,
     Reason,
     Rule,
     Task,
@@ -142,17 +143,23 @@ from lintrain import (
     confirmed,
     facts_of,
     has_parameters,
+    is_one_scope,
     lazy_pattern,
     may_move,
     mentions,
     nodes_of_kind,
     refuted,
+    scope_of,
     unsettled,
+    way_out,
 )
 
 SEEDS = lazy_pattern(
     r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
 )
+OF_OTHERS = frozenset({"random.seed", "numpy.random.seed"})
+"""Calls that seed what draws no weights."""
+
 WITH_NEW_HEAD = frozenset(
     {
         Task.SEQUENCE_CLASSIFICATION,
@@ -180,10 +187,13 @@ class LateSeed(Rule):
         if not seeds or not seeds[0].is_certain or mentions(pipeline, MADE_ANEW):
             return
         seed = seeds[0]
-        if any(loop.place.holds(seed.place) for loop in pipeline.loops) or _may_seed_before(pipeline, seed):
+        ways = [place for _, place in way_out(pipeline, seed.place)]
+        if any(loop.place.holds(place) for loop in pipeline.loops for place in ways):
             return
         for module in _trained(pipeline):
-            if module.origin is not None and _is_before(pipeline, module, seed) and _is_random(pipeline, module):
+            if module.origin is None or not _is_before(pipeline, module.origin, seed):
+                continue
+            if _is_random(pipeline, module) and not _may_seed_before(pipeline, module.origin, seed):
                 yield self.finding(
                     seed.place,
                     "the seed comes after random weights were made: runs differ all the same",
@@ -250,21 +260,26 @@ def _is_random(pipeline: Pipeline, module: Value) -> bool:
     return is_own and has_parameters(module)  # those of torchvision may come with weights
 
 
-def _is_before(pipeline: Pipeline, module: Value, seed: LibraryCall) -> bool:
-    """Whether a module is certainly made before the seed is set: further up, in the same stretch of the script."""
-    if module.origin is None or module.origin.path != seed.place.path or not module.origin < seed.place:
+def _is_before(pipeline: Pipeline, made: Place, seed: LibraryCall) -> bool:
+    """Whether a module is certainly made before the seed is set, in a stretch of the script that leads to both."""
+    if made.path != seed.place.path:
         return False
-    source = pipeline.source_of(seed.place)
-    functions = source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)
-    around = [source.place(node) for node in functions]
-    return all(place.holds(module.origin) == place.holds(seed.place) for place in around)
+    leading = {id(scope): place for scope, place in way_out(pipeline, made)}
+    shared = [(leading[id(scope)], place) for scope, place in way_out(pipeline, seed.place) if id(scope) in leading]
+    return bool(shared) and shared[0][0] < shared[0][1]
 
 
-def _may_seed_before(pipeline: Pipeline, seed: LibraryCall) -> bool:
-    """Whether some other code that speaks of seeds runs above the seed."""
+def _may_seed_before(pipeline: Pipeline, made: Place, seed: LibraryCall) -> bool:
+    """Whether other code that speaks of seeds runs above the seed, or may: in functions that are called elsewhere."""
+    others = {call.place for call in pipeline.calls if call.path in OF_OTHERS}
+    ends = {id(scope): place for scope, place in way_out(pipeline, seed.place)}
+    default = seed.place if is_one_scope(pipeline, made, seed.place) else None
     for node in nodes_of_kind(pipeline, ast.Call):
-        if node.lineno < seed.place.line:
-            called = ast.unparse(node.func)
-            if "Generator" not in called and re.search(r"seed|determin|reproduc", called, re.IGNORECASE):
-                return True
+        called = ast.unparse(node.func)
+        if "Generator" in called or not re.search(r"seed|determin|reproduc", called, re.IGNORECASE):
+            continue
+        place = pipeline.source.place(node)
+        end = ends.get(id(scope_of(pipeline, place)), default)
+        if place not in others and place not in ends.values() and (end is None or place.line < end.line):
+            return True
     return False
