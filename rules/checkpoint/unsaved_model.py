@@ -73,6 +73,7 @@ from lintrain import (
     Rule,
     TrainerRun,
     TrainingArguments,
+    Value,
     Verdict,
     confirmed,
     evaluation_strategy,
@@ -150,22 +151,32 @@ def _is_never_saved(settings: TrainingArguments) -> bool:
 
 def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
     """Whether nothing names the trainer but to train, and nothing names the model when it has trained."""
-    bound = {binding.name for binding in pipeline.names_of(run.value("model"))}
-    names, _ = spread_names(pipeline.source, bound)
-    trained = run.train_calls[-1]
+    source, trained = pipeline.source, run.train_calls[-1]
+    names = _names_of(pipeline, run.value("model"))
+    owners = _names_of(pipeline, run)
+    named: list[ast.expr] = [node for node in source.nodes_of(ast.Name) if node.id in names]
+    named += [node for node in source.nodes_of(ast.Attribute) if node.attr == "model" and _name(node.value) in owners]
     ends = {id(scope): place.end_line for scope, place in way_out(pipeline, trained)}
-    named = [node for node in pipeline.source.nodes_of(ast.Name) if node.id in names]
     is_named_later = any(
-        node.lineno > ends.get(id(scope_of(pipeline, pipeline.source.place(node))), trained.end_line) for node in named
+        node.lineno > ends.get(id(scope_of(pipeline, source.place(node))), trained.end_line) for node in named
     )
-    return bool(bound) and stays_in_script(pipeline, run) and not is_named_later
+    return bool(names) and stays_in_script(pipeline, run) and not is_named_later
+
+
+def _names_of(pipeline: Pipeline, value: Value) -> set[str]:
+    """All names of a thing, in the functions that it is handed to, too."""
+    return spread_names(pipeline.source, {binding.name for binding in pipeline.names_of(value)})[0]
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _keeps_something(pipeline: Pipeline) -> bool:
     """Whether any method or function of the script is called after saving, using or measuring a model."""
     for node in pipeline.source.nodes_of(ast.Call):
         called = node.func
-        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        name = called.attr if isinstance(called, ast.Attribute) else _name(called)
         if MAY_KEEP.search(name):
             return True
     return False

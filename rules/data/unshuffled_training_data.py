@@ -198,7 +198,7 @@ class UnshuffledTrainingData(Rule):
 
     def _keeps_order(self, pipeline: Pipeline, loader: Loader) -> bool:
         place = loader.origin
-        if place is None or place.path != pipeline.source.path or is_deliberate(pipeline, place):
+        if place is None or is_deliberate(pipeline, place):
             return False
         if not _is_told_nothing(loader) or _is_one_batch(loader):
             return False
