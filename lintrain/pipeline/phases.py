@@ -49,6 +49,8 @@ OF_OTHER_THINGS = lazy_pattern(
 )
 """Methods of samplers, tensors and lists, whatever their owner is called: `running_corrects.double()`."""
 
+MADE_OF_A_CALL = lazy_pattern(r"\s*([\w.]+)\s*(?::[^=]*)?=\s*$")
+"""What stands before a call whose result gets a name, and that name."""
 
 EVALUATION_WORDS = frozenset(
     {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
@@ -149,18 +151,34 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     callee = pipeline.code(event.place).partition("(")[0]
     if event.subject is followed or SURELY_ABOUT_TRAINING.search(callee):
         return True
-    if KEEPS_COUNT.search(callee) or OF_OTHER_THINGS.search(callee) or not PERHAPS_ABOUT_TRAINING.search(callee):
+    if KEEPS_COUNT.search(callee) or OF_OTHER_THINGS.search(callee):
         return False
+    if not PERHAPS_ABOUT_TRAINING.search(callee):
+        return callee.rpartition(".")[0] in _keepers(pipeline, followed)
     return callee.startswith("self.") or not is_private(pipeline, followed)
+
+
+def _keepers(pipeline: Pipeline, followed: Value) -> set[str]:
+    """The code of the objects that may keep what is followed: each was made of it, or was given it by a method."""
+    found: set[str] = set()
+    for event in _handed_over(pipeline, followed):
+        line = pipeline.source_of(event.place).lines[event.place.line - 1]
+        if made := MADE_OF_A_CALL.match(line[: event.place.column - 1]):
+            found.add(made[1])
+        found.add(pipeline.code(event.place).partition("(")[0].rpartition(".")[0])
+    return found - {""}
 
 
 def is_private(pipeline: Pipeline, followed: Value) -> bool:
     """Whether a known model or optimizer was never handed to unknown code, which therefore cannot reach it."""
-    if isinstance(followed, Unknown):
-        return False
+    return not isinstance(followed, Unknown) and not _handed_over(pipeline, followed)
+
+
+def _handed_over(pipeline: Pipeline, followed: Value) -> list[Event]:
+    """The calls of unknown code that were given a known model or optimizer, or a part of it."""
     modules = followed.trains if isinstance(followed, Optimizer) else (followed,)
     given = [event for event in pipeline.acts(Act.ESCAPE) if not isinstance(event.subject, Unknown)]
-    return not any(event.subject is followed or touches(event, module) for event in given for module in modules)
+    return [event for event in given if event.subject is followed or any(touches(event, each) for each in modules)]
 
 
 def touches(event: Event, module: Value) -> bool:
