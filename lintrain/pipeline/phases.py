@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from lintrain.core.finding import Reason
 from lintrain.core.lazy_dataclass import dataclass
@@ -238,10 +239,11 @@ def _speaks_of_evaluation(loop: Loop, event: Event) -> bool:
     return bool(header & EVALUATION_WORDS or (function & EVALUATION_WORDS and not function & TRAINING_WORDS))
 
 
-def words_of(name: str) -> set[str]:
+@lru_cache(maxsize=1024)
+def words_of(name: str) -> frozenset[str]:
     """The words of an identifier or of code in lower case: `valLoader`, `val_loader`, `valloader`: `val`, `loader`."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    return set(re.findall(r"[a-z]+", RUN_TOGETHER.sub(r"\1 \2", spaced.lower())))
+    return frozenset(re.findall(r"[a-z]+", RUN_TOGETHER.sub(r"\1 \2", spaced.lower())))
 
 
 def made_here(value: Value, note: str) -> list[Reason]:

@@ -107,15 +107,17 @@ class UnformattedDataset(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not any(isinstance(loader.dataset, Dataset) for loader in pipeline.loaders) or not trains_by_hand(pipeline):
             return
-        if _makes_tensors(pipeline.source.nodes_of(ast.Attribute, ast.Name)):
+        loaders = dict.fromkeys(feeding.loader for feeding in feedings(pipeline))
+        giving = [
+            (loader, loader.dataset)
+            for loader in loaders
+            if isinstance(loader.dataset, Dataset) and _gives_lists(loader, loader.dataset)
+        ]
+        if not giving or _makes_tensors(pipeline.source.nodes_of(ast.Attribute, ast.Name)):
             return
-        seen: set[Loader] = set()
-        for feeding in feedings(pipeline):
-            loader = feeding.loader
-            if loader not in seen and isinstance(loader.dataset, Dataset) and _gives_lists(loader, loader.dataset):
-                seen.add(loader)
-                if not ragged_at(pipeline, loader.dataset):  # rows of several lengths: unpadded-batch tells it
-                    yield from self._report(pipeline, loader, loader.dataset)
+        for loader, dataset in giving:
+            if not ragged_at(pipeline, dataset):  # rows of several lengths: unpadded-batch tells it
+                yield from self._report(pipeline, loader, dataset)
 
     def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding]:
         place = loader.dataset_place

@@ -198,11 +198,13 @@ class UnshuffledTrainingData(Rule):
 
     def _keeps_order(self, pipeline: Pipeline, loader: Loader) -> bool:
         place = loader.origin
-        if place is None or is_deliberate(pipeline, place):
+        if place is None:
             return False
         if not _is_told_nothing(loader) or _is_one_batch(loader):
             return False
-        return is_map_style(loader.dataset) and keeps_source_order(pipeline, loader.dataset)
+        if not is_map_style(loader.dataset) or not keeps_source_order(pipeline, loader.dataset):
+            return False
+        return not is_deliberate(pipeline, place)
 
     def _report(self, pipeline: Pipeline, feeding: Feeding) -> Finding:
         loader = feeding.loader

@@ -241,8 +241,7 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
 def _may_switch_back(pipeline: Pipeline, inside: tuple[Event, ...], model: Value) -> bool:
     """Whether something in the loop puts the model into train mode, or may do so."""
     for event in inside:
-        may_be = isinstance(event.subject, Unknown) or touches(event, model)
-        if event.act is Act.TRAIN_MODE and may_be:
+        if event.act is Act.TRAIN_MODE and (isinstance(event.subject, Unknown) or touches(event, model)):
             return True
         if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event, model)):
             return True

@@ -88,6 +88,8 @@ from lintrain import (
     unsettled,
 )
 
+MAY_SWITCH = frozenset({Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE})
+
 
 class TrainModeInEval(Rule):
     level = Level.WARNING
@@ -144,12 +146,14 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
     """Where the model last went into train mode; None where it may be in eval mode since."""
     model = forward.subject
     for event in reversed(pipeline.events[: forward.order]):
+        if event.act not in MAY_SWITCH:
+            continue
         if event.act is Act.TRAIN_MODE and covers(event, model):
             is_certain = _in_one_reading(event, forward) and always_with(event, forward)
             note = "put into train mode here, and not into eval mode since"
             return Reason(event.place, note, "train mode") if is_certain else None
         may_be = isinstance(event.subject, Unknown) or touches(event, model)
-        if event.act in {Act.EVAL_MODE, Act.TRAIN_MODE} and may_be:
+        if event.act is not Act.ESCAPE and may_be:
             return None
         if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event, model)):
             return None

@@ -139,12 +139,11 @@ class RandomWeights(Rule):
     matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        said = len(pipeline.models) != 1 or pipeline.source.says(ON_PURPOSE)
-        for training in trainings(pipeline) if not said else ():
+        for training in trainings(pipeline) if len(pipeline.models) == 1 else ():
             model = training.model
             if not isinstance(model, Model) or model.origin is None or not _is_random(model):
                 continue
-            if _is_fine_tuning(pipeline, training):
+            if _is_fine_tuning(pipeline, training) and not pipeline.source.says(ON_PURPOSE):
                 yield self._report(pipeline, training, model, model.origin)
 
     def _report(self, pipeline: Pipeline, training: Training, model: Model, origin: Place) -> Finding:

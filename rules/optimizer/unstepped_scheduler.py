@@ -180,14 +180,11 @@ class UnsteppedScheduler(Rule):
         if not trains_by_hand(pipeline):
             return
         for scheduler in pipeline.schedulers:
-            name = _only_name(pipeline, scheduler)
             step = _step_of_its_optimizer(pipeline, scheduler)
-            if (
-                name is None
-                or step is None
-                or scheduler.origin is None
-                or _is_made_to_set_the_rate(pipeline, scheduler)
-            ):
+            if step is None or scheduler.origin is None or _is_made_to_set_the_rate(pipeline, scheduler):
+                continue
+            name = _only_name(pipeline, scheduler)
+            if name is None:
                 continue
             yield self.finding(
                 scheduler.origin,
@@ -244,10 +241,10 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     spread, handed = spread_names(pipeline.source, names)
     if any(node.name in spread for node in nodes_of_kind(pipeline, ast.alias)):
         return None
-    if any(node.id in ALL_NAMES for node in nodes_of_kind(pipeline, ast.Name)):
+    uses = [node for node in nodes_of_kind(pipeline, ast.Name) if node.id in spread or node.id in ALL_NAMES]
+    if any(node.id in ALL_NAMES for node in uses):
         return None
     idle = _looked_at(pipeline) | _prepared(pipeline, scheduler) | {id(node) for node in handed}
-    uses = [node for node in nodes_of_kind(pipeline, ast.Name) if node.id in spread]
     return name if all(isinstance(node.ctx, ast.Store) or id(node) in idle for node in uses) else None
 
 
