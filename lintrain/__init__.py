@@ -236,6 +236,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.token_feeds import token_feeds as token_feeds
     from lintrain.pipeline.token_positions import learned_positions as learned_positions
     from lintrain.pipeline.token_positions import may_be_short as may_be_short
+    from lintrain.pipeline.token_positions import pads_take_positions as pads_take_positions
     from lintrain.pipeline.tokens import certain_facts as certain_facts
     from lintrain.pipeline.tokens import is_certain_setting as is_certain_setting
     from lintrain.pipeline.tokens import is_handed_over as is_handed_over
@@ -425,7 +426,7 @@ _WORDS_OF = {
     "lintrain.pipeline.shifts": "are_next_tokens are_same_tokens keeps_labels shifts_labels tokens_of",
     "lintrain.pipeline.swaps": "swapping_views",
     "lintrain.pipeline.token_feeds": "TokenFeed token_feeds",
-    "lintrain.pipeline.token_positions": "learned_positions may_be_short",
+    "lintrain.pipeline.token_positions": "learned_positions may_be_short pads_take_positions",
     "lintrain.pipeline.tokens": (
         "certain_facts is_certain_setting is_handed_over lacks_pad opening_of padding_by_eos parts_of put_into_data "
         "written_texts"

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import ColumnEvidence, Evidence, Failure, ModelEvidence, SplitEvidence, Stage
+from lintrain.core.evidence import (
+    BatchEvidence,
+    ColumnEvidence,
+    Evidence,
+    Failure,
+    ForwardEvidence,
+    ModelEvidence,
+    SplitEvidence,
+    Stage,
+    TensorEvidence,
+)
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
 from lintrain.core.place import Place
@@ -53,3 +63,39 @@ def test_inputs_that_only_a_batch_shows_to_be_too_long_are_found_once(longest: i
     claim = Finding("over-long-input", Level.ERROR, HERE, "it is claimed")
     assert rule.verify(claim, seen).ruling is (Ruling.CONFIRMED if level else Ruling.REFUTED)
     assert all(rule.follows_from(finding, verdict, claim) for finding, verdict in found)
+
+
+@pytest.mark.parametrize(
+    ("length", "passes", "rotary", "ruling", "said"),
+    [
+        (
+            600,
+            True,
+            False,
+            Ruling.REFUTED,
+            "batches of 600 tokens, padding among them, go through the model of 512 positions",
+        ),
+        (700, True, False, Ruling.CONFIRMED, "700 tokens for 512 positions"),
+        (600, True, True, Ruling.CONFIRMED, "600 tokens for 512 positions"),
+        (600, False, False, Ruling.CONFIRMED, "600 tokens for 512 positions"),
+    ],
+    ids=["padding takes no positions", "longer rows come later", "rotary positions decay", "nothing went through"],
+)
+def test_rows_that_learned_positions_were_enough_for_are_not_too_long(
+    length: int, passes: bool, rotary: bool, ruling: Ruling, said: str
+) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "over-long-input")
+    ids = ColumnEvidence("input_ids", "list", "int64", lengths=(8, length))
+    batch = BatchEvidence(
+        "train_dataset", "DataCollatorWithPadding", (TensorEvidence("input_ids", (4, 600), "int64"),), 4
+    )
+    seen = replace(
+        FAILED,
+        model=replace(PLAIN, positions=512, rotary=rotary),
+        splits=(SplitEvidence("train_dataset", 9, (ids,)),),
+        batches=(batch,),
+        forward=ForwardEvidence((0.7,), None, True) if passes else None,
+        stages=(),
+    )
+    verdict = rule.verify(Finding("over-long-input", Level.ERROR, HERE, "it is claimed"), seen)
+    assert (verdict.ruling, verdict.reason) == (ruling, said)

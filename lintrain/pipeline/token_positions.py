@@ -13,6 +13,9 @@ _LEARNED = frozenset(
 )
 """Model types whose position embeddings are learned, one for each place."""
 
+_PADS_ASIDE = frozenset({"camembert", "opt", "roberta", "xlm-roberta"})
+"""Those of them that count the tokens of a row without its padding: a padded row reaches no further than its text."""
+
 _SHORT = frozenset(
     {
         "ag_news",
@@ -49,6 +52,12 @@ def learned_positions(pipeline: Pipeline, feed: TokenFeed) -> tuple[int | None, 
     if owner is None or facts is None or facts.model_type not in _LEARNED:
         return None, ""
     return facts.max_positions, str(literal(owner.checkpoint))
+
+
+def pads_take_positions(pipeline: Pipeline, feed: TokenFeed) -> bool:
+    """Whether the padding of a row certainly takes positions of the model that reads it, as the text does."""
+    facts = certain_facts(pipeline, feed.model) if feed.model else None
+    return facts is not None and facts.model_type in _LEARNED - _PADS_ASIDE
 
 
 def may_be_short(dataset: Dataset | None) -> bool:

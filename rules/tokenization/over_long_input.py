@@ -32,15 +32,26 @@ A length that rows are only cut to harms nothing where none is so long, as sente
     pairs = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True, max_length=600), batched=True)
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
 
+RoBERTa's family and OPT count the tokens of the text alone, so that short ones may be padded to any length:
+
+    own_tokenizer = AutoTokenizer.from_pretrained("roberta-base")
+
+    def pad_by_far(batch):
+        return own_tokenizer(batch["premise"], truncation=True, padding="max_length", max_length=600)
+
+    padded = raw.map(pad_by_far, batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained("roberta-base", num_labels=3)
+    trainer = Trainer(model, args, train_dataset=padded["train"])
+
 ## Fix
 
-Safe where every row is padded to a `max_length` that the call names, for then no batch goes through: it becomes the
-model's number of positions. Asks first where rows are only cut to it, since none of them may be so long. There is none
+Safe where every row is padded to a `max_length` that the call names and padding takes positions, for then no batch goes
+through: it becomes the model's number of positions. Asks first elsewhere, since no row may be so long. There is none
 for what a batch alone shows: cutting the text and a model for longer text are both reasonable.
 
 ## References
 
-transformers, RoBERTa: of 514 positions, 512 can be used.
+transformers, RoBERTa: of 514 positions, 512 can be used; `create_position_ids_from_input_ids` gives none to padding.
 """
 
 from __future__ import annotations
@@ -62,6 +73,7 @@ from lintrain import (
     confirmed,
     learned_positions,
     may_be_short,
+    pads_take_positions,
     refuted,
     token_feeds,
     unsettled,
@@ -86,7 +98,7 @@ class OverLongInput(Rule):
             limit, name = learned_positions(pipeline, feed) if feed.model else (None, "")
             if encoding is None or encoding.origin is None or ids is None or limit is None or encoding.depth:
                 continue
-            is_padded = ids.padding is Padding.FIXED
+            is_padded = ids.padding is Padding.FIXED and pads_take_positions(pipeline, feed)
             asked = encoding.max_length if is_padded or (ids.truncated and not may_be_short(feed.dataset)) else None
             if asked is None or asked <= limit or encoding.origin in reported:
                 continue
@@ -109,6 +121,13 @@ class OverLongInput(Rule):
         longest = longest_input(evidence)
         if limit is None or longest is None:
             return unsettled("the model's positions or the lengths of its inputs are not known")
+        passed = most_passed(evidence)
+        if limit < longest <= passed:
+            return refuted(
+                f"batches of {passed} tokens, padding among them, go through the model of {limit} positions",
+                longest=longest,
+                positions=limit,
+            )
         if longest > limit:
             failure = evidence.failed_with(*POSITION_ERRORS)
             ends = f"; the {failure.name} stage fails on it" if failure else ""
@@ -149,3 +168,11 @@ def longest_input(evidence: Evidence) -> int | None:
         ids = batch.tensor("input_ids")
         lengths.extend(ids.shape[1:2] if ids else ())
     return max(lengths, default=None)
+
+
+def most_passed(evidence: Evidence) -> int:
+    """The most tokens of a batch that learned positions were enough for, as its forward pass has shown; 0 for none."""
+    if evidence.forward is None or evidence.model is None or evidence.model.rotary:
+        return 0
+    inputs = [ids for batch in evidence.batches if (ids := batch.tensor("input_ids"))]
+    return max((ids.shape[1] for ids in inputs if len(ids.shape) > 1), default=0)

@@ -30,6 +30,33 @@ def forget_to_truncate(code: Code) -> Iterator[list[Edit]]:
             yield [code.here(code.statement(call)), code.here(call), *drop(code, call, *cuts)]
 
 
+def cut_rows(code: Code) -> Iterator[tuple[ast.Call, ast.keyword]]:
+    """The calls of a tokenizer that name a longest row, with that argument, in a script that trains an encoder."""
+    checkpoints = [checkpoint_of(code, call.args[0]) for call in code.nodes(ast.Call) if is_model(call) and call.args]
+    if not checkpoints or not all(name.startswith(ENCODERS) for name in checkpoints):
+        return
+    for call in tokenizer_calls(code):
+        longest = code.argument(call, "max_length")
+        if longest and isinstance(longest.value, ast.Constant):
+            yield call, longest
+
+
+@injects("over-long-input", shows="error")
+def pad_past_the_positions(code: Code) -> Iterator[list[Edit]]:
+    """Every row padded to more tokens than an encoder has positions."""
+    for call, longest in cut_rows(code) if "roberta" not in code.text else ():
+        padded = [] if code.argument(call, "padding") else [code.add_argument(call, 'padding="max_length"')]
+        yield [code.here(code.statement(call)), code.here(call), code.replace(longest.value, "600"), *padded]
+
+
+@injects("over-long-input", shows="inputs error", not_run="the texts of the tiny data are short")
+def cut_past_the_positions(code: Code) -> Iterator[list[Edit]]:
+    """Rows of running text, cut to more tokens than an encoder has positions."""
+    for call, longest in cut_rows(code):
+        if '"wikitext"' in code.text:
+            yield [code.here(code.statement(call)), code.here(call), code.replace(longest.value, "1000")]
+
+
 @injects("pad-token-is-eos", shows="inputs")
 def pad_with_the_end(code: Code) -> Iterator[list[Edit]]:
     """The end of a text as padding, which the collator does not score."""
