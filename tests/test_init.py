@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,48 @@ def test_a_configuration_that_cannot_be_read_is_refused(project: Path, capsys: p
     assert run(["init"]) == 2
     assert capsys.readouterr().err.startswith("lintrain: pyproject.toml: not TOML")
     assert not (project / ".pre-commit-config.yaml").exists()
+
+
+def test_a_thousand_blanks_take_no_time(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blanks = 60_000
+    (project / ".gitmodules").write_text(
+        f"[submodule]\n path = a{' ' * blanks}b\n path =\n{' ' * blanks}\n path = lib\n"
+    )
+    (project / ".pre-commit-config.yaml").write_text("\n" * blanks + "x")
+    started = time.process_time()
+    assert run(["init", "--dry-run"]) == 0
+    assert time.process_time() - started < 4
+    assert "lib" in capsys.readouterr().out
+
+
+def test_hooks_that_are_no_text_are_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / ".pre-commit-config.yaml").write_bytes(b"repos:\n# \xff\n")
+    assert run(["init"]) == 0
+    assert ".pre-commit-config.yaml: not understood, so left as it is; add this" in capsys.readouterr().out
+    assert (project / ".pre-commit-config.yaml").read_bytes() == b"repos:\n# \xff\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes among files")
+@pytest.mark.parametrize("name", [".pre-commit-config.yaml", "lintrain.toml", ".gitmodules", "pyproject.toml"])
+def test_no_pipe_is_waited_for(project: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    os.mkfifo(project / name)
+    code = run(["init"])
+    said = capsys.readouterr()
+    assert (code, said.err) == (
+        (2, f"lintrain: {project / name}: a pipe or a device, not a file\n") if name == "lintrain.toml" else (0, "")
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_what_lies_behind_a_link_out_of_the_project_is_left_alone(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = tmp_path_factory.mktemp("foreign") / "pyproject.toml"
+    foreign.write_text("[project]\nname = 'x'\n")
+    (project / "pyproject.toml").symlink_to(foreign)
+    assert run(["init"]) == 2
+    assert f"a link leads out of the project, so it is left alone; name `{foreign}` itself" in capsys.readouterr().err
+    assert foreign.read_text() == "[project]\nname = 'x'\n"
 
 
 @pytest.mark.parametrize(

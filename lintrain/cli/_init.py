@@ -12,11 +12,12 @@ from lintrain.cli._output import Refusal, write_contents, write_report
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.report.summary import count
 from lintrain.settings.hook_entry import HOOK_FILE, has_hook, hook_entry, with_hook
-from lintrain.settings.loading import OWN_FILES, PROJECT_FILE, has_table
+from lintrain.settings.loading import LARGEST_FILE, OWN_FILES, PROJECT_FILE, has_table
 from lintrain.settings.settings import UsageError
 from lintrain.settings.starting import VENDORED, appended, as_own_file, starting_table
 from lintrain.source.discovery import Discovery
 from lintrain.source.git import repository_of
+from lintrain.source.plain_files import read_plain_text
 from lintrain.source.reading import UnreadableError, load_bytes
 
 MOST_LISTED = 8
@@ -96,9 +97,14 @@ def _bytes(file: str) -> bytes | None:
 def _submodules(root: Path) -> Iterator[str]:
     """The folders that hold other repositories."""
     file = root / ".gitmodules"
-    if file.is_file():
-        for found in re.finditer(r"^\s*path\s*=\s*(.+?)\s*$", file.read_text(errors="replace"), re.MULTILINE):
-            yield found[1]
+    try:
+        text = read_plain_text(file, LARGEST_FILE, errors="replace")
+    except OSError:
+        return
+    for line in text.splitlines():
+        name, _, path = line.partition("=")
+        if name.strip() == "path" and path.strip():
+            yield path.strip()
 
 
 def _outermost(folders: set[str]) -> list[str]:
@@ -146,11 +152,11 @@ def _hook(root: Path, top: Path | None) -> Sequence[Step]:
     if top is None:
         return [Step(root, "no git repository, so no hook")]
     file = top / HOOK_FILE
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    if has_hook(text):
+    text = _text_of_hooks(file)
+    if text is not None and has_hook(text):
         return [Step(file, f"{_shown(file)}: has the hook `lintrain`, left as it is")]
     entry = hook_entry("" if root.samefile(top) else root.resolve().relative_to(top.resolve()).as_posix())
-    after = with_hook(text, entry)
+    after = None if text is None else with_hook(text, entry)
     if after is None:
         lines = "".join(f"\n    {line}" for line in entry.splitlines())
         return [Step(file, f"{_shown(file)}: not understood, so left as it is; add this to its `repos`:{lines}")]
@@ -158,6 +164,16 @@ def _hook(root: Path, top: Path | None) -> Sequence[Step]:
         "the hook `lintrain`" if text else "a new file with the hook `lintrain` (`pre-commit install` switches it on)"
     )
     return [Step(file, f"{_shown(file)}: {where}", after)]
+
+
+def _text_of_hooks(file: Path) -> str | None:
+    """What the file of the hooks holds, nothing where there is none; None where it is no text."""
+    try:
+        return read_plain_text(file, LARGEST_FILE)
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _added(step: Step) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from lintrain.source.bounds import way_out
+from lintrain.source.plain_files import read_start
 
 
 class Refusal(Exception):  # noqa: N818 - what it is
@@ -79,6 +80,7 @@ def _put(path: Path, content: bytes) -> None:
     if not path.exists():
         path.write_bytes(content)
         return
+    read_start(path, 0)  # a pipe would be waited for
     before = path.read_bytes()
     with path.open("r+b", buffering=0) as file:
         try:

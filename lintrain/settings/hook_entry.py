@@ -10,7 +10,7 @@ from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.yaml_values import NotPlainError
 
 HOOK_FILE = ".pre-commit-config.yaml"
-HAS_HOOK = lazy_pattern(r"""^\s*(?:-\s+)?id:\s*["']?lintrain["']?\s*(?:#.*)?$""", re.MULTILINE)
+HAS_HOOK = lazy_pattern(r"""^[ \t]*(?:-[ \t]+)?id:[ \t]*["']?lintrain["']?[ \t]*(?:#.*)?$""", re.MULTILINE)
 REPOS = lazy_pattern(r"^repos:[ \t]*(?:#.*)?$", re.MULTILINE)
 ITEM = lazy_pattern(r"^(?P<indent>[ ]*)-(?P<gap>[ ]+)\S")
 
