@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from lintrain.knowledge import parquet_files, parquet_pages
 from lintrain.knowledge.parquet_files import parquet_facts
 from lintrain.knowledge.parquet_pages import OddHeaderError, page_sizes
+from tests.probing import ROOT
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -88,6 +91,38 @@ def test_a_file_with_much_about_itself_is_not_looked_into(tmp_path: Path, monkey
     parquet.write_table(pyarrow.table({"label": [0, 1]}), tmp_path / "f")
     monkeypatch.setattr(parquet_files, "LARGEST_END", 100)
     assert parquet_facts(tmp_path / "f", "f") is None
+
+
+def write_empty_parts(path: Path, size: int) -> None:
+    """A file of so many bytes, nearly all of them parts of columns about which nothing is said, in three groups."""
+    schema = b"\x48\x01r\x15\x02\x00" + b"\x15\x02\x25\x00\x18\x01a\x00"
+    number = (size - 100) // 9 // 2 * 2
+    group = b"\x19\xfc" + signed(number // 2, 4) + b"\x26\x00\x00" * number + b"\x16\x00\x16\x00\x00"
+    end = b"\x15\x02\x19\x2c" + schema + b"\x16\x00\x19\x3c" + group * 3 + b"\x00"
+    path.write_bytes(b"PAR1" + end + len(end).to_bytes(4, "little") + b"PAR1")
+
+
+GROWTH = """
+import resource, sys
+from pathlib import Path
+import pyarrow.parquet
+from lintrain.knowledge.parquet_files import parquet_facts
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+facts = parquet_facts(Path(sys.argv[1]), "f")
+print(facts is None, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts in kilobytes")
+@pytest.mark.parametrize(("size", "is_left"), [(8_000_000, True), (parquet_files.LARGEST_END, False)])
+def test_metadata_that_hold_nothing_take_little_memory(tmp_path: Path, size: int, *, is_left: bool) -> None:
+    write_empty_parts(tmp_path / "f", size)
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH, str(tmp_path / "f")], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    left, grown = done.stdout.split()
+    assert left == str(is_left)
+    assert int(grown) < 200
 
 
 def test_pages_are_as_large_as_their_headers_say() -> None:

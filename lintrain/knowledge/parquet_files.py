@@ -22,7 +22,8 @@ from lintrain.knowledge.parquet_pages import unfolds_within_bounds
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a file that is looked into: the schema stands at its end, so that no part of it can be read alone."""
-LARGEST_END = 8 * 1024 * 1024
+LARGEST_END = 512 * 1024
+"""Bytes of the metadata, which are all read: three of them may become 700 in memory."""
 ENDING = 8
 """Bytes at the very end: how many the metadata before them have, and the name of the format."""
 MOST_COLUMNS = 1000
