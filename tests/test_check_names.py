@@ -11,6 +11,7 @@ from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.names import ruff
 from tests.notebooks import notebook
 
 
@@ -161,3 +162,16 @@ def test_the_import_of_a_well_known_name_is_offered(text: str, title: str | None
 def test_the_nearest_name_of_the_file_is_told() -> None:
     (one,) = outcome_of(f"{IMPORT}tokenizer = 1\nprint(tokeniser)\n").reported
     assert one.finding.help == "write `tokenizer`, the nearest name in this file"
+
+
+@pytest.mark.parametrize(("name", "lines"), [("t.py", 400_000), ("n.ipynb", 1_800_000)], ids=["a script", "a notebook"])
+def test_a_file_with_more_code_than_anybody_writes_is_not_given_to_ruff(
+    monkeypatch: pytest.MonkeyPatch, name: str, lines: int
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(ruff, "_launch", lambda _search, command, _stdin: asked.extend(command))
+    code = IMPORT + "x = 1\n" * lines
+    outcome_of(notebook(code) if name.endswith("ipynb") else code, name)
+    assert asked == []
+    outcome_of(notebook(IMPORT, "x = 1\n" * 99) if name.endswith("ipynb") else IMPORT + "x = 1\n" * 99, name)
+    assert asked[-1:] == [name]

@@ -16,7 +16,7 @@ from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.silence import NOTHING, LookedFor, apply_suppressions
 from lintrain.check.tiers import names_library
 from lintrain.core.lazy_dataclass import dataclass
-from lintrain.source.reading import UnreadableError, read_bytes
+from lintrain.source.reading import UnreadableError, holds_too_much, read_bytes
 
 if TYPE_CHECKING:
     from lintrain.check.kept import KeptReadings
@@ -97,7 +97,8 @@ class Run:
         if UNDEFINED_NAME.name not in self.request.selection.of(path):
             return False
         try:
-            return names_library(self.request.load(path))
+            raw = self.request.load(path)
+            return names_library(raw) and not holds_too_much(path, raw)
         except UnreadableError:
             return False
 

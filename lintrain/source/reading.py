@@ -7,7 +7,7 @@ import re
 
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.plain_files import read_plain
-from lintrain.source.source import MIXED, Source, Writing
+from lintrain.source.source import LARGEST_CODE, MIXED, Source, Writing
 
 ENCODING_LINE = lazy_pattern(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """PEP 263: a comment in one of the first two lines may name the encoding of the file."""
@@ -55,6 +55,13 @@ def read_bytes(path: str, raw: bytes) -> Source:
     except RecursionError as error:
         raise UnreadableError("not a notebook: its JSON is nested too deeply") from error
     return Source(path, joined, notebook, writing)
+
+
+def holds_too_much(path: str, raw: bytes) -> bool:
+    """Whether a file has more code than is looked at; raises UnreadableError where it holds none."""
+    # Of a notebook most bytes are outputs; to tell them apart takes long, so they may be some more.
+    least = LARGEST_CODE * (4 if path.endswith(".ipynb") else 1)
+    return len(raw) > least and read_bytes(path, raw).is_too_large
 
 
 def _decode(raw: bytes) -> tuple[str, Writing]:
