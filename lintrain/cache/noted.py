@@ -75,7 +75,7 @@ def note(path: str | os.PathLike[str]) -> None:
 def note_asked(path: str | os.PathLike[str]) -> None:
     """An answer depends on whether a file or folder is there."""
     noted = _NOTED.get()
-    if noted is not None:
+    if noted is not None and path not in noted.asked:
         noted.asked.add(os.path.abspath(path))
 
 

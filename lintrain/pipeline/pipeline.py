@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, cast
+from functools import cache
+from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
@@ -198,8 +199,7 @@ class Pipeline:
 
     def lengths(self) -> dict[str, int]:
         """How much of each kind is recorded."""
-        kept: dict[str, object] = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: len(cast("list[object]", record)) for name, record in kept.items() if isinstance(record, list)}
+        return {name: len(getattr(self, name)) for name in _record_names()}
 
     def cut(self, lengths: Mapping[str, int]) -> None:
         """Forget what was recorded since."""
@@ -243,3 +243,9 @@ class Pipeline:
     def names_of(self, value: Value) -> list[Binding]:
         """The names that a value was given, in order."""
         return [binding for binding in self.bindings if binding.value is value]
+
+
+@cache
+def _record_names() -> tuple[str, ...]:
+    """The names of the lists that a reading fills."""
+    return tuple(each.name for each in fields(Pipeline) if str(each.type).startswith("list["))

@@ -26,13 +26,15 @@ TRAINING_ACTS = {
 """These are imported for many things; only with one of these names in the file can it train."""
 
 
-RUNS = lazy_pattern(r"__main__|^(?:[^\W\d][\w.]*)\(", re.MULTILINE)
-"""What a script has and a module mostly has not: the guard around its main part, or a call at the margin."""
+CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
+"""What a script has and a module mostly has not."""
 
 
 def runs_itself(source: Source) -> bool:
     """Whether a file does more than define things for others: a notebook, or what has the marks of a script."""
-    return source.notebook is not None or source.says(RUNS)
+    if source.notebook is not None or "__main__" in source.text:
+        return True
+    return CALL_AT_THE_MARGIN.search("\n" + source.text) is not None
 
 
 def may_train(source: Source) -> bool:

@@ -40,7 +40,7 @@ PAUSE = 500
 """Steps after which a reading asks whether it is to go on: about two milliseconds."""
 
 NAME = lazy_pattern(r"(?<![\w.])\w+")
-METHOD = lazy_pattern(r"\b(?:self|cls)\.(\w+)")
+METHOD = lazy_pattern(r"(?:self|cls)\.(\w+)")
 
 BUILDS = lazy_pattern(r"_*(setup|build|init|prepare|create|make)")
 """Names of methods that make what other methods use."""

@@ -93,12 +93,13 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
 def _is_emptied(code: str, target: str) -> bool:
     """Whether a loop's code takes something out of the target, or makes it anew."""
     name = re.escape(target)
-    return re.search(rf"{name}\s*=(?!=|\s*{name}\s*\+)", code) is not None or _is_taken_from(code, target)
+    return _is_taken_from(code, target) or re.search(rf"{name}\s*=(?!=|\s*{name}\s*\+)", code) is not None
 
 
 def _is_taken_from(code: str, target: str) -> bool:
-    name = re.escape(target)
-    return re.search(rf"{name}\.(clear|pop|popleft|reset|zero_|fill_|detach_)\(|del {name}", code) is not None
+    if f"del {target}" in code:
+        return True
+    return re.search(rf"{re.escape(target)}\.(clear|pop|popleft|reset|zero_|fill_|detach_)\(", code) is not None
 
 
 def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scope) -> bool:

@@ -114,7 +114,8 @@ def joined(branches: list[dict[str, Value]]) -> dict[str, Value]:
     """The names after several branches: what all of them left behind; a name that only some bind keeps their value."""
     first, *others = branches
     names = dict(first)
-    # Values are told apart by identity, so that a difference of sets finds the few names that differ.
-    for name in sorted({name for other in others for name, _ in first.items() ^ other.items()}):
+    # Values are told apart by identity: most branches bind nothing, and a difference of sets finds the few that differ.
+    different = [other for other in others if other != first]
+    for name in sorted({name for other in different for name, _ in first.items() ^ other.items()}):
         names[name] = join(settled(branch[name]) for branch in branches if name in branch)
     return names

@@ -52,6 +52,7 @@ class Project:
 
     given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
+    _folders: dict[str, str] = field(default_factory=dict[str, str])
     _exists: dict[str, bool] = field(default_factory=dict[str, bool])
     _roots: Memory[str, tuple[str, ...]] = field(default_factory=Memory[str, tuple[str, ...]])
     _sources: dict[str, Source | None] = field(default_factory=dict[str, "Source | None"])
@@ -73,7 +74,7 @@ class Project:
 
     def find_beside(self, script: str, name: str) -> ModuleFile | None:
         """The module that lies in the script's own folder, before which no installed library is found."""
-        folder = os.path.dirname(os.path.abspath(script))
+        folder = self._folder(script)
         if self._is_file(os.path.join(folder, "__init__.py")):
             return None
         top, *below = name.split(".")
@@ -82,7 +83,7 @@ class Project:
 
     def find_relative(self, path: str, level: int, name: str) -> ModuleFile | None:
         """The module that a relative import in a file means."""
-        folder = os.path.dirname(os.path.abspath(path))
+        folder = self._folder(path)
         for _ in range(level - 1):
             folder = os.path.dirname(folder)
         return self._below(self._package(folder), name.split(".") if name else [])
@@ -102,8 +103,13 @@ class Project:
 
     def roots(self, script: str) -> tuple[str, ...]:
         """The folders that absolute imports of a script are looked for in, in order."""
-        folder = os.path.dirname(os.path.abspath(script))
+        folder = self._folder(script)
         return self._roots.get(folder, lambda: self._find_roots(folder))
+
+    def _folder(self, path: str) -> str:
+        if path not in self._folders:
+            self._folders[path] = os.path.dirname(os.path.abspath(path))
+        return self._folders[path]
 
     def _find_roots(self, folder: str) -> tuple[str, ...]:
         above, begins_at = self._way_up(folder)

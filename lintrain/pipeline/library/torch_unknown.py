@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.call import Call
@@ -60,6 +61,7 @@ def _takes_a_model(call: Call) -> bool:
     return any(isinstance(argument.value, Model | Module | Optimizer | Tokenizer) for argument in given)
 
 
+@lru_cache(maxsize=4096)
 def _is_named_like_a_model(name: str) -> bool:
     """Names of classes are not: `ModelNet(…)` makes something."""
     is_class = re.match(r"[A-Z]\w*[a-z]", name.rpartition(".")[2])
