@@ -344,6 +344,8 @@ if TYPE_CHECKING:
     from lintrain.pipeline.values.training import TrainerRun as TrainerRun
     from lintrain.pipeline.values.training import TrainingArguments as TrainingArguments
     from lintrain.probe.child.training_run import training_run as training_run
+    from lintrain.source.calls import argument_in as argument_in
+    from lintrain.source.calls import callee_in as callee_in
     from lintrain.source.parsing import expression_of as expression_of
 
 __version__ = "0.1.0"
@@ -460,6 +462,7 @@ _WORDS_OF = {
         "KerasRun LossCall Metric MetricCall ModelCall Predictions TrainerRun TrainingArguments"
     ),
     "lintrain.probe.child.training_run": "training_run",
+    "lintrain.source.calls": "argument_in callee_in",
     "lintrain.source.parsing": "expression_of",
 }
 _HOME_OF = {word: module for module, words in _WORDS_OF.items() for word in words.split()}

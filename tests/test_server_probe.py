@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lintrain.server import probes
-from tests.language_client import Json, LanguageClient, span
+from tests.language_client import Json, LanguageClient, applied, span
 from tests.test_server import LOOP, RELATED, Connect, connect, everything, rules, written
 
 __all__ = ["connect"]
@@ -32,7 +32,7 @@ sys.exit({code})
 """
 
 
-def finding(path: str, line: int, verdict: Json, rule: str = "unused-parameters") -> Json:
+def finding(path: str, line: int, verdict: Json, rule: str = "unused-parameters", facts: Json | None = None) -> Json:
     position = {"path": path, "cell": None, "line": line, "column": 1, "end_line": line, "end_column": 4}
     position["file_line"] = line
     return {
@@ -43,6 +43,7 @@ def finding(path: str, line: int, verdict: Json, rule: str = "unused-parameters"
         "why": "",
         "help": "",
         "because": [],
+        "facts": facts or {},
         "verdict": {"measured": {}, **verdict},
     }
 
@@ -105,6 +106,21 @@ def test_what_only_a_run_shows_stays_until_the_text_changes(
     assert found["unused-parameters"]["message"] == "2 of 3 tensors never change\nconfirmed by a probe: 2 of 3"
     client.change(uri, 2, {"range": span(0, 0, 0), "text": "#\n"})
     assert rules(client.diagnostics(uri, 2)) == ["missing-zero-grad"]
+
+
+def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = LOOP + "loss = torch.nn.functional.mse_loss(net(x), y)\n"
+    found = finding("train.py", 9, CONFIRMED, "broadcast-loss", {"column": "target"})
+    found["position"] |= {"column": 8, "end_column": 47}
+    stand_in(monkeypatch, [found])
+    client = connect()
+    uri = client.open(written(tmp_path, text))
+    client.diagnostics(uri)
+    start(client, uri)
+    assert "broadcast-loss" in rules(client.diagnostics(uri))
+    (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "last axis" in each["title"]]
+    assert action["title"] == "lintrain: drop the last axis of the target (may change a correct run)"
+    assert applied(text, action["edit"]["changes"][uri]) == text.replace("y)\n", "y.squeeze(-1))\n")
 
 
 def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Path) -> None:

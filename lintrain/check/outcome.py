@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A finding as it goes into a report: with the edit that mends it, and the verdict of a probe."""
+    """A finding as it goes into a report: with the edit that mends it, and the verdict of a probe.
+
+    `is_measured`: only a run showed it, so that no check writes its fix.
+    """
 
     finding: Finding
     fix: Fix | None = None
     verdict: Verdict | None = None
+    is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

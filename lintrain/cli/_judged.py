@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lintrain import __version__
 from lintrain.check.one_file import first_paragraph
 from lintrain.check.outcome import Crash, Reported
+from lintrain.check.probed import probed_fix
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Selection
@@ -208,15 +209,19 @@ class Judgement:
 
 def judge_record(record: Record, text: Text) -> Judgement:
     """Judge a record with today's rules: what is confirmed comes first."""
-    fixes = {id(one.finding): one.fix for one in text.reported}
+    known = {id(one.finding): one for one in text.reported}
     pages = {rule.name: first_paragraph(rule.manual.why) for rule in text.rules}
     judged = judge(record.runs, [one.finding for one in text.reported], text.rules)
     heard = [(finding, verdict) for finding, verdict in judged if not text.silences(finding)]
-    reported = [
-        Reported(text.selection.leveled(_with_why(finding, pages)), fixes.get(id(finding)), verdict)
-        for finding, verdict in _ordered(heard)
-    ]
     sources = _sources(record, text)
+    rules = {rule.name: rule.rule for rule in text.rules}
+    reported: list[Reported] = []
+    for finding, verdict in _ordered(heard):
+        own, told = known.get(id(finding)), text.selection.leveled(_with_why(finding, pages))
+        is_seen = own is None and verdict.ruling is Ruling.CONFIRMED
+        seen = probed_fix(rules[finding.rule], finding, sources.get(finding.place.path)) if is_seen else None
+        fix = own.fix if own else seen
+        reported.append(Reported(told, fix, verdict, is_measured=own is None))
     failed = [crash.rule for crash in text.crashes]
     conclusion = conclude(record, heard, lambda place: line_of(place, sources.get), failed)
     return Judgement(record, tuple(reported), conclusion, sources, text.documentation)

@@ -56,7 +56,10 @@ class Rule:
             yield finding, verdict
 
     def fix(self, finding: Finding) -> Fix | None:
-        """The edit that mends the finding, or None where no single cure is right."""
+        """The edit that mends the finding, or None where no single cure is right.
+
+        Of what `inspect` found, `callee_in` and `argument_in` tell the call that it stands at.
+        """
         return None
 
     def finding(

@@ -67,7 +67,8 @@ def cure_of(one: Reported) -> str:
     """What mends a finding, and which option writes it; empty where nothing is known to."""
     if one.fix is None:
         return one.finding.help
-    return f"{one.finding.help or one.fix.title} ({_option(one.fix)} writes it)"
+    who = "an editor offers it after a probe" if one.is_measured else f"{_option(one.fix)} writes it"
+    return f"{one.finding.help or one.fix.title} ({who})"
 
 
 def _option(fix: Fix) -> str:

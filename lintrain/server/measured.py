@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from lintrain.check.outcome import Reported
+from lintrain.check.probed import probed_fix
 from lintrain.core.finding import Finding, Reason
 from lintrain.core.level import Level
 from lintrain.core.place import Place
+from lintrain.core.rule import Rule
 from lintrain.core.verdict import Ruling, Verdict
+from lintrain.rulebook import load_rules
 from lintrain.server.checking import digest_of
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
@@ -27,19 +30,20 @@ def measured_findings(report: Json, folder: str) -> dict[str, tuple[str, list[Re
     for one in report["findings"]:
         path = os.path.normpath(os.path.join(folder, one["position"]["path"]))  # noqa: PTH118 - paths are strings here
         found.setdefault(path, []).append(one)
-    return {path: each for path, entries in found.items() if (each := _of_file(path, entries))}
+    rules = {rule.name: rule.rule for rule in load_rules()}
+    return {path: each for path, entries in found.items() if (each := _of_file(path, entries, rules))}
 
 
-def _of_file(path: str, entries: list[Json]) -> tuple[str, list[Reported]] | None:
+def _of_file(path: str, entries: list[Json], rules: Mapping[str, Rule]) -> tuple[str, list[Reported]] | None:
     try:
         raw = load_bytes(path)
         source = read_bytes(path, raw)
     except UnreadableError:
         return None
-    return digest_of(raw), [_reported(source, one) for one in entries]
+    return digest_of(raw), [_reported(source, one, rules) for one in entries]
 
 
-def _reported(source: Source, one: Json) -> Reported:
+def _reported(source: Source, one: Json, rules: Mapping[str, Rule]) -> Reported:
     finding = Finding(
         one["rule"],
         Level(one["level"]),
@@ -48,11 +52,12 @@ def _reported(source: Source, one: Json) -> Reported:
         one["why"],
         one["help"],
         tuple(_reason(source, each) for each in one["because"] if each["position"]["path"] == one["position"]["path"]),
+        facts=one["facts"],
     )
-    verdict = one["verdict"]
-    return Reported(
-        finding, verdict=Verdict(Ruling(verdict["ruling"]), verdict["reason"], verdict["measured"]) if verdict else None
-    )
+    told = one["verdict"]
+    verdict = Verdict(Ruling(told["ruling"]), told["reason"], told["measured"]) if told else None
+    rule = rules.get(finding.rule) if verdict and verdict.ruling is Ruling.CONFIRMED else None
+    return Reported(finding, probed_fix(rule, finding, source) if rule else None, verdict, is_measured=True)
 
 
 def _reason(source: Source, each: Json) -> Reason:

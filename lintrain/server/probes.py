@@ -10,6 +10,7 @@ import signal
 import sys
 import uuid
 from dataclasses import field
+from functools import partial
 
 from lsprotocol import types as lsp
 
@@ -22,6 +23,7 @@ from lintrain.server.measured import measured_findings
 from lintrain.server.publishing import Publisher
 from lintrain.server.session import Session
 from lintrain.server.texts import Document
+from lintrain.server.worker import Urgency
 
 PROGRESS_MARK = "probe: "
 INTERRUPTED = 130
@@ -101,7 +103,8 @@ class Probes:
             client.say(f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning))
             client.warn_once(NOT_KEPT, next((line for line in said if line.startswith(NOT_KEPT)), ""))
             folder = self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
-            self.session.measured.update(measured_findings(report, folder))
+            read = partial(measured_findings, report, folder)
+            self.session.measured.update(await self.session.worker.do(Urgency.NOW, read))
             self.publisher.all_changed()
 
     def cancel(self, token: object) -> None:

@@ -104,6 +104,7 @@ from lintrain import (
     Rule,
     Tensor,
     Verdict,
+    callee_in,
     confirmed,
     expression_of,
     is_missing,
@@ -118,6 +119,9 @@ from lintrain import (
 OF_ONE_CLASS = frozenset(
     {"f1", "precision", "recall", "f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score"}
 )
+
+HAVE_AVERAGE = frozenset({"evaluate", "sklearn"})
+"""Libraries whose metrics are told at the call how to average; those of torchmetrics where they are made."""
 
 
 class BinaryAverage(Rule):
@@ -170,12 +174,22 @@ class BinaryAverage(Rule):
         for place, use, verdict in metrics_confirmed(evidence, on_classes):
             message = f"`{use.function}` is computed for one positive class, and there are {use.classes} classes"
             cure = 'say how the classes become one number: `average="macro"`, `"weighted"` or `"micro"`'
-            yield self.finding(place, message, help=cure), verdict
+            facts = {"function": use.function if use.library in HAVE_AVERAGE and "average" not in use.options else ""}
+            yield self.finding(place, message, help=cure, facts=facts), verdict
 
-    def fix(self, finding: Finding) -> Fix:
+    def fix(self, finding: Finding) -> Fix | None:
+        function = finding.facts.get("function")
+        if isinstance(function, str) and not _is_called(finding, function):
+            return None
         return Fix.of(
             'average over the classes: `"macro"`', AddArgument(finding.place, "average", '"macro"'), safe=False
         )
+
+
+def _is_called(finding: Finding, function: str) -> bool:
+    """Whether a call that a run showed is that of the metric itself."""
+    callee = callee_in(finding)
+    return bool(function) and callee is not None and callee[1].rpartition(".")[2] in {function, "compute"}
 
 
 def _model_of(call: MetricCall) -> Model | None:

@@ -68,7 +68,7 @@ One number may be compared with a whole tensor on purpose:
 
 ## Fix
 
-Safe: the loss compares every prediction with every target as it stands.
+Safe: the loss compares every prediction with every target as it stands. Asks first where only a run showed the shapes.
 
 ## References
 
@@ -96,6 +96,8 @@ from lintrain import (
     Rule,
     Shape,
     Verdict,
+    argument_in,
+    callee_in,
     confirmed,
     lazy_pattern,
     losses_called,
@@ -106,6 +108,12 @@ from lintrain import (
 
 SPREADING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses that broadcast; those of classes raise."""
+
+ARGUMENTS = {"prediction": (0, "input"), "target": (1, "target")}
+"""Where a loss is given both."""
+
+NAMES_LOSS = lazy_pattern(r"(loss|crit(erion)?|mse|l1|mae|huber)(_?fn|_?function|_?func)?$", re.IGNORECASE)
+"""Callees that are the loss itself: of another call the loss is somewhere inside, and its arguments are others."""
 
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 """Code that a method can be called on as it is."""
@@ -155,15 +163,30 @@ class BroadcastLoss(Rule):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         for loss in evidence.loop.losses_of(*SPREADING) if evidence.loop else ():
             if _is_spread(loss):
-                found = self.finding(loss.place or evidence.place, "predictions and targets are spread over each other")
+                found = self.finding(
+                    loss.place or evidence.place,
+                    "predictions and targets are spread over each other",
+                    facts={"column": "prediction" if len(loss.input_shape) > 1 else "target"},
+                )
                 yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
     def fix(self, finding: Finding) -> Fix | None:
+        column = finding.facts.get("column")
+        if isinstance(column, str):
+            return _squeezed(finding, column)
         edits = [Replace(each.place, each.text) for each in finding.related("prediction")]
         return Fix.of("drop the last axis of the prediction", *edits, safe=True) if edits else None
+
+
+def _squeezed(finding: Finding, column: str) -> Fix | None:
+    """The call of a loss that a run showed, with one of its arguments squeezed; None where it may be another call."""
+    callee, given = callee_in(finding), argument_in(finding, *ARGUMENTS[column])
+    if callee is None or given is None or not NAMES_LOSS.search(callee[1]) or not CALLABLE.fullmatch(given[1]):
+        return None
+    return Fix.of(f"drop the last axis of the {column}", Replace(given[0], f"{given[1]}.squeeze(-1)"), safe=False)
 
 
 def _spread(one: Shape, other: Shape) -> bool:

@@ -93,6 +93,7 @@ from lintrain import (
     Replace,
     Rule,
     Verdict,
+    callee_in,
     callee_of,
     confirmed,
     losses_called,
@@ -157,17 +158,30 @@ class RawLogitsInNllLoss(Rule):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         for loss in evidence.loop.losses_of("nll_loss") if evidence.loop else ():
             if (loss.input_maximum or 0.0) > 0.0:
-                found = self.finding(loss.place or evidence.place, "`nll_loss` gets numbers above 0")
+                found = self.finding(
+                    loss.place or evidence.place,
+                    "`nll_loss` gets numbers above 0",
+                    facts={"are_logits": not loss.gives_probabilities},
+                )
                 yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
     def fix(self, finding: Finding) -> Fix | None:
+        if finding.facts.get("are_logits"):
+            return _of_logits(finding)
         callees, code = finding.related("callee"), finding.facts.get("code")
         if not callees or not isinstance(code, str):
             return None
         return Fix.of(f"write `{code}`", Replace(callees[0].place, code), safe=False)
+
+
+def _of_logits(finding: Finding) -> Fix | None:
+    """The call that a run showed, with the loss that takes logits; None where the loss is made elsewhere."""
+    callee = callee_in(finding)
+    renamed = _renamed(callee[0], callee[1], "nll_loss", "cross_entropy") if callee else None
+    return Fix.of(f"write `{renamed[1]}`", Replace(*renamed), safe=False) if renamed else None
 
 
 def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Place, str] | None:

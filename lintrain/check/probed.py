@@ -1,0 +1,38 @@
+"""The fix of what only a run showed: its place is known from the run, and its code from the text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.source.calls import CALL, callee_in
+from lintrain.source.writing import editable_text
+
+if TYPE_CHECKING:
+    from lintrain.core.finding import Finding
+    from lintrain.core.fix import Fix
+    from lintrain.core.rule import Rule
+    from lintrain.source.source import Source
+
+
+def probed_fix(rule: Rule, finding: Finding, source: Source | None) -> Fix | None:
+    """What mends such a finding where it stands at a call and the edit can be written; it always asks first.
+
+    The run went one way through the script, and other ways to the same place may be right as they are.
+    """
+    if source is None or finding.place.end_line > len(source.lines):
+        return None
+    at_call = replace(finding, facts={**finding.facts, CALL: source.code(finding.place)})
+    if callee_in(at_call) is None:
+        return None
+    fix = rule.fix(at_call)
+    return replace(fix, safe=False) if fix and _can_be_written(fix, source) else None
+
+
+def _can_be_written(fix: Fix, source: Source) -> bool:
+    from lintrain.fix import FixError, apply
+
+    try:
+        return apply(editable_text(source), [fix]) != editable_text(source)
+    except FixError:
+        return False

@@ -1,0 +1,110 @@
+"""What only a run showed is mended where the text at its place is what the fix is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lintrain.check.probed import probed_fix
+from lintrain.core.finding import Finding
+from lintrain.core.level import Level
+from lintrain.fix import apply
+from lintrain.rulebook import load_rules
+from lintrain.source.source import Source
+from tests.mending import place_of
+from tests.probing import probe
+
+RULES = {each.name: each.rule for each in load_rules()}
+PREDICTION = {"column": "prediction"}
+F1 = {"function": "f1_score"}
+LOGITS = {"are_logits": True}
+
+SPREAD = """
+import importlib
+
+import torch
+import torch.nn.functional as F
+
+build = getattr(importlib.import_module("torch.nn"), "Linear")
+net = build(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+prices = torch.randn(64)
+rows = torch.randn(64, 8)
+for start in range(0, 64, 16):
+    optimizer.zero_grad()
+    loss = F.mse_loss(net(rows[start : start + 16]), prices[start : start + 16])
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def mended(rule: str, code: str, facts: dict[str, str | int | float | bool | None], at: str = "") -> str | None:
+    """The code with the fix of a finding that a run showed at all of it, or at a part."""
+    text = f"pass\nloss = {code} + 1\n"
+    finding = Finding(rule, Level.ERROR, place_of(text, at or code), "it was seen", facts=facts)
+    fix = probed_fix(RULES[rule], finding, Source("train.py", text))
+    if fix is None:
+        return None
+    assert not fix.safe
+    return apply(text, [fix]).removeprefix("pass\nloss = ").removesuffix(" + 1\n")
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "facts", "after"),
+    [
+        ("broadcast-loss", "F.mse_loss(net(x), y)", PREDICTION, "F.mse_loss(net(x).squeeze(-1), y)"),
+        ("broadcast-loss", "F.mse_loss(net(x), y)", {"column": "target"}, "F.mse_loss(net(x), y.squeeze(-1))"),
+        ("broadcast-loss", "self.criterion(net(x), y)", PREDICTION, "self.criterion(net(x).squeeze(-1), y)"),
+        (
+            "broadcast-loss",
+            "loss_fn(target=y,\n  input=ü(x))",
+            PREDICTION,
+            "loss_fn(target=y,\n  input=ü(x).squeeze(-1))",
+        ),
+        ("broadcast-loss", 'mse("ü", target=y)', {"column": "target"}, 'mse("ü", target=y.squeeze(-1))'),
+        ("raw-logits-in-nll-loss", "F.nll_loss(net(x), y)", LOGITS, "F.cross_entropy(net(x), y)"),
+        ("binary-average", "f1_score(y, z)", F1, 'f1_score(y, z, average="macro")'),
+        ("binary-average", "f1.compute(predictions=z)", F1, 'f1.compute(predictions=z, average="macro")'),
+    ],
+)
+def test_the_call_that_a_run_stopped_at_is_mended(
+    rule: str, code: str, facts: dict[str, str | int | float | bool | None], after: str
+) -> None:
+    assert mended(rule, code, facts) == after
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "facts"),
+    [
+        ("broadcast-loss", "model(x, labels=y)", PREDICTION),
+        ("broadcast-loss", "F.mse_loss(*pair)", PREDICTION),
+        ("broadcast-loss", "F.mse_loss(a + b, y)", PREDICTION),
+        ("broadcast-loss", "F.mse_loss(net(x), y)", {}),
+        ("raw-logits-in-nll-loss", "criterion(net(x), y)", LOGITS),
+        ("raw-logits-in-nll-loss", "F.nll_loss(F.softmax(x), y)", {"are_logits": False}),
+        ("binary-average", "evaluate_all(y, z)", F1),
+        ("binary-average", "metric.compute(predictions=z)", {"function": ""}),
+    ],
+)
+def test_another_call_is_left_alone(rule: str, code: str, facts: dict[str, str | int | float | bool | None]) -> None:
+    assert mended(rule, code, facts) is None
+
+
+def test_a_place_that_is_no_call_is_left_alone() -> None:
+    assert mended("binary-average", "f1_score(y, z)", F1, at="f1_score(y") is None
+    beyond = Finding("binary-average", Level.ERROR, place_of("\n\nf1(y)", "f1(y)"), "it was seen", facts=F1)
+    assert probed_fix(RULES["binary-average"], beyond, Source("train.py", "f1(y)")) is None
+    assert probed_fix(RULES["binary-average"], beyond, None) is None
+
+
+def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) -> None:
+    probed = probe(tmp_path, SPREAD)
+    (found,) = [one for one in probed.document["findings"] if one["rule"] == "broadcast-loss"]
+    line = SPREAD.split("\n").index("    loss = F.mse_loss(net(rows[start : start + 16]), prices[start : start + 16])")
+    assert (found["position"]["line"], found["verdict"]["ruling"]) == (line + 1, "confirmed")
+    assert (found["fix"]["title"], found["fix"]["safe"]) == ("drop the last axis of the prediction", False)
+    (edit,) = found["fix"]["edits"]
+    assert (edit["line"], edit["text"]) == (line + 1, ".squeeze(-1)")
+    before = SPREAD.split("\n")[line]
+    assert before[: edit["column"] - 1].endswith("net(rows[start : start + 16])")
