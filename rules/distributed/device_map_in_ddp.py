@@ -145,7 +145,7 @@ class DeviceMapInDdp(Rule):
 
     def fix(self, finding: Finding) -> Fix | None:
         made = finding.related("origin")
-        if not made or not finding.facts.get("is_moved"):
+        if not finding.facts.get("is_moved"):
             return None
         return Fix.of("leave out `device_map`", RemoveArgument(made[0].place, "device_map"), safe=False)
 
@@ -158,5 +158,5 @@ def _is_moved(pipeline: Pipeline, model: Model, wrapped: Event) -> bool:
     if not isinstance(made, ast.Assign) or not isinstance(made.targets[0], ast.Name):
         return False
     source = pipeline.source_of(wrapped.place)
-    between = "\n".join(source.lines[made.end_lineno or made.lineno : wrapped.place.end_line])
+    between = "\n".join(source.lines[source.place(made).end_line : wrapped.place.end_line])
     return re.search(rf"\b{made.targets[0].id}\.(to|cuda)\(", between) is not None

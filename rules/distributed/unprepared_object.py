@@ -215,8 +215,7 @@ def _is_left_out(pipeline: Pipeline, step: Event, launcher: Launcher) -> bool:
 
 def _gives_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) -> bool:
     """Whether a loader of the training was left out, though an optimizer was prepared, and shares nothing out."""
-    trains = any(isinstance(value, Optimizer) for value in launcher.prepared)
-    if not trains or any(value is loader for value in launcher.prepared):
+    if not any(isinstance(value, Optimizer) for value in launcher.prepared):
         return False
     if any(isinstance(value, Unknown) for value in launcher.prepared) or loader.arguments.keys() & OWN_SHARING:
         return False
