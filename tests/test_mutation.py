@@ -9,7 +9,8 @@ import pytest
 
 from lintrain.rulebook import RuleFile, load_rules
 from tools.mutation.operators import mutants_of
-from tools.mutation.swapping import can_swap, swapped
+from tools.mutation.reading import named_files, try_reader
+from tools.mutation.swapping import can_swap, loaded_rule, swapped
 from tools.mutation.trials import killer_of, page_notices
 from tools.mutation.type_checks import mistyped
 
@@ -74,18 +75,19 @@ def test_a_mutant_differs_in_one_place() -> None:
 def test_a_rule_is_changed_while_it_is_tried_and_the_same_again_afterwards() -> None:
     rule = rule_named("raw-dataset")
     mutants = mutants_of(rule.path.read_text(encoding="utf-8"), frozenset({"verify", "inspect"}))
-    check = next(each for each in mutants if each.function.endswith(".check") and can_swap(rule, each.function))
+    code = loaded_rule(rule)
+    check = next(each for each in mutants if each.function.endswith(".check") and can_swap(code, each.function))
     assert not page_notices(rule)
-    with swapped(rule, check):
+    with swapped(code, check):
         assert killer_of(rule) == "page"
     assert not page_notices(rule)
 
 
 def test_what_a_cache_wraps_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = rule_named("raw-dataset")
-    assert can_swap(rule, f"{type(rule.rule).__name__}.check")
+    assert can_swap(loaded_rule(rule), f"{type(rule.rule).__name__}.check")
     monkeypatch.setattr(type(rule.rule), "check", property(lambda self: None).getter(len))
-    assert not can_swap(rule, f"{type(rule.rule).__name__}.check")
+    assert not can_swap(loaded_rule(rule), f"{type(rule.rule).__name__}.check")
 
 
 GUARDED = """
@@ -115,3 +117,44 @@ def test_types_see_rules_with_the_settings_under_which_they_are_clean(tmp_path: 
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     loose = ast.parse("def check(value):\n    return value\n")
     assert mistyped([(tmp_path / "empty.py", tree) for tree in [*trees, loose]]) == [False] * len(trees) + [True]
+
+
+NAMED = """
+from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.values.python import Constant
+
+
+def test_a_bound_name_is_found_until_it_is_forgotten():
+    scope, value = Scope(), Constant(3)
+    scope.bind("rate", value)
+    assert scope.lookup("rate") is value
+    scope.unbind("rate")
+    assert scope.lookup("rate") is None
+"""
+
+
+def test_the_reader_is_changed_while_the_tests_that_run_it_are_run(tmp_path: Path) -> None:
+    tests = tmp_path / "test_names.py"
+    tests.write_text(NAMED)
+    (outcome,) = try_reader(["scope"], 100, 20, [str(tests)])
+    lost = {mutant.function for mutant in outcome.survivors}
+    assert outcome.killers["tests"] > 3
+    assert "joined" in lost, "no test runs it"
+    assert "Scope.unbind" not in lost
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [(NAMED.replace("is None", "is value"), "test_a_bound_name_is_found"), ("import nothing_known", "cannot be read")],
+)
+def test_tests_that_fail_before_anything_is_changed_tell_nothing(tmp_path: Path, text: str, failure: str) -> None:
+    tests = tmp_path / f"test_failing_{len(text)}.py"
+    tests.write_text(text)
+    with pytest.raises(RuntimeError, match=failure):
+        try_reader(["scope"], 100, 20, [str(tests)])
+
+
+def test_only_files_of_the_reader_can_be_named() -> None:
+    assert named_files(["loops", "scope"]) == ["loops", "scope"]
+    with pytest.raises(ValueError, match="loopz"):
+        named_files(["loops", "loopz"])

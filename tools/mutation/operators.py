@@ -86,8 +86,10 @@ def functions_of(tree: ast.Module) -> dict[str, Defined]:
 
 
 def _reached(functions: dict[str, Defined]) -> set[str]:
-    """The functions that are used, at any remove, by what is not left out of the rule's own methods."""
+    """The functions that are used, at any remove, by what is not left out of a rule's own methods; else all."""
     reached = {name for name in functions if name.endswith((".check", ".fix", ".verify", ".inspect"))}
+    if not reached:
+        return {*functions}
     waiting = list(reached)
     while waiting:
         inside = list(ast.walk(functions[waiting.pop()]))
