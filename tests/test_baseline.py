@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -183,6 +184,48 @@ def test_a_baseline_that_a_merge_broke_is_written_anew(project: Path) -> None:
     (project / FILE).write_text("<<<<<<< HEAD\n")
     assert run(["baseline"]) == 0
     assert run(["check"]) == 0
+
+
+def merged(text: str) -> str:
+    """The text as a merge leaves it that met another finding in the last lines."""
+    *lines, entry, end, rest, last, nothing = text.split("\n")
+    theirs = entry.replace('"rule": "', '"rule": "other-')
+    marks = ["<<<<<<< HEAD", entry, "||||||| 1f3c2d0", "=======", theirs, ">>>>>>> branch"]
+    return "\n".join([*lines, *marks, end, rest, last, nothing])
+
+
+@pytest.mark.parametrize("broken", [merged, lambda text: text[:-20], lambda _: "", lambda text: text.replace("1", "9")])
+def test_a_baseline_in_any_state_is_written_anew(project: Path, broken: Callable[[str], str]) -> None:
+    run(["baseline"])
+    whole = (project / FILE).read_text()
+    assert whole.count("rule") == 1
+    (project / FILE).write_text(broken(whole))
+    assert broken(whole) != whole
+    assert run(["baseline"]) == 0
+    assert (project / FILE).read_text() == whole
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["on the command line", "in the configuration"])
+@pytest.mark.parametrize(
+    "content",
+    [b"import torch\n", b'{"name": "x"}\n', b"[1]\n", b'"format": 1\nx\n', b"\xff\n", b'{"format": 1}', b"1"],
+)
+def test_a_file_that_is_something_else_is_not_overwritten(
+    project: Path, capsys: pytest.CaptureFixture[str], content: bytes, *, is_named: bool
+) -> None:
+    (project / "other.py").write_bytes(content)
+    if not is_named:
+        (project / "lintrain.toml").write_text("baseline = 'other.py'\n")
+    assert run(["baseline", *(["--baseline", "other.py"] if is_named else [])]) == 2
+    told = "other.py: not a baseline of lintrain, so it is not overwritten; name another file, or remove it\n"
+    assert capsys.readouterr().err.endswith(told)
+    assert (project / "other.py").read_bytes() == content
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes among files")
+def test_no_baseline_is_written_into_a_pipe(project: Path) -> None:
+    os.mkfifo(project / FILE)
+    assert run(["baseline", "--baseline", FILE]) == 2
 
 
 def test_the_json_report_counts_what_is_hidden(project: Path, said: Said) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -19,13 +20,21 @@ from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.settings.settings import UsageError
-from lintrain.source.plain_files import read_plain
+from lintrain.source.plain_files import read_plain, read_plain_text
 
 LARGEST_FILE = 64 * 1024 * 1024
 FORMAT = 1
+BEGINNING = '{\n  "format": '
 
 COMMENT = lazy_pattern(r"(?<=\s)#.*")
 """Of a string that looks like one the rest of the line is left out too, which makes a finding no less known."""
+
+LINE = lazy_pattern(
+    r"""\s*(?:[{}\]],?|"format":\ \d+,?|"findings":\ \{(?:\},?)?|"(?:[^"\\]|\\.)*":\ \[|\{"rule":\ ".*\},?)?\s*|"""
+    r"""(?:<{7}|={7}|>{7}|\|{7})(?:\ .*)?""",
+    re.VERBOSE,
+)
+"""A line as a baseline has them, or as a merge leaves them between its own."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -95,7 +104,7 @@ class Baseline:
             for path, entries in by_path.items()
         ]
         findings = f"{{\n{_lines(files)}\n  }}" if files else "{}"
-        return f'{{\n  "format": {FORMAT},\n  "findings": {findings}\n}}\n'
+        return f'{BEGINNING}{FORMAT},\n  "findings": {findings}\n}}\n'
 
     def _key(self, file: FileOutcome, one: Reported) -> Known:
         line = file.source.shown_line(one.finding.place.line) if file.source else ""
@@ -133,6 +142,24 @@ def read_baseline(file: Path) -> Baseline:
         return Baseline(file, Counter(dict(_entries(cast(dict[str, Any], kept)["findings"]))))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{file}: an entry is not understood; `lintrain baseline` writes it anew") from error
+
+
+def may_be_written(file: Path) -> bool:
+    """Whether nothing but a baseline is lost when one is written there: of any version, cut, or broken by a merge."""
+    try:
+        text = read_plain_text(file, LARGEST_FILE)
+    except FileNotFoundError:
+        return True
+    except (OSError, UnicodeDecodeError):
+        return False
+    lines = text.split("\n")
+    if all(LINE.fullmatch(line) for line in (lines[:-1] if text.startswith(BEGINNING) else lines)):
+        return True
+    try:
+        kept: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(kept, dict) and {"format", "findings"} <= kept.keys()
 
 
 def _entries(findings: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[tuple[Known, int]]:

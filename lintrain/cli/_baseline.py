@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from lintrain.check.baseline import Baseline, read_baseline
+from lintrain.check.baseline import Baseline, may_be_written, read_baseline
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
@@ -55,10 +55,16 @@ def _own_file(settings: Settings) -> Path:
 
 
 def _before(file: Path) -> Baseline:
-    """What is put off so far; a file that is broken, by a merge for instance, is written anew."""
+    """What is put off so far; a baseline that is broken, by a merge for instance, is written anew.
+
+    Raises UsageError where the file is something else.
+    """
     try:
         return read_baseline(file)
-    except UsageError:
+    except UsageError as error:
+        if not may_be_written(file):
+            told = f"{file}: not a baseline of lintrain, so it is not overwritten; name another file, or remove it"
+            raise UsageError(told) from error
         return Baseline(file)
 
 
