@@ -11,6 +11,7 @@ import pytest
 from lintrain.knowledge import checkpoint_facts as checkpoints
 from lintrain.knowledge import dataset_facts as data_sets
 from lintrain.knowledge import optimizers
+from lintrain.knowledge.files import hub_cache
 from lintrain.knowledge.hub import checkpoint_facts, dataset_facts
 from lintrain.knowledge.versions import exactly
 
@@ -196,6 +197,16 @@ def test_a_checkpoint_in_the_hub_cache_comes_before_the_table(empty_cache: Path)
     facts = checkpoint_facts("gpt2")
     assert facts is not None
     assert (facts.max_positions, facts.source) == (77, "hub cache")
+
+
+def test_a_relative_folder_of_caches_is_none_of_ours(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HOME")
+    monkeypatch.setenv("HOME", str(empty_cache))
+    monkeypatch.setenv("USERPROFILE", str(empty_cache))
+    monkeypatch.setenv("XDG_CACHE_HOME", "../cache")
+    assert hub_cache() == empty_cache / ".cache" / "huggingface" / "hub"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(empty_cache / "cache"))
+    assert hub_cache() == empty_cache / "cache" / "huggingface" / "hub"
 
 
 def test_relative_positions_have_no_limit(tmp_path: Path) -> None:

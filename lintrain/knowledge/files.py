@@ -99,7 +99,9 @@ def dataset_cache() -> Path:
 def _home() -> Path:
     if os.environ.get("HF_HOME"):
         return Path(os.environ["HF_HOME"])
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118 - Path.home() raises without a home
+    # A relative folder, which the specification has everybody ignore, would be one of the project under check.
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    cache = named if os.path.isabs(named) else os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH117, PTH118 - Path.home() raises without a home
     return Path(cache) / "huggingface"
 
 
