@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,32 @@ def test_a_wrong_type_is_named_with_what_was_written(project: Path, text: str, m
 
 def test_every_problem_of_a_file_is_named_at_once(project: Path) -> None:
     assert len(refusal(project, "a = 1\nb = 2\nselect = 3").splitlines()) == 3
+
+
+def test_of_many_problems_the_first_are_named(project: Path) -> None:
+    started = time.process_time()
+    told = refusal(project, "".join(f"key{number} = 1\n" for number in range(60_000))).splitlines()
+    assert time.process_time() - started < 5
+    assert (len(told), told[-1]) == (21, "lintrain.toml: and 59980 more problems")
+
+
+@pytest.mark.parametrize("part", ["a", '"a"', "'a'", r'"\""'])
+@pytest.mark.parametrize("form", ["{}1 = 1", "[{}1]", "[[{}1]]", "x = {{{}1 = 1}}"])
+@pytest.mark.parametrize("dot", [".", " . "])
+def test_a_key_of_many_parts_is_refused_before_it_fills_the_memory(
+    project: Path, form: str, part: str, dot: str
+) -> None:
+    told = refusal(project, form.format(f"{part}{dot}" * 100) + "\n")
+    assert told == "lintrain.toml: a key in it has more than 100 parts"
+    assert "unknown key" in refusal(project, form.format(f"{part}{dot}" * 99) + "\n")
+
+
+@pytest.mark.parametrize("signs", ['"\\', "a.", '"', "'a ", "a-", '"a".'])
+def test_signs_of_keys_that_are_none_take_no_time(project: Path, signs: str) -> None:
+    (project / "lintrain.toml").write_text("# " + (signs * 99 + "= ") * (1_000_000 // (99 * len(signs) + 2)) + "\n")
+    started = time.process_time()
+    load_settings(["."])
+    assert time.process_time() - started < 10
 
 
 def test_a_table_that_is_no_table_is_an_error(project: Path) -> None:

@@ -7,13 +7,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.plain_files import read_plain_text
 
 OWN_FILES = (".lintrain.toml", "lintrain.toml")
 PROJECT_FILE = "pyproject.toml"
 BASELINE_FILE = "lintrain-baseline.json"
-LARGEST_FILE = 4 * 1024 * 1024
+LARGEST_FILE = 1024 * 1024
+DEEPEST_KEY = 100
+DEEP_KEY = lazy_pattern(
+    rf"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.){{0,300}}"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEEPEST_KEY}}}"""
+)
+"""A key of many parts: what the parser of TOML does with it grows with their square, in time and in memory."""
 
 
 def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
@@ -86,6 +92,8 @@ def _read(file: Path) -> str:
 def _parse(file: Path, text: str) -> dict[str, object]:
     import tomllib
 
+    if DEEP_KEY.search(text):
+        raise UsageError(f"{_shown(file)}: a key in it has more than {DEEPEST_KEY} parts")
     try:
         return tomllib.loads(text)
     except RecursionError as error:

@@ -39,6 +39,9 @@ class Table(BaseModel):
     target_versions: dict[str, Annotated[str, AfterValidator(checked_version)]] | None = Field(default=None)
 
 
+MOST_PROBLEMS = 20
+"""How many are told at once: nobody reads more, and each takes a while."""
+
 KEYS = tuple(_dashed(name) for name in Table.model_fields)
 
 
@@ -47,7 +50,9 @@ def read_table(written: Mapping[str, object], named: str) -> dict[str, object]:
     try:
         table = Table.model_validate(written)
     except ValidationError as error:
-        problems = [f"{named}: {_describe(problem)}" for problem in error.errors()]
+        found = error.errors(include_url=False)
+        problems = [f"{named}: {_describe(problem)}" for problem in found[:MOST_PROBLEMS]]
+        problems += [f"{named}: and {left} more problems"] if (left := len(found) - MOST_PROBLEMS) > 0 else []
         raise UsageError("\n".join(problems)) from error
     return table.model_dump(exclude_none=True)
 
