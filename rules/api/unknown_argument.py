@@ -67,7 +67,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from lintrain import (
     Evidence,
@@ -162,5 +161,7 @@ def _cure(pipeline: Pipeline, given: GivenKeyword, known: Known) -> tuple[str, s
         return f"ask for {known.package}>={known.first_with}, or leave it out", ""
     taken = signature(given.call.path, pipeline.targets)
     names = [each.name for each in taken.parameters if each.name not in given.call.arguments] if taken else []
+    from difflib import get_close_matches
+
     near = get_close_matches(given.name, names, n=1, cutoff=0.8)
     return (f"the nearest name is `{near[0]}`", near[0]) if near else ("take it out, or see what the class takes", "")

@@ -79,7 +79,6 @@ transformers#19957, transformers#29801; `Trainer._determine_best_metric` of 4.47
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from lintrain import (
     Absent,
@@ -129,6 +128,8 @@ class MissingBestMetric(Rule):
     def _report(self, run: TrainerRun, settings: TrainingArguments, name: str, given: frozenset[str]) -> Finding:
         names = sorted(given)
         listed = ", ".join(f"`{each}`" for each in [*names[:3], *(["…"] if len(names) > 3 else [])])
+        from difflib import get_close_matches
+
         near = get_close_matches(name, names, 1, 0.6) or (names if len(names) == 1 else ["loss"] if not names else [])
         function = run.arguments.get("compute_metrics")
         note = f"gives {listed}" if names else "gives the loss alone"

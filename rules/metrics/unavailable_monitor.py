@@ -121,7 +121,6 @@ Lightning 2.6, `EarlyStopping` and `ModelCheckpoint` (measured).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 
 from lintrain import (
     Absent,
@@ -197,6 +196,8 @@ class UnavailableMonitor(Rule):
                 yield self._never_logged(callback.origin, watched, logged)
 
     def _never_logged(self, place: Place, watched: str, logged: list[Logged]) -> Finding:
+        from difflib import SequenceMatcher
+
         near = max(logged, key=lambda each: SequenceMatcher(None, each.name, watched).ratio())
         return self.finding(
             place,

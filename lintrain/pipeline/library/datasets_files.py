@@ -7,7 +7,6 @@ from collections.abc import Mapping as Named
 from pathlib import Path
 
 from lintrain.core.lazy_dataclass import dataclass
-from lintrain.knowledge.data_files import file_facts
 from lintrain.knowledge.facts import DatasetFacts
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.library.datasets_facts import columns_of
@@ -83,6 +82,8 @@ def _facts(call: Call, text: str, form: str, separator: str | None) -> DatasetFa
 
 def _read(path: Path, name: str, form: str, separator: str | None) -> DatasetFacts | None:
     if form != "parquet":
+        from lintrain.knowledge.data_files import file_facts
+
         return file_facts(path, name, separator)
     from lintrain.knowledge.parquet_files import parquet_facts
 
