@@ -31,6 +31,20 @@ def test_a_rule_that_fails_is_named_and_the_exit_code_is_2(
     )
 
 
+def test_a_rule_that_fails_on_many_files_is_named_once_with_the_first_of_them(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_rules(monkeypatch, UNWELL, PLANTED)
+    for name in ("a", "b", "c", "d", "e"):
+        (project / f"{name}.py").write_text(BAD)
+    assert run(["check"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "lintrain: `unwell` failed on a.py, b.py, c.py and 2 other files: ValueError: no luck today;"
+    )
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

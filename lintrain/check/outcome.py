@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,10 @@ NO_RULES = frozenset({"reader", "lintrain"})
 """What may fail on a file besides a rule: nobody can do without it."""
 
 
+FILES_NAMED = 3
+"""Files that are named for one fault on standard error; reports for programs name all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crash:
     """A rule (or the `reader` itself) that raised on a file: an error of lintrain, not of the file."""
@@ -53,9 +57,24 @@ class Crash:
     @property
     def told(self) -> str:
         """What a person is told: which rule failed on which file, whose fault that is, and what can be done."""
-        what = f"`{self.rule}` failed on {self.path}: {self.error}; this is a fault of lintrain"
+        return self._told_of(self.path)
+
+    def _told_of(self, files: str) -> str:
+        what = f"`{self.rule}` failed on {files}: {self.error}; this is a fault of lintrain"
         instead = f"; `--ignore {self.rule}` does without the rule" if self.rule not in NO_RULES else ""
         return f"{what}: report it as an issue, with the file or what is left of it while it still fails{instead}"
+
+    @classmethod
+    def told_together(cls, crashes: Iterable[Crash]) -> Iterator[str]:
+        """What a person is told of many: each fault once, with the first files and the number of the others."""
+        alike: dict[tuple[str, str], list[Crash]] = {}
+        for crash in crashes:
+            alike.setdefault((crash.rule, crash.error), []).append(crash)
+        for same in alike.values():
+            paths = list(dict.fromkeys(crash.path for crash in same))
+            others = len(paths) - FILES_NAMED
+            more = f" and {others} other file{'s' if others > 1 else ''}" if others > 0 else ""
+            yield same[0]._told_of(", ".join(paths[:FILES_NAMED]) + more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lintrain.check.baseline import Baseline, may_be_written, read_baseline
-from lintrain.check.outcome import Outcome
+from lintrain.check.outcome import Crash, Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.cli._options import CheckOptions, files_of, selection_of, settings_of
@@ -34,8 +34,8 @@ def write_baseline(
         outcome, heard = _checked(replace(options, paths=(str(_project(settings, file)),)), settings)
     except (UsageError, MissingPathError, RuleFileError) as error:
         raise Refusal(str(error)) from error
-    for crash in outcome.crashes:
-        say(f"lintrain: {crash.told}")
+    for fault in Crash.told_together(outcome.crashes):
+        say(f"lintrain: {fault}")
     after = before.pruned(outcome, heard) if prune else before.of(outcome)
     write_report(after.as_text(), file)
     if not quiet:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lintrain.check.outcome import Outcome
+from lintrain.check.outcome import Crash, Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Selection
@@ -183,8 +183,8 @@ def _program_text(
 
 def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:
     """Say on stderr what is no finding: failures of lintrain always, the rest as the options ask."""
-    for crash in outcome.crashes:
-        say(f"lintrain: {crash.told}")
+    for fault in Crash.told_together(outcome.crashes):
+        say(f"lintrain: {fault}")
     if not options.quiet:
         for note in outcome.notes:
             say(f"lintrain: {note}")

@@ -252,8 +252,8 @@ def _sources(record: Record, text: Text) -> dict[str, Source]:
 
 def tell_of_crashes(text: Text) -> None:
     """Say on stderr which rules failed on the script."""
-    for crash in text.crashes:
-        say(f"lintrain: {crash.told}")
+    for fault in Crash.told_together(text.crashes):
+        say(f"lintrain: {fault}")
 
 
 def form_of(*, as_json: bool, output_format: str | None) -> str:
