@@ -51,15 +51,15 @@ def test_a_crashed_rule_is_told_once_and_the_others_are_heard(
     def crash(_: object) -> None:
         raise ZeroDivisionError("by design")
 
-    broken = next(rule for rule in load_rules() if rule.name == "raw-dataset")
+    broken = next(rule for rule in load_rules() if rule.name == "missing-step")
     monkeypatch.setattr(broken.rule, "check", crash)
     client = connect()
     is_well(client, tmp_path)
     is_well(client, tmp_path, "other.py")
     (message,) = client.messages()
-    assert "`raw-dataset` failed on " in message
+    assert "`missing-step` failed on " in message
     assert "well.py: ZeroDivisionError: by design; this is a fault of lintrain: report it as an issue" in message
-    assert message.endswith("; `--ignore raw-dataset` does without the rule")
+    assert message.endswith("; `--ignore missing-step` does without the rule")
 
 
 def test_a_check_that_fails_as_a_whole_is_told_and_the_server_goes_on(
