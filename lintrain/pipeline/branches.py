@@ -101,8 +101,9 @@ def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Fl
     flow = statements.execute_block(reader, [*node.body, *node.orelse], scope)
     reader.guards -= expected
     ends = [scope.names] if flow is Flow.ON else []
+    raised = joined([before, *ends]) if node.handlers else before
     for handler in node.handlers:
-        scope.names = joined([before, scope.names]) if flow is Flow.ON else dict(before)
+        scope.names = dict(raised)
         if handler.name:
             scope.names[handler.name] = UNKNOWN
         reader.guards += expected

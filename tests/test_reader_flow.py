@@ -1,0 +1,134 @@
+"""Which way the reader goes, and what names stand for after it: what mutants of it showed that no other test held."""
+
+from __future__ import annotations
+
+import pytest
+
+from lintrain.pipeline.callers import given_back, handed_on, spread_names
+from lintrain.pipeline.comprehensions import MOST_ITEMS
+from lintrain.pipeline.values.python import Mapping, Sequence
+from lintrain.source.source import Source
+from tests.loops import pipeline_of
+from tests.test_reader_language import plain, value_of
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def f(a):\n    if a:\n        return 1\n    else:\n        return 2\nx = f(y)", {1, 2}),
+        ("def f(a):\n    if a:\n        return 1\nx = f(y)", {1, None}),
+        ("def f():\n    try:\n        return 3\n    except ValueError:\n        y = 1\n    return 4\nx = f()", {3, 4}),
+        ("def f():\n    try:\n        return 3\n    finally:\n        y = 1\n    return 4\nx = f()", 3),
+        ("def f():\n    try:\n        y = 1\n    finally:\n        return 3\n    return 4\nx = f()", 3),
+        ("x = 1\ndef f():\n    global x\n    x = 3\n    return x\nx = f()", 3),
+    ],
+)
+def test_a_function_gives_what_its_ways_out_give(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+@pytest.mark.parametrize(
+    ("handlers", "expected"),
+    [
+        ("except ValueError:\n    x = a", {0, 1}),
+        ("except ValueError:\n    a = 5\nexcept KeyError:\n    x = a", {0, 1}),
+        ("except ValueError:\n    a = 5\n    raise\nx = a", 1),
+        ("except ValueError:\n    a = 5\nx = a", {1, 5}),
+        ("except ValueError:\n    a = 5\nfinally:\n    a = 7\nx = a", 7),
+    ],
+)
+def test_a_handler_starts_somewhere_in_the_body_and_may_end_the_script(handlers: str, expected: object) -> None:
+    assert plain(value_of(f"a = 0\ntry:\n    a = 1\n    run()\n{handlers}")) == expected
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_guarded"),
+    [(["ImportError"], True), (["ValueError", "ImportError"], True), (["ValueError"], False), ([], False)],
+)
+def test_a_name_may_be_missing_where_one_of_the_handlers_expects_it(errors: list[str], is_guarded: bool) -> None:
+    handlers = "".join(f"except {error}:\n    AdamW = None\n" for error in errors) or "finally:\n    pass\n"
+    names = pipeline_of(f"try:\n    from transformers import AdamW\n{handlers}").names
+    assert [(each.name, each.is_guarded) for each in names] == [("AdamW", is_guarded)]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = None\nfor row in rows:\n    x = 3", 3),
+        ("x = None\nfor row in rows:\n    if row:\n        x = 3\n        break", {3, None}),
+        ("x = None\nfor row in rows:\n    y = 3", None),
+        ("x = 4\nfor row in rows:\n    y = 3", 4),
+        ("x = 4\nfor row in rows:\n    x = 3", "unknown"),
+        ("x = []\nwhile True:\n    x.append(3)\n    break", [3]),
+        ("x = []\nwhile False:\n    x.append(3)\nelse:\n    x.append(4)", [4]),
+        ("x = []\nwhile more():\n    x.append(3)", [3]),
+    ],
+)
+def test_a_loop_that_binds_a_name_over_none_is_taken_to_have_run(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "is_complete"),
+    [
+        ("[a for a in [1, 3]]", True),
+        ("[a for a in [1, 3] if a > 2]", True),
+        ("[a for a in [1, 3] if a > 2 or other]", False),
+        ("[a for a in other]", False),
+        (f"[a for a in range({MOST_ITEMS // 2}) for b in range(4)]", False),
+        ("{a: 1 for a in [1, 3]}", True),
+        ("{name(a): 1 for a in [1, 3]}", False),
+        ("{3: a for a in other}", False),
+    ],
+)
+def test_a_comprehension_is_complete_where_every_pass_is_known(code: str, is_complete: bool) -> None:
+    made = value_of(f"x = {code}")
+    assert isinstance(made, Sequence | Mapping)
+    assert made.is_complete == is_complete
+
+
+def test_what_is_spread_into_a_function_gets_no_name_of_its_own() -> None:
+    made = value_of("def f(**named):\n    return named\nx = f(a=3, **others)")
+    assert isinstance(made, Mapping)
+    assert (plain(made), made.is_complete) == ({"a": 3}, False)
+
+
+CALLS = """
+def build():
+    one, other = make()
+    return one, other
+
+
+def use(first, *, second):
+    return first
+
+
+{calls}
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "back"),
+    [
+        ("a, b = build()", {"one": ("a",), "other": ("b",)}),
+        ("a, b = build()\nc, d = build()", {"one": ("a", "c"), "other": ("b", "d")}),
+        ("a, b = build()\nc, self.d = build()", {"one": ("a", "c")}),
+        ("a, b = build()\nc = build()", {}),
+        ("a, b = build()\nbuild()", {}),
+        ("a, b = c = build()", {}),
+        ("a, b = build()\nbuilders = [build]", {}),
+    ],
+)
+def test_what_a_function_returns_gets_the_names_that_every_call_gives_it(
+    calls: str, back: dict[str, tuple[str, ...]]
+) -> None:
+    source = Source("script.py", CALLS.format(calls=calls))
+    assert {node.id: names for node, names in given_back(source).items()} == back
+
+
+def test_a_thing_is_followed_by_its_names_in_functions() -> None:
+    source = Source("script.py", CALLS.format(calls="a, b = build()\nkept = use(b, second=a)\nother_use(a)"))
+    assert {(node.id, names) for node, names in handed_on(source).items()} >= {("b", ("first",)), ("a", ("second",))}
+    names, handed = spread_names(source, {"other"})
+    assert names == {"other", "b", "first", "kept"}
+    assert sorted(node.id for node in handed) == ["b", "first", "other"]
