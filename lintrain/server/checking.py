@@ -103,7 +103,8 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
 
 def _outcome(snapshot: Snapshot, projects: Projects) -> Outcome:
     try:
-        return Run(request_of(snapshot, projects)).check()
+        with projects.trees.serving(snapshot.path):
+            return Run(request_of(snapshot, projects)).check()
     except Exception as error:  # noqa: BLE001 - a fault of ours is told, and the server goes on
         crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
         return Outcome((FileOutcome(snapshot.path, None, crashes=(crash,)),))

@@ -16,6 +16,7 @@ from lintrain.server.client_settings import ClientSettings
 from lintrain.settings.loading import BASELINE_FILE, OWN_FILES, PROJECT_FILE, find_baseline, load_settings
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes
+from lintrain.source.reparsing import LatestTree
 
 CONFIGURATION_FILES = (*OWN_FILES, PROJECT_FILE, BASELINE_FILE)
 
@@ -51,6 +52,7 @@ class InForce:
 class Projects:
     """What is in force, by folder; the files that say so are looked at each time, which costs microseconds."""
 
+    trees: LatestTree = field(default_factory=LatestTree)
     _known: dict[tuple[str, int], tuple[Stamp, InForce]] = field(
         default_factory=dict[tuple[str, int], "tuple[Stamp, InForce]"]
     )

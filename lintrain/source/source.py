@@ -13,7 +13,7 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.source.nodes import walk
-from lintrain.source.parsing import parse
+from lintrain.source.reparsing import tree_of
 
 if TYPE_CHECKING:
     from lintrain.source.cells import Location, Notebook
@@ -82,7 +82,7 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         """The syntax tree of the code."""
-        return parse(self.text)
+        return tree_of(self.path, self.text)
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:

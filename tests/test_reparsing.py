@@ -1,0 +1,140 @@
+"""A tree that was made of an earlier one is the tree of the text."""
+
+from __future__ import annotations
+
+import ast
+import random
+from pathlib import Path
+
+import pytest
+
+from lintrain.source.parsing import parse
+from lintrain.source.reparsing import LatestTree, tree_of
+from lintrain.source.source import Source
+
+FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").rglob("*.py"))
+TYPED = [
+    "",
+    "x",
+    " ",
+    "#",
+    "(",
+    ")",
+    '"',
+    "'''",
+    "\\",
+    ";",
+    ":",
+    "= 1",
+    "else:",
+    "@",
+    "    y",
+    "ü",
+    "\r",
+    "\f",
+    "f'{x}'",
+]
+
+TEXT = """import os  # the first
+x = 1; y = 2
+
+@decorated
+def f(a,
+      b):
+    return a + b
+
+if x:
+    pass
+else:
+    z = f(1, 2)
+text = '''
+a = 1
+'''
+last = 3
+"""
+
+
+def told(text: str) -> str:
+    """A tree with all its places, or the error of a text that has none."""
+    try:
+        return ast.dump(parse(text), include_attributes=True)
+    except (SyntaxError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def told_after(latest: LatestTree, text: str) -> str:
+    with latest.serving("train.py"):
+        try:
+            return ast.dump(tree_of("train.py", text), include_attributes=True)
+        except (SyntaxError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+
+
+def kept_of(text: str, after: str) -> int:
+    """How many statements of a text are taken over when it is edited."""
+    latest = LatestTree()
+    told_after(latest, text)
+    before = latest.tree
+    assert told_after(latest, after) == told(after)
+    assert before is not None
+    return len({id(each) for each in before.body} & {id(each) for each in (latest.tree or before).body})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("# the first", "# the very first", 6),
+        ("last = 3", "last = 34", 6),
+        ("return a + b", "return a - b", 6),
+        ("@decorated", "@decorator", 6),
+        ("pass", "x = 2", 6),
+        ("y = 2\n\n", "y = 2\n#\n", 7),
+        ("y = 2\n\n", "y = 2\nw\n", 7),
+        ("y = 2", "y = 3", 5),
+        ("a = 1\n", "b = 1\n", 6),
+        ("y = 2\n\n", "y = 2 \\\n- 3\n", 5),
+        ("y = 2\n\n", "y = 2 \\\n\n", 5),
+        ("y = 2\n\n", "y = 2\n    w\n", 7),
+        ("y = 2\n\n", "y = 2\n\n\n", 0),
+        ("'''\na", '"""\na', 7),
+        ("last = 3", "last = (", 7),
+        ("last = 3", "last = 3\\", 7),
+    ],
+)
+def test_statements_around_an_edit_are_taken_over(old: str, new: str, kept: int) -> None:
+    assert kept_of(TEXT, TEXT.replace(old, new)) == kept
+
+
+def test_a_line_that_goes_on_has_what_follows_parsed_with_it() -> None:
+    text = "x = 1 \\\n\ny = 2\n"
+    assert kept_of(text, "x = 1 \\\n- 2\ny = 2\n") == 0
+
+
+def test_a_text_that_parses_again_is_held_against_the_last_that_did() -> None:
+    latest = LatestTree()
+    for text in (TEXT, TEXT.replace("last = 3", "last = ("), TEXT.replace("last = 3", "last = (4)")):
+        assert told_after(latest, text) == told(text)
+
+
+def test_any_edits_of_any_scripts_give_the_tree_of_the_text() -> None:
+    chosen = random.Random(5)
+    for path in chosen.sample(FIXTURES, 25):
+        latest, text = LatestTree(), path.read_text()
+        told_after(latest, text)
+        for _ in range(40):
+            start = chosen.randrange(len(text) + 1)
+            end = min(len(text), start + chosen.choice([0, 0, 0, 1, 2, 9]))
+            after = text[:start] + chosen.choice(TYPED) + text[end:]
+            assert told_after(latest, after) == told(after), (path, start, end)
+            text = after if chosen.random() < 0.3 else text
+
+
+def test_the_tree_of_another_file_is_its_own(tmp_path: Path) -> None:
+    latest = LatestTree()
+    with latest.serving("a.py"):
+        tree = Source("a.py", "x = 1\n").tree
+        assert Source("a.py", "x = 1\n").tree.body[0] is tree.body[0]
+        assert Source("b.py", "x = 1\n").tree.body[0] is not tree.body[0]
+    assert Source("a.py", "x = 1\n").tree.body[0] is not tree.body[0]
+    with latest.serving("b.py"):
+        assert latest.tree is None
