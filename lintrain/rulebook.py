@@ -98,10 +98,11 @@ class RuleFile:
         """Whether the rule finds anything without running the script."""
         return self._outside.reads_text
 
-    @property
-    def words(self) -> str:
-        """The words without which the rule has nothing to say of a script."""
-        return self._outside.words
+    @cached_property
+    def words(self) -> tuple[tuple[str, ...], ...]:
+        """The words without which the rule has nothing to say of a script: one of each group."""
+        said = self._outside.words
+        return tuple(tuple(group.split("|")) for group in said.split(" & ")) if said else ()
 
     @property
     def reads_evidence(self) -> bool:

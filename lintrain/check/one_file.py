@@ -102,12 +102,12 @@ def _heard(pipeline: Pipeline, rules: Sequence[RuleFile], go_on: Callable[[], No
 def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFile]:
     """The rules whose words the script says, or one of the modules that were read for it."""
     texts = [source.text for source in pipeline.sources.values()]
-    said: dict[str, bool] = {}
+    said: dict[tuple[str, ...], bool] = {}
     for rule in rules:
-        for part in rule.words.split(" & "):
-            if part not in said:
-                said[part] = any(word in text for text in texts for word in part.split("|"))
-            if not said[part]:
+        for group in rule.words:
+            if group not in said:
+                said[group] = any(word in text for text in texts for word in group)
+            if not said[group]:
                 break
         else:
             yield rule

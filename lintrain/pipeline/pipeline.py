@@ -29,6 +29,7 @@ from lintrain.pipeline.values.training import (
 )
 
 if TYPE_CHECKING:
+    from lintrain.knowledge.facts import CheckpointFacts
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.source.source import Source
 
@@ -180,6 +181,8 @@ class Pipeline:
     """To be ended when no rule asks any more."""
     sources: dict[str, Source] = field(default_factory=dict[str, "Source"])
     """The script and those of the project's modules that were read for it, by their paths."""
+    checkpoints: dict[str, CheckpointFacts | None] = field(default_factory=dict[str, "CheckpointFacts | None"])
+    """What was found out about checkpoints, by their names."""
     _by_act: dict[tuple[Act, ...], list[Event]] = field(
         default_factory=dict["tuple[Act, ...]", "list[Event]"], repr=False
     )

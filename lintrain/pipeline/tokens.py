@@ -34,7 +34,10 @@ def certain_facts(pipeline: Pipeline, owner: Tokenizer | Model) -> CheckpointFac
     name = literal(owner.checkpoint)
     if not isinstance(name, str):
         return None
-    return checkpoint_facts(name, Path(pipeline.source.path).parent) or checkpoint_facts(name)
+    known = pipeline.checkpoints
+    if name not in known:
+        known[name] = checkpoint_facts(name, Path(pipeline.source.path).parent) or checkpoint_facts(name)
+    return known[name]
 
 
 def is_handed_over(pipeline: Pipeline, owner: Value) -> bool:
