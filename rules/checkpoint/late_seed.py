@@ -233,10 +233,10 @@ class LateSeed(Rule):
         yield from self.if_confirmed(finding, evidence)
 
     def fix(self, finding: Finding) -> Fix | None:
-        origins = finding.related("origin")
-        if not origins or not finding.facts.get("can_move"):
+        if not finding.facts.get("can_move"):
             return None
-        return Fix.of("set the seed before the model is made", MoveBefore(finding.place, origins[0].place), safe=False)
+        (made,) = finding.related("origin")
+        return Fix.of("set the seed before the model is made", MoveBefore(finding.place, made.place), safe=False)
 
 
 def _trained(pipeline: Pipeline) -> Iterator[Value]:

@@ -155,8 +155,7 @@ class RankDependentData(Rule):
     words = "DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        in_one_process = pipeline.source.notebook is not None  # nobody launches a notebook several times
-        if in_one_process or not pipeline.loaders:
+        if pipeline.source.notebook is not None:  # nobody launches a notebook several times
             return
         found: dict[Place, Finding] = {}
         for loader in pipeline.loaders:

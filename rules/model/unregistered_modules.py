@@ -170,7 +170,7 @@ class UnregisteredModules(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}
         for kept in pipeline.kept_modules:
-            if kept.place not in found and _is_lost(pipeline, kept):
+            if _is_lost(pipeline, kept):
                 found[kept.place] = self._report(pipeline, kept)
         yield from found.values()
 
