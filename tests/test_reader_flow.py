@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from lintrain.pipeline.callers import given_back, handed_on, spread_names
 from lintrain.pipeline.comprehensions import MOST_ITEMS
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Mapping, Sequence
 from lintrain.source.source import Source
 from tests.loops import pipeline_of
@@ -132,3 +135,91 @@ def test_a_thing_is_followed_by_its_names_in_functions() -> None:
     names, handed = spread_names(source, {"other"})
     assert names == {"other", "b", "first", "kept"}
     assert sorted(node.id for node in handed) == ["b", "first", "other"]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def swap(made):\n    return Other\nclass Other:\n    k = 3\n@swap\nclass A:\n    k = 1\nx = A.k", 3),
+        ("@other\nclass A:\n    k = 1\nx = A.k", 1),
+        ("x = {1, 3} - {3}", "unknown"),
+        ("x = 3 if [1] else 4", 3),
+        ("x = 3 if [] else 4", 4),
+        ("x = 3 if list(other) else 4", {3, 4}),
+        ("def f(): pass\nx = 3 if f else 4", 3),
+        ("seen = []\nclass M:\n    def __enter__(self): return 3\n    def __exit__(self, *given):\n"
+         "        seen.append(len(given))\nwith M() as m: pass\nx = [m, *seen]", [3, 3]),
+    ],
+)  # fmt: skip
+def test_what_stands_for_itself_or_for_something_else_is_told_apart(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+def test_lists_that_are_not_all_known_make_none_that_is() -> None:
+    made = value_of("x = [1] + list(other)")
+    assert isinstance(made, Sequence)
+    assert not made.is_complete
+
+
+@pytest.mark.parametrize(
+    ("test", "is_certain"), [("1 > 2", True), ("other", False), ("2 > 1 and other", False)], ids=str
+)
+def test_what_comes_after_a_way_out_is_certain_where_that_is_never_taken(test: str, is_certain: bool) -> None:
+    code = f"import torch\ndef main():\n    if {test}:\n        return\n    torch.manual_seed(seed=3)\nmain()"
+    assert [call.is_certain for call in pipeline_of(code).calls if call.path == "torch.manual_seed"] == [is_certain]
+
+
+def test_a_version_that_is_refused_guards_what_follows_in_its_block_alone() -> None:
+    code = """
+    import transformers
+    def check():
+        if transformers.__version__ < "4":
+            raise RuntimeError("too old")
+        from transformers import AdamW
+    check()
+    from transformers import Trainer
+    """
+    names = {each.name: each.is_guarded for each in pipeline_of(dedent(code)).names if each.is_import}
+    assert names == {"AdamW": True, "Trainer": False}
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("@classmethod\n    def f(cls):\n        torch.manual_seed(seed=cls.k)", 3),
+        ("@staticmethod\n    def f(k=4):\n        torch.manual_seed(seed=k)", 4),
+        ("def f(self):\n        torch.manual_seed(seed=self.k)", 3),
+    ],
+)
+def test_methods_that_nobody_calls_are_read_with_what_their_class_has(method: str, given: object) -> None:
+    calls = pipeline_of(f"import torch\nclass A:\n    k = 3\n    {method}\n").calls
+    assert [plain(call.arguments["seed"].value) for call in calls if call.path == "torch.manual_seed"] == [given]
+
+
+OWN_CONTEXT = """
+class Own{bases}:
+    def __enter__(self):
+        {body}
+
+    def __exit__(self, *given):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("manager", "is_off"),
+    [
+        ("torch.set_grad_enabled(True)", False),
+        ("torch.set_grad_enabled(False)", True),
+        ("torch.set_grad_enabled(other)", True),
+        (OWN_CONTEXT.format(bases="", body="pass"), False),
+        (OWN_CONTEXT.format(bases="(Other)", body="pass"), True),
+        (OWN_CONTEXT.format(bases="", body="turn_off_grad()"), True),
+    ],
+)
+def test_autograd_is_off_where_a_context_may_turn_it_off(manager: str, is_off: bool) -> None:
+    own, called = (manager, "Own()") if "class" in manager else ("", manager)
+    code = (
+        f"import torch\nfrom elsewhere import Other\nnet = torch.nn.Linear(8, 3)\n{own}\nwith {called}:\n    net(x)\n"
+    )
+    assert [event.without_grad for event in pipeline_of(code).acts(Act.FORWARD)] == [is_off]

@@ -49,18 +49,13 @@ def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
 
 
 def _add_expanded(call: Call, value: Value, place: Place, *, is_as_written: bool) -> None:
-    """`**value` in a call."""
+    """`**value` in a call; `**batch` is kept as an argument of its own, for models that are called with it."""
     if not isinstance(value, Mapping):
-        call.is_open = call.is_open or not _expands_itself(call, value)
+        call.keywords.setdefault("**", Argument(value, call.place))
+        call.is_open = True
         return
     call.is_open = call.is_open or not value.is_complete
     for name, item in value.entries.items():
         if isinstance(name, str):
             named_at = value.written.get(name) if is_as_written else None
             call.keywords.setdefault(name, Argument(item, place, named_at=named_at))
-
-
-def _expands_itself(call: Call, value: Value) -> bool:
-    """Keep `**batch` as an argument of its own, for models that are called with it."""
-    call.keywords.setdefault("**", Argument(value, call.place))
-    return False
