@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from lintrain import __version__
 from lintrain.check.probed import probed_fix
+from lintrain.cli._judged import judge_record, read_text
+from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
+from lintrain.core.place import Place
+from lintrain.core.verdict import Verdict
 from lintrain.fix import apply
+from lintrain.probe.record import SCHEMA, Ending, Record
+from lintrain.report.full import cure_of
 from lintrain.rulebook import load_rules
+from lintrain.server.measured import measured_findings
 from lintrain.source.source import Source
 from tests.mending import place_of
 from tests.probing import probe
+
+Facts = Mapping[str, str | int | float | bool | None]
 
 RULES = {each.name: each.rule for each in load_rules()}
 PREDICTION = {"column": "prediction"}
@@ -39,7 +50,7 @@ for start in range(0, 64, 16):
 """
 
 
-def mended(rule: str, code: str, facts: dict[str, str | int | float | bool | None], at: str = "") -> str | None:
+def mended(rule: str, code: str, facts: Facts, at: str = "") -> str | None:
     """The code with the fix of a finding that a run showed at all of it, or at a part."""
     text = f"pass\nloss = {code} + 1\n"
     finding = Finding(rule, Level.ERROR, place_of(text, at or code), "it was seen", facts=facts)
@@ -68,9 +79,7 @@ def mended(rule: str, code: str, facts: dict[str, str | int | float | bool | Non
         ("binary-average", "f1.compute(predictions=z)", F1, 'f1.compute(predictions=z, average="macro")'),
     ],
 )
-def test_the_call_that_a_run_stopped_at_is_mended(
-    rule: str, code: str, facts: dict[str, str | int | float | bool | None], after: str
-) -> None:
+def test_the_call_that_a_run_stopped_at_is_mended(rule: str, code: str, facts: Facts, after: str) -> None:
     assert mended(rule, code, facts) == after
 
 
@@ -87,7 +96,7 @@ def test_the_call_that_a_run_stopped_at_is_mended(
         ("binary-average", "metric.compute(predictions=z)", {"function": ""}),
     ],
 )
-def test_another_call_is_left_alone(rule: str, code: str, facts: dict[str, str | int | float | bool | None]) -> None:
+def test_another_call_is_left_alone(rule: str, code: str, facts: Facts) -> None:
     assert mended(rule, code, facts) is None
 
 
@@ -108,3 +117,32 @@ def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) ->
     assert (edit["line"], edit["text"]) == (line + 1, ".squeeze(-1)")
     before = SPREAD.split("\n")[line]
     assert before[: edit["column"] - 1].endswith("net(rows[start : start + 16])")
+
+
+def entry_of(line: int, ruling: str) -> dict[str, object]:
+    position = {"path": "train.py", "cell": None, "line": line, "column": 8, "end_line": line, "end_column": 25}
+    verdict: dict[str, object] = {"ruling": ruling, "reason": "as seen", "measured": {}}
+    said: dict[str, object] = {"rule": "binary-average", "level": "error", "message": "seen", "why": "", "help": ""}
+    return {**said, "because": (), "position": position, "facts": F1, "verdict": verdict}
+
+
+def test_only_what_is_confirmed_is_mended_in_an_editor(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("f1   = f1_score(y, pred)\n" * 2)
+    report = {"findings": [entry_of(1, "confirmed"), entry_of(2, "unsettled")]}
+    ((_, seen),) = measured_findings(report, str(tmp_path)).values()
+    assert [one.fix.title if one.fix else None for one in seen] == ['average over the classes: `"macro"`', None]
+    assert cure_of(seen[0]) == 'average over the classes: `"macro"` (an editor offers it after a probe)'
+
+
+def test_a_rule_that_failed_on_a_run_mends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(RULES["binary-average"], "inspect", fail)
+    script = tmp_path / "train.py"
+    script.write_text("trainer = Trainer(net)\n")
+    seen = Evidence(str(script), "transformers", "Trainer", Place(str(script), 1, 11, 1, 23), None, "cpu", {})
+    record = Record(SCHEMA, __version__, str(script), "", "python", Ending("measured"), (seen,))
+    judged = judge_record(record, read_text(str(script), (), (), None)).judged
+    (failed,) = [one for one in judged if one.finding.rule == "binary-average"]
+    assert (failed.finding.place, failed.fix) == (seen.call, None)
