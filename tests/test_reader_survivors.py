@@ -66,3 +66,35 @@ def test_the_loss_that_reads_a_removed_column_may_stand_in_another_file(tmp_path
     (tmp_path / "parts.py").write_text(LOSS)
     (tmp_path / "train.py").write_text(USE)
     assert said(tmp_path, "removed-columns-needed") == [("train.py", 8)]
+
+
+HELPERS = (
+    "\n" * 40
+    + """
+def follow(values):
+    return [reseed_value(value) for value in values]
+"""
+)
+FAR = """# größer
+import torch
+from accelerate import Accelerator
+from helpers import follow
+
+net = torch.nn.Linear(8, 3)
+torch.manual_seed(0)
+optimizer = torch.optim.Adam(net.parameters())
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+accelerator = Accelerator()
+net, optimizer, scheduler = accelerator.prepare(net, optimizer, scheduler)
+for x, y in follow(batches):
+    optimizer.zero_grad()
+    accelerator.backward(torch.nn.functional.cross_entropy(net(x), y))
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("rule", "line"), [("late-seed", 7), ("unstepped-scheduler", 9)])
+def test_a_call_in_a_longer_module_has_its_place_there(tmp_path: Path, rule: str, line: int) -> None:
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    (tmp_path / "train.py").write_text(FAR, encoding="utf-8")
+    assert said(tmp_path, rule) == [("train.py", line)]

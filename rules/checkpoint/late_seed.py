@@ -147,7 +147,6 @@ from lintrain import (
     lazy_pattern,
     may_move,
     mentions,
-    nodes_of_kind,
     refuted,
     scope_of,
     unsettled,
@@ -274,11 +273,11 @@ def _may_seed_before(pipeline: Pipeline, made: Place, seed: LibraryCall) -> bool
     others = {call.place for call in pipeline.calls if call.path in OF_OTHERS}
     ends = {id(scope): place for scope, place in way_out(pipeline, seed.place)}
     default = seed.place if is_one_scope(pipeline, made, seed.place) else None
-    for node in nodes_of_kind(pipeline, ast.Call):
+    calls = [(source.place(node), node) for source in pipeline.sources.values() for node in source.nodes_of(ast.Call)]
+    for place, node in calls:
         called = ast.unparse(node.func)
         if "Generator" in called or not re.search(r"seed|determin|reproduc", called, re.IGNORECASE):
             continue
-        place = pipeline.source.place(node)
         end = ends.get(id(scope_of(pipeline, place)), default)
         if place not in others and place not in ends.values() and (end is None or place.line < end.line):
             return True

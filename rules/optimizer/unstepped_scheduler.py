@@ -312,8 +312,8 @@ def _looked_at(pipeline: Pipeline) -> set[int]:
 def _prepared(pipeline: Pipeline, scheduler: Scheduler) -> set[int]:
     """The names in the calls in which Accelerate or Fabric prepares a schedule: neither steps it by itself."""
     places = {event.place for event in pipeline.acts(Act.SHARE) if event.subject is scheduler}
-    nodes = nodes_of_kind(pipeline, ast.Call)
-    calls = [node for node in nodes if places and pipeline.source.place(node) in places]
+    sources = pipeline.sources.values() if places else ()
+    calls = [node for source in sources for node in source.nodes_of(ast.Call) if source.place(node) in places]
     return {id(each) for call in calls for each in call.args}
 
 
