@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Tokenizer
@@ -76,6 +76,16 @@ def _grows_too_much(left: Constant, operator: str, right: Constant) -> bool:
     if operator == "Mult" and texts:
         return any(isinstance(each.value, int) and each.value > 100 for each in (left, right))
     return operator == "Mod" and texts
+
+
+def together(parts: Iterable[Constant]) -> Value:
+    """The text of literals one after the other; Unknown where it is too long."""
+    text, is_default = "", False
+    for part in parts:
+        text, is_default = text + str(part.value), is_default or part.is_default
+        if len(text) > LONGEST:
+            return UNKNOWN
+    return Constant(text, is_default)
 
 
 def repeat(items: Sequence, count: Literal) -> Sequence:

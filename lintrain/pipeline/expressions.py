@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lintrain.core.place import Place
-from lintrain.pipeline import comprehensions, functions, invocation, operations
+from lintrain.pipeline import arithmetic, comprehensions, functions, invocation, operations
 from lintrain.pipeline.pipeline import Arithmetic, Discard
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.data import Dataset, DatasetDict
@@ -108,9 +108,9 @@ def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope
     for element in node.elts:
         if isinstance(element, ast.Starred):
             inner = evaluate(reader, element.value, scope)
-            items.extend(_spread(inner))
+            items.extend(_spread(reader, inner))
             is_complete = is_complete and isinstance(inner, SequenceValue) and inner.is_complete
-            is_known = is_known and bool(_spread(inner))
+            is_known = is_known and bool(_spread(reader, inner))
         else:
             items.append(evaluate(reader, element, scope))
     if not is_known:  # others' parameters may be among them
@@ -118,11 +118,11 @@ def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope
     return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.place(node))
 
 
-def _spread(inner: Value) -> list[Value]:
+def _spread(reader: Reader, inner: Value) -> list[Value]:
     """What `*inner` puts into a list: the parameters of a module stay together, as one item."""
     match inner:
         case SequenceValue(items=items):
-            return items
+            return reader.copied(items)
         case Parameters():
             return [inner]
         case _:
@@ -227,7 +227,7 @@ def _formatted(reader: Reader, node: ast.JoinedStr, scope: Scope) -> Value:
     constants = [part for part in parts if isinstance(part, Constant)]
     if not plain or len(constants) < len(parts):
         return operations.text_of_parts(reader, parts, reader.source.place(node))
-    return Constant("".join(str(part.value) for part in constants), any(part.is_default for part in constants))
+    return arithmetic.together(constants)
 
 
 def _named(reader: Reader, node: ast.NamedExpr, scope: Scope) -> Value:

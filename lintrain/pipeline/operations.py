@@ -172,11 +172,13 @@ def binary(reader: Reader, left: Value, operator: str, right: Value, place: Plac
     if isinstance(left, Constant) and isinstance(right, Constant):
         return arithmetic.binary(left, operator, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
-        return Sequence([*left.items, *right.items], left.kind, left.is_complete and right.is_complete)
+        items = [*reader.copied(left.items), *reader.copied(right.items)]
+        return Sequence(items, left.kind, left.is_complete and right.is_complete)
     if isinstance(left, Sequence) and operator == "Mult" and isinstance(right, Constant):
+        reader.copied(left.items)
         return arithmetic.repeat(left, right.value)
     if isinstance(left, Sequence) and operator == "Mult":
-        return Sequence(list(left.items), left.kind, False)
+        return Sequence([*reader.copied(left.items)], left.kind, False)
     return _operate(reader, left, operator, right, place)
 
 

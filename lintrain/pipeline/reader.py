@@ -36,6 +36,9 @@ STEP_BUDGET = 250_000
 DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
 
+ITEMS_A_STEP = 16
+"""Items that are copied from one list into another in the time of a step."""
+
 PAUSE = 500
 """Steps after which a reading asks whether it is to go on: about two milliseconds."""
 
@@ -136,6 +139,12 @@ class Reader:
         if self.steps > self.asked_at:
             self.asked_at = self.steps + PAUSE
             self.go_on()
+
+    def copied(self, items: list[Value]) -> list[Value]:
+        """Items for another list, counted as steps: a list that is doubled line by line would fill the memory."""
+        self.steps += len(items) // ITEMS_A_STEP
+        self.spend()
+        return items
 
     def stop(self) -> NoReturn:
         """End the reading, or that of the script's modules, where the steps are spent."""

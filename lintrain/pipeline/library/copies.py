@@ -56,7 +56,7 @@ def _copy(call: Call) -> Value:
     """A container of its own that holds the same things."""
     match call.value("x", 0):
         case Sequence() as value:
-            return Sequence(list(value.items), value.kind, value.is_complete, origin=call.place)
+            return Sequence([*call.reader.copied(value.items)], value.kind, value.is_complete, origin=call.place)
         case Mapping() as value:
             return Mapping(dict(value.entries), value.is_complete, origin=call.place)
         case Instance() as value:

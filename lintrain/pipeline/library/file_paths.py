@@ -6,6 +6,7 @@ import os.path
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
+from lintrain.pipeline.arithmetic import LONGEST
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import attribute_of, function, method, operated
 from lintrain.pipeline.values.files import FilePath, OpenFile
@@ -35,9 +36,9 @@ def path_of(value: Value) -> FilePath | None:
 
 
 def joined(parts: list[Value]) -> FilePath | None:
-    """The path of these parts one below the other; None where one is not known."""
+    """The path of these parts one below the other; None where one is not known or all are too long."""
     paths = [path for path in map(path_of, parts) if path is not None]
-    if not paths or len(paths) != len(parts):
+    if not paths or len(paths) != len(parts) or sum(len(path.text) for path in paths) > LONGEST:
         return None
     return FilePath(os.path.join(*(path.text for path in paths)), any(path.is_default for path in paths))  # noqa: PTH118
 

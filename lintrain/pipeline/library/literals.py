@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
 from lintrain.pipeline import operations
+from lintrain.pipeline.arithmetic import LONGEST
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import attribute_of, function, method
 from lintrain.pipeline.retention import note_append
@@ -58,7 +59,7 @@ def _number(call: Call) -> Value:
 def _copied(call: Call) -> Value:
     receiver = call.receiver
     return (
-        Sequence(list(receiver.items), receiver.kind, receiver.is_complete)
+        Sequence([*call.reader.copied(receiver.items)], receiver.kind, receiver.is_complete)
         if isinstance(receiver, Sequence)
         else UNKNOWN
     )
@@ -120,7 +121,7 @@ def _string_method(call: Call) -> Value:
     if isinstance(receiver, Constant) and given and call.path.endswith(".format"):
         parts = (receiver, *(argument.value for argument in given))
         return operations.text_of_parts(call.reader, parts, call.place)
-    if not isinstance(receiver, Constant) or not isinstance(receiver.value, str):
+    if not isinstance(receiver, Constant) or not isinstance(receiver.value, str) or len(receiver.value) > LONGEST:
         return UNKNOWN
     if given:
         return _changed_by(call, receiver, receiver.value)
@@ -161,6 +162,6 @@ def _changed_by(call: Call, receiver: Constant, text: str) -> Value:
 def _path(call: Call) -> Value:
     parts = [each.value for each in call.positional if isinstance(each.value, Constant)]
     texts = [each.value for each in parts if isinstance(each.value, str)]
-    if not texts or len(texts) != len(call.positional) or call.is_open:
+    if not texts or len(texts) != len(call.positional) or call.is_open or sum(map(len, texts)) > LONGEST:
         return LibraryObject(call.path, call.values(), origin=call.place)
     return Constant(posixpath.join(*texts), any(each.is_default for each in parts), origin=call.place)
