@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from lintrain.cache import stamps
-from lintrain.cache.stamps import SECOND
+from lintrain.cache.runs import _needed
+from lintrain.cache.stamps import ABSENT, FILE, SECOND
+from lintrain.cache.watch import Watch
 from tests.test_cache import CHECK, TRAIN, Ask, ask, project
 
 __all__ = ["ask", "project"]
@@ -33,3 +35,36 @@ def test_no_jump_of_the_clock_gives_an_answer_of_before_a_change(
         os.utime(project / "train.py", ns=(changed, changed))
         assert ask() == ask() == ask(*uncached)
         assert name in ask()[1]
+
+
+@pytest.mark.parametrize(
+    ("later", "is_whole", "is_spoilt"),
+    [
+        (-400 * DAY, False, True),  # the clock was put back since
+        (-1, False, True),
+        (0, False, True),
+        (0.05, False, True),
+        (0.2, False, False),
+        (0.2, True, True),  # a file system that keeps two seconds
+        (2.05, True, True),
+        (2.2, True, False),
+        (400 * DAY, False, False),
+    ],
+)
+def test_a_file_that_may_change_again_within_a_tick_of_the_clock_vouches_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float, *, is_whole: bool, is_spoilt: bool
+) -> None:
+    file = tmp_path / "train.py"
+    file.touch()
+    os.utime(file, ns=(SECOND, SECOND + (not is_whole)))
+    changed = file.stat().st_ctime_ns
+    monkeypatch.setattr(stamps, "NOW", lambda: changed + int(later * SECOND))
+    watch = Watch()
+    watch.note(str(file))
+    assert watch.is_spoilt == is_spoilt
+
+
+def test_a_name_that_no_file_can_have_is_no_part_of_a_kept_answer() -> None:
+    missing = os.fsencode(os.sep + "nowhere")
+    looks = {(b"/a\0b", FILE): ABSENT, (missing, FILE): ABSENT}
+    assert dict(_needed(looks)) == {missing: ABSENT}
