@@ -13,6 +13,7 @@ from lintrain.knowledge import parquet_files, parquet_pages
 from lintrain.knowledge.parquet_files import parquet_facts
 from lintrain.knowledge.parquet_pages import OddHeaderError, page_sizes
 from tests.probing import ROOT
+from tests.trapped.bombs import signed, write_empty_parts
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -21,11 +22,6 @@ ROWS, CLAIMED = 4_000_000, 100
 SCHEMA = "the schema of f"
 HEADER = b"\x15\x00\x15\x50\x15\x08\x2c\x15\x0a\x15\x00\x15\x06\x15\x06\x00\x00"
 """A page of four bytes that becomes forty, with one structure about its values."""
-
-
-def signed(number: int, length: int) -> bytes:
-    """A number as Thrift's compact protocol writes it, in more bytes than it needs."""
-    return bytes((number << 1) >> 7 * at & 127 | (128 if at < length - 1 else 0) for at in range(length))
 
 
 def write_bomb(path: Path) -> None:
@@ -91,15 +87,6 @@ def test_a_file_with_much_about_itself_is_not_looked_into(tmp_path: Path, monkey
     parquet.write_table(pyarrow.table({"label": [0, 1]}), tmp_path / "f")
     monkeypatch.setattr(parquet_files, "LARGEST_END", 100)
     assert parquet_facts(tmp_path / "f", "f") is None
-
-
-def write_empty_parts(path: Path, size: int) -> None:
-    """A file of so many bytes, nearly all of them parts of columns about which nothing is said, in three groups."""
-    schema = b"\x48\x01r\x15\x02\x00" + b"\x15\x02\x25\x00\x18\x01a\x00"
-    number = (size - 100) // 9 // 2 * 2
-    group = b"\x19\xfc" + signed(number // 2, 4) + b"\x26\x00\x00" * number + b"\x16\x00\x16\x00\x00"
-    end = b"\x15\x02\x19\x2c" + schema + b"\x16\x00\x19\x3c" + group * 3 + b"\x00"
-    path.write_bytes(b"PAR1" + end + len(end).to_bytes(4, "little") + b"PAR1")
 
 
 GROWTH = """

@@ -7,7 +7,10 @@ import json
 import os
 import subprocess
 import zipfile
+from itertools import pairwise
 from pathlib import Path
+
+from tests.trapped.bombs import DOUBLED, LISTS, POWERS, write_empty_parts, write_sparse
 
 TRAIN = """\
 import torch
@@ -15,7 +18,7 @@ import lintrain, click, ast, yaml, pandas as pd
 from helpers import make
 from torch.utils.data import DataLoader
 from datasets import load_dataset
-from transformers import Trainer, TrainingArguments
+from transformers import AutoModel, Trainer, TrainingArguments
 
 for name in ["pipe.csv", "zero.json"]:
     frame = pd.read_csv(name)
@@ -29,6 +32,11 @@ g = load_dataset("csv", data_files="bomb.csv.gz")
 h = load_dataset("csv", data_files="/dev/zero")
 i = TrainingArguments(**yaml.safe_load(open("/dev/zero")))
 j = open("bad\\0name.json").read()
+k = load_dataset("parquet", data_files="parts.parquet")
+l = load_dataset("csv", data_files=["sparse.csv", "loop.csv", "../" * 500 + "dev/zero", "**/*" * 99])
+m = load_dataset("json", data_files="sparse.json")
+n = TrainingArguments(**yaml.safe_load(open("laughs.yaml")))
+o = AutoModel.from_pretrained("deep")
 model = make()
 optimizer = torch.optim.AdamW(model.parameters())
 for batch in DataLoader(a):
@@ -88,6 +96,8 @@ def build(folder: Path, marks: Path) -> None:
     _notebooks(folder, marks)
     _oddities(folder)
     _data(folder)
+    _bombs(folder)
+    _links(folder)
     _configuration(folder)
     _kept(folder)
     _repository(folder, marks)
@@ -109,6 +119,15 @@ def _notebooks(folder: Path, marks: Path) -> None:
     (folder / "odd.ipynb").write_text(
         '{"cells": [], "cells": [{"cell_type": "code", "source": NaN}], "nbformat": 1e999}'
     )
+    metadata = {"kernelspec": {"name": "../../x", "language": f"!{shell}"}, "lintrain": {"rules": "helpers"}}
+    odd = {
+        **cell,
+        "id": "../" * 99,
+        "attachments": {"a": {"text/html": "<script>"}},
+        "source": ["import torch\n", "x = '\ud800'"],
+    }
+    (folder / "strange.ipynb").write_text(json.dumps({"cells": [odd], "metadata": metadata, "nbformat": 4}))
+    (folder / "digits.ipynb").write_text('{"cells": [], "nbformat": ' + "9" * 100_000 + "}")
     (folder / "deep.ipynb").write_text('{"cells": ' + "[" * 100_000 + "]" * 100_000 + "}")
 
 
@@ -137,6 +156,29 @@ def _data(folder: Path) -> None:
     (folder / "bomb.csv.gz").write_bytes(gzip.compress(b"\0" * 50_000_000))
     with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("data.pkl", b"\0" * 50_000_000)
+
+
+def _bombs(folder: Path) -> None:
+    for name, code in {"doubled": DOUBLED, "lists": LISTS, "powers": POWERS}.items():
+        (folder / f"{name}.py").write_text(code)
+    write_empty_parts(folder / "parts.parquet", 8_000_000)
+    write_sparse(folder / "sparse.csv", b"label,text\n")
+    write_sparse(folder / "sparse.json", b'[{"label": 1}')
+    write_sparse(folder / "sparse.py", b"import torch\n")
+    laughs = [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in pairwise("abcdefghijklm")]
+    (folder / "laughs.yaml").write_text("\n".join(["a: &a [1]", *laughs]) + "\n")
+    (folder / "deep").mkdir()
+    (folder / "deep" / "config.json").write_text('{"a": ' * 100_000 + "1" + "}" * 100_000)
+
+
+def _links(folder: Path) -> None:
+    for name, other in (("to.py", "fro.py"), ("to.ipynb", "fro.ipynb"), ("loop.csv", "pool.csv")):
+        (folder / name).symlink_to(other)
+        (folder / other).symlink_to(name)
+    (folder / "up").mkdir()
+    (folder / "up" / "up").symlink_to("../up")
+    for name in ("setup.cfg", "poetry.lock", "environment.yml"):
+        (folder / name).symlink_to(name)
 
 
 def _configuration(folder: Path) -> None:

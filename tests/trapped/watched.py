@@ -10,6 +10,7 @@ import faulthandler
 import io
 import json
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -108,6 +109,7 @@ def carry_out(arguments: Sequence[str]) -> dict[str, object]:
         "failure": failure,
         "errors": errors.getvalue(),
         "noted": noted(),
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }
 
 
