@@ -72,7 +72,8 @@ kept = load_from_disk("kept")
 prepared = load_dataset("org/prepared", "plain")
 options = yaml.safe_load(open("options.yaml"))
 settings = json.load(open("settings.json"))
-trainer = Trainer(parts.model.Net(), TrainingArguments("out", **settings), train_dataset=prepared["train"])
+tokenized = rows.map(lambda row: tokenizer(row["text"]), remove_columns=["text"])
+trainer = Trainer(parts.model.Net(), TrainingArguments("out", **settings), train_dataset=tokenized["train"])
 trainer.train()
 """
 BESIDE = {
