@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+TRAINS = "for batch in torch.utils.data.DataLoader(items):\n    loss = model(batch)\n    loss.backward()\n"
+
 DOUBLED = (
     """\
 import os, torch
@@ -17,7 +19,7 @@ text, items, pairs, path, entries = "ab", [1, 2], (1, 2), Path("ab"), {"a": 1}
         "entries = {'a': entries, 'b': entries}\ntext = os.path.join(text, text)\n"
     )
 )
-LISTS = "import torch\nitems = [1, 2]\n" + 60 * "items = items + [*items]\n" + "torch.nn.Sequential(*items)\n"
+LISTS = "import torch\nitems = [1, 2]\n" + 60 * "items = items + [*items]\n" + "torch.nn.Sequential(*items)\n" + TRAINS
 POWERS = """\
 import torch
 a = 10 ** 10 ** 10, 9 ** 9 ** 9 ** 9, 1 << 10 ** 12, "a" * 10 ** 12, [0] * 10 ** 12, b"a" * 10 ** 12

@@ -96,7 +96,7 @@ def build(folder: Path, marks: Path) -> None:
     _notebooks(folder, marks)
     _oddities(folder)
     _data(folder)
-    _bombs(folder)
+    _inner(folder / "inner", marks)
     _links(folder)
     _configuration(folder)
     _kept(folder)
@@ -156,6 +156,15 @@ def _data(folder: Path) -> None:
     (folder / "bomb.csv.gz").write_bytes(gzip.compress(b"\0" * 50_000_000))
     with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("data.pkl", b"\0" * 50_000_000)
+
+
+def _inner(folder: Path, marks: Path) -> None:
+    """A project of its own, in which no module stands in a library's place, so that what scripts name is looked at."""
+    folder.mkdir()
+    (folder / "setup.py").write_text(trap_of(marks, "inner-setup"))
+    (folder / "train.py").write_text(TRAIN)
+    _data(folder)
+    _bombs(folder)
 
 
 def _bombs(folder: Path) -> None:
