@@ -105,6 +105,14 @@ def test_a_script_with_a_number_that_python_cannot_write_is_refused() -> None:
     assert (result.refusal, result.faults) == ("a number in it has more digits than Python writes", ())
 
 
+def test_a_form_feed_among_the_blanks_of_an_indentation_leaves_a_fix_unwritten() -> None:
+    script = (
+        "from transformers import TrainingArguments\nif True:\n   \f TrainingArguments('o', evaluation_strategy='no')\n"
+    )
+    result = tried(Input("t.py", script.encode()), form=2)
+    assert ("removed-argument" in result.rules, result.faults, result.mended) == (True, (), 0)
+
+
 def test_a_notebook_with_an_endless_number_is_refused() -> None:
     result = tried(Input("t.ipynb", b'{"cells": [], "x": ' + ENDLESS.encode() + b"}"))
     assert result.refusal == "not a notebook: a number in it has more digits than Python reads"

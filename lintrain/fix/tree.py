@@ -115,6 +115,8 @@ def read_tree(text: str) -> Tree:
         module = cst.parse_module(text)
     except cst.ParserSyntaxError as error:
         raise FixError(f"line {error.raw_line}: not read as Python, {error.message}") from error
+    if module.default_indent.strip(" \t"):  # libcst 1.8 reads such a module, and no piece of code for it
+        raise FixError("its lines are indented with more than blanks and tabs")
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
     positions = wrapper.resolve(PositionProvider)
     tree = Tree(wrapper.module)
