@@ -99,13 +99,13 @@ class Probes:
                 f"{name} could not be probed: {said[-1] if said else f'exit code {code}'}", lsp.MessageType.Error
             )
         else:
-            kind = {NOTHING_CONFIRMED: lsp.MessageType.Info, CONFIRMED: lsp.MessageType.Warning}
-            client.say(f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning))
-            client.warn_once(NOT_KEPT, next((line for line in said if line.startswith(NOT_KEPT)), ""))
             folder = self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
             read = partial(measured_findings, report, folder)
             self.session.measured.update(await self.session.worker.do(Urgency.NOW, read))
             self.publisher.all_changed()
+            kind = {NOTHING_CONFIRMED: lsp.MessageType.Info, CONFIRMED: lsp.MessageType.Warning}
+            client.say(f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning))
+            client.warn_once(NOT_KEPT, next((line for line in said if line.startswith(NOT_KEPT)), ""))
 
     def cancel(self, token: object) -> None:
         """End the probe that a client cancels."""
