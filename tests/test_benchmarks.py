@@ -17,7 +17,7 @@ from benchmarks.silence import python_files, report_on
 from benchmarks.speed.bounds import Bound, conclude
 from benchmarks.speed.corpus import read_corpus, sample_of, tree_of
 from benchmarks.speed.floor import codes_of
-from benchmarks.speed.growth import linearity, picture
+from benchmarks.speed.growth import fitted, linearity, picture
 from benchmarks.speed.one_script import MOST_TIMES_ASTROID, SCRIPT, Speed, measure_speed
 
 ROUNDS = 5
@@ -104,8 +104,11 @@ def test_the_floor_reads_the_cells_of_notebooks() -> None:
 def test_growth_is_linear_where_the_cost_follows_a_line() -> None:
     straight = [(1e3, 1.1), (1e4, 2.0), (1e5, 11.0), (1e6, 101.0)]
     assert linearity(straight) == pytest.approx(1.0)
+    assert fitted(straight) == pytest.approx((1.0, 1e-4))
+    start, _ = fitted([*straight[:3], (1e6, 140.0)])
+    assert start == pytest.approx(1.0, abs=0.2)
     assert linearity([(lines, lines**2) for lines, _ in straight]) < 0.995
-    drawn = picture(straight, [(lines, cost / 10) for lines, cost in straight], 1e-4, 1.0)
+    drawn = picture(straight, [(lines, cost / 10) for lines, cost in straight])
     assert drawn.count("<circle") == 8
     assert "1,000,000" in drawn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import log10
 from pathlib import Path
-from statistics import correlation, linear_regression
+from statistics import correlation
 
 from benchmarks.measure import middle
 from benchmarks.speed.bounds import Bound
@@ -32,12 +32,25 @@ def measure_growth(corpus: Corpus, rounds: int, work: Path, plot: Path | None) -
         floors.append((tree.lines, middle(parse).cpu))
         if size == MILLION:
             yield peak("a million lines", cold)
-    slope, start = linear_regression(*zip(*ours, strict=True))
+    start, slope = fitted(ours)
     print(f"\nCPU seconds: {start:.2f} and {slope * 1000:.4f} for each 1,000 lines")
     yield Bound("how linear the growth is (r squared)", linearity(ours), "", least=0.98)
     if plot:
         plot.parent.mkdir(parents=True, exist_ok=True)
-        plot.write_text(picture(ours, floors, slope, start))
+        plot.write_text(picture(ours, floors))
+
+
+def fitted(points: Sequence[Point]) -> Point:
+    """Start (seconds) and slope (seconds a line) of the line whose relative errors have the least squares.
+
+    With absolute ones the largest tree alone would say where the line begins.
+    """
+    shares = [(1 / cost, lines / cost) for lines, cost in points]
+    ones, lines = sum(one for one, _ in shares), sum(line for _, line in shares)
+    of_ones, of_lines = sum(one * one for one, _ in shares), sum(line * line for _, line in shares)
+    of_both = sum(one * line for one, line in shares)
+    divisor = of_ones * of_lines - of_both**2
+    return (ones * of_lines - lines * of_both) / divisor, (lines * of_ones - ones * of_both) / divisor
 
 
 def linearity(points: Sequence[Point]) -> float:
@@ -48,8 +61,9 @@ def linearity(points: Sequence[Point]) -> float:
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 400, 70, 48, 610, 340
 
 
-def picture(ours: Sequence[Point], floors: Sequence[Point], slope: float, start: float) -> str:
+def picture(ours: Sequence[Point], floors: Sequence[Point]) -> str:
     """The points and the fitted line as SVG, both axes logarithmic."""
+    start, slope = fitted(ours)
     lines = (log10(min(SIZES)) - 0.2, log10(max(SIZES)) + 0.2)
     costs = [cost for _, cost in (*ours, *floors)]
     seconds = (int(log10(min(costs)) // 1), int(-(-log10(max(costs)) // 1)))
@@ -60,9 +74,9 @@ def picture(ours: Sequence[Point], floors: Sequence[Point], slope: float, start:
         return f"{LEFT + across * (RIGHT - LEFT):.1f},{BOTTOM - up * (BOTTOM - TOP):.1f}"
 
     steps = [10 ** (3 + step / 20) for step in range(61)]
-    fitted = " ".join(at((each, max(start + slope * each, 10 ** seconds[0]))) for each in steps)
+    line = " ".join(at((each, max(start + slope * each, 10 ** seconds[0]))) for each in steps)
     parts = [*_grid(at, range(seconds[0], seconds[1] + 1))]
-    parts.append(f'<polyline points="{fitted}" fill="none" stroke="#3b6ea5" stroke-dasharray="5 4"/>')
+    parts.append(f'<polyline points="{line}" fill="none" stroke="#3b6ea5" stroke-dasharray="5 4"/>')
     parts += [_dot(at(point), "#3b6ea5") for point in ours] + [_dot(at(point), "#8a8a8a") for point in floors]
     parts.append(_text(LEFT, 24, "CPU seconds of lintrain check (blue) and of ast.parse (grey) against lines", "start"))
     said = f"dashed: {start:.2f} s and {slope * 1000:.3f} s for each 1,000 lines, r² = {linearity(ours):.4f}"
