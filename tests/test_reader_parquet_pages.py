@@ -90,13 +90,14 @@ def test_a_file_with_much_about_itself_is_not_looked_into(tmp_path: Path, monkey
 
 
 GROWTH = """
-import resource, sys
+import sys
 from pathlib import Path
 import pyarrow.parquet
 from lintrain.knowledge.parquet_files import parquet_facts
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+from tests.peak import peak_memory
+before = peak_memory()
 facts = parquet_facts(Path(sys.argv[1]), "f")
-print(facts is None, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(facts is None, (peak_memory() - before) // 1024)
 """
 
 

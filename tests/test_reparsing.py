@@ -12,7 +12,8 @@ from lintrain.source.parsing import parse
 from lintrain.source.reparsing import LatestTree, tree_of
 from lintrain.source.source import Source
 
-FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").rglob("*.py"))
+ROOT = Path(__file__).parent.parent
+SCRIPTS = sorted(path for folder in ("fixtures", "rules") for path in (ROOT / folder).rglob("*.py"))
 TYPED = [
     "",
     "x",
@@ -118,7 +119,7 @@ def test_a_text_that_parses_again_is_held_against_the_last_that_did() -> None:
 
 def test_any_edits_of_any_scripts_give_the_tree_of_the_text() -> None:
     chosen = random.Random(5)
-    for path in chosen.sample(FIXTURES, 25):
+    for path in chosen.sample(SCRIPTS, 25):
         latest, text = LatestTree(), path.read_text()
         told_after(latest, text)
         for _ in range(40):

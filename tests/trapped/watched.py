@@ -10,13 +10,14 @@ import faulthandler
 import io
 import json
 import os
-import resource
 import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from types import CodeType
 from typing import Any
+
+from tests.peak import peak_memory
 
 MOST_SECONDS = 60
 """For one command line, on a machine that does other things too."""
@@ -109,7 +110,7 @@ def carry_out(arguments: Sequence[str]) -> dict[str, object]:
         "failure": failure,
         "errors": errors.getvalue(),
         "noted": noted(),
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "peak": peak_memory(),
     }
 
 
