@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.pipeline.quick import may_train
+from lintrain.pipeline.quick import may_train, runs_itself
 from lintrain.source.source import Source
 
 
@@ -38,3 +38,18 @@ def test_a_file_that_may_train_is_read(code: str) -> None:
 )
 def test_a_file_that_cannot_train_is_not_read(code: str) -> None:
     assert not may_train(Source("train.py", code))
+
+
+@pytest.mark.parametrize(
+    ("code", "runs"),
+    [
+        ("main()", True),
+        ("import torch\ntrain.run(3)", True),
+        ("if __name__ == '__main__':\n    main()", True),
+        ("def f():\n    main()", False),
+        ("x = main()", False),
+        ("import torch\n", False),
+    ],
+)
+def test_a_script_calls_something_at_its_margin_or_asks_whether_it_is_the_main_one(code: str, *, runs: bool) -> None:
+    assert runs_itself(Source("train.py", code)) is runs
