@@ -48,6 +48,14 @@ def test_a_cell_written_as_one_string_lies_on_one_line_of_the_file() -> None:
     assert "f(x)" in source.notebook.json.split("\n")[line - 1]
 
 
+def test_of_strings_that_share_a_line_of_a_cell_the_last_with_text_tells_the_line_of_the_file() -> None:
+    cell = {"cell_type": "code", "source": ["x = 1\n", "y = ", "f(x)", ""]}
+    source = read_bytes("n.ipynb", json.dumps({"cells": [cell]}, indent=1).encode())
+    assert source.notebook
+    line = source.locate(place_of(source, "y")).file_line
+    assert "f(x)" in source.notebook.json.split("\n")[line - 1]
+
+
 def test_a_notebook_on_one_line_has_everything_there() -> None:
     source = source_of("x = 1\ny = f(x)", indent=None)
     assert source.locate(place_of(source, "f(x)")).file_line == 1
@@ -62,6 +70,8 @@ def test_a_notebook_on_one_line_has_everything_there() -> None:
         "?f",
         "f?",
         "model.fit??",
+        "/f 1 2",
+        "  ;f 1 2",
         "%%time",
         "%%capture out",
         "%time x = 1",

@@ -17,6 +17,7 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.names.ruff import COMPILER_CODES, Clue
+from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
 
 SURROUNDINGS = frozenset(
@@ -182,7 +183,7 @@ class _Surroundings:
         """Whether code at a place runs whenever the script gets there: in a plain top-level statement, in no branch."""
         around = (each for each in self.source.tree.body if each.lineno <= place.line <= (each.end_lineno or 0))
         return any(
-            isinstance(statement, PLAIN) and not any(isinstance(node, SKIPPING) for node in ast.walk(statement))
+            isinstance(statement, PLAIN) and not any(isinstance(node, SKIPPING) for node in walk(statement))
             for statement in around
         )
 
@@ -190,9 +191,9 @@ class _Surroundings:
         """Whether the name may exist when the code runs, or the place is never evaluated."""
         if not name.isidentifier() or name in SURROUNDINGS or set(name) <= set("_0123456789"):
             return True
-        if self.makes_names or any(span.holds(place) for span in self.unevaluated):
+        if self.makes_names or any(self._holds(node, place) for node in self.unevaluated):
             return True
-        if any(name in bound and loop.holds(place) for loop, bound in self.loops):
+        if any(self._holds(loop, place) and name in self.source.once(_bound_within, loop) for loop in self.loops):
             return True
         return self.source.notebook is not None and (name in self.bindings or name in self.magic_words)
 
@@ -222,19 +223,25 @@ class _Surroundings:
                 lines.setdefault(name, getattr(node, "lineno", 1))
         return lines
 
-    @cached_property
-    def loops(self) -> list[tuple[Place, frozenset[str]]]:
-        """The loops with the names that they bind: an iteration may use what the one before it bound."""
-        return [
-            (self.source.place(node), frozenset(name for inner in ast.walk(node) for name in _bound_names(inner)))
-            for node in ast.walk(self.source.tree)
-            if isinstance(node, ast.For | ast.AsyncFor | ast.While)
-        ]
+    def _holds(self, node: ast.expr | ast.stmt, place: Place) -> bool:
+        """Whether a place lies inside a node; most nodes are told by their lines alone."""
+        is_around = node.lineno <= place.line and place.end_line <= (node.end_lineno or node.lineno)
+        return is_around and self.source.place(node).holds(place)
 
     @cached_property
-    def unevaluated(self) -> list[Place]:
+    def loops(self) -> Sequence[ast.stmt]:
+        """The loops, of which an iteration may use what the one before it bound."""
+        return self.source.nodes_of(ast.For, ast.AsyncFor, ast.While)
+
+    @cached_property
+    def unevaluated(self) -> list[ast.expr]:
         """The annotations and strings that Python never evaluates, though ruff reads names in them."""
-        return [self.source.place(node) for node in _unevaluated(self.source.tree)]
+        return list(_unevaluated(self.source))
+
+
+def _bound_within(loop: ast.stmt) -> frozenset[str]:
+    """The names that a loop binds."""
+    return frozenset(name for inner in walk(loop) for name in _bound_names(inner))
 
 
 def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
@@ -244,7 +251,7 @@ def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
         node = waiting.pop()
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
+            waiting.extend(reversed(children(node)))
 
 
 def _bound_names(node: ast.AST) -> Iterator[str]:
@@ -261,24 +268,19 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
             pass
 
 
-def _unevaluated(tree: ast.Module) -> Iterator[ast.expr]:
-    postponed = any(isinstance(node, ast.ImportFrom) and _postpones(node) for node in tree.body)
-    formatted = set[ast.AST]()
-    for node in ast.walk(tree):
-        match node:
-            case ast.JoinedStr(values=parts):
-                # Before Python 3.12 the plain parts of an f-string claim the place of the whole.
-                formatted.update(parts)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield from (inner.annotation for inner in ast.walk(node) if isinstance(inner, ast.AnnAssign))
-                if postponed and node.returns:
-                    yield node.returns
-            case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation) if postponed:
-                yield annotation
-            case ast.Constant(value=str()) if node not in formatted:
-                yield node
-            case _:
-                pass
+def _unevaluated(source: Source) -> Iterator[ast.expr]:
+    postponed = any(isinstance(node, ast.ImportFrom) and _postpones(node) for node in source.tree.body)
+    # Before Python 3.12 the plain parts of an f-string claim the place of the whole.
+    formatted = {part for text in source.nodes_of(ast.JoinedStr) for part in text.values}
+    texts = (node for node in source.nodes_of(ast.Constant) if isinstance(node.value, str))
+    yield from (node for node in texts if node not in formatted)
+    for function in source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef):
+        yield from (inner.annotation for inner in walk(function) if isinstance(inner, ast.AnnAssign))
+        if postponed and function.returns:
+            yield function.returns
+    if postponed:
+        annotated = source.nodes_of(ast.arg, ast.AnnAssign)
+        yield from (node.annotation for node in annotated if node.annotation)
 
 
 def _postpones(node: ast.ImportFrom) -> bool:

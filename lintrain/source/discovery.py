@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
@@ -61,28 +62,33 @@ class Excludes:
 
     def leave_out(self, path: str) -> bool:
         """Whether a pattern names this file or folder itself."""
-        absolute = os.path.abspath(path)
+        return self.names(os.path.abspath(path))
+
+    def names(self, absolute: str) -> bool:
+        """As `leave_out`, of an absolute path."""
+        literal, wild = _by_signs(self.patterns)
         name = os.path.basename(absolute)
         below = absolute.removeprefix(self.root.rstrip(os.sep) + os.sep).replace(os.sep, "/")
-        return any(_matches(pattern.rstrip("/"), name, below, absolute) for pattern in self.patterns)
+        if name in literal or below in literal:
+            return True
+        return any(fnmatchcase(text, each) for each in wild for text in (name, below, absolute.replace(os.sep, "/")))
 
     def leave_out_within(self, path: str) -> bool:
         """Whether a pattern names this file or a folder around it, as far up as the root."""
         current = os.path.abspath(path)
         while current not in (self.root, os.path.dirname(current)):
-            if self.leave_out(current):
+            if self.names(current):
                 return True
             current = os.path.dirname(current)
         return False
 
 
-def _matches(pattern: str, name: str, below: str, absolute: str) -> bool:
-    if pattern in (name, below):
-        return True
-    if not any(sign in pattern for sign in "*?[/"):
-        return False
-    pattern = pattern.removeprefix("./")
-    return any(fnmatchcase(text, pattern) for text in (name, below, absolute.replace(os.sep, "/")))
+@lru_cache(maxsize=64)
+def _by_signs(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Patterns as the names and paths that they are themselves, and those with signs that stand for others."""
+    literal = [pattern.rstrip("/") for pattern in patterns]
+    wild = (pattern.removeprefix("./") for pattern in literal if any(sign in pattern for sign in "*?[/"))
+    return frozenset(literal), tuple(wild)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +105,16 @@ class Discovery:
         _demand_existing(given)
         found: dict[str, str] = {}
         for path in given:
-            for file in self._files(path):
-                found.setdefault(os.path.realpath(file), _as_shown(file))
+            for real, file in self._files(path):
+                found.setdefault(real, _as_shown(file))
         return sorted(found.values())
 
-    def _files(self, path: str) -> Iterator[str]:
+    def _files(self, path: str) -> Iterator[tuple[str, str]]:
+        """The files that a path stands for, each behind the path that no link leads to."""
         if self.force_exclude and self.excludes.leave_out_within(path):
             return
         if not os.path.isdir(path):
-            yield path
+            yield os.path.realpath(path), path
         elif self.respect_gitignore:
             from lintrain.source.gitignore import Ignores
 
@@ -119,7 +126,7 @@ class Discovery:
         """The folders that a link among the files of this one may lead into; others are nobody's to show."""
         return tuple({os.path.join(os.path.realpath(each), "") for each in (folder, self.excludes.root or ".", ".")})
 
-    def _walk(self, folder: str, ignores: Ignores | None, bounds: tuple[str, ...]) -> Iterator[str]:
+    def _walk(self, folder: str, ignores: Ignores | None, bounds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """The Python files below a folder; folders behind symbolic links are not entered, so there are no loops."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -127,16 +134,19 @@ class Discovery:
             return
         if ignores:
             ignores = ignores.within(folder, {entry.name for entry in entries})
+        absolute, real = os.path.abspath(folder), os.path.realpath(folder)
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             if not is_folder and not (entry.name.endswith(SUFFIXES) and _is_ours(entry, bounds)):
                 continue
-            if self.excludes.leave_out(entry.path) or (ignores and ignores.leave_out(entry.path, is_folder)):
+            path = os.path.join(absolute, entry.name)
+            if self.excludes.names(path) or (ignores and ignores.leave_out(path, is_folder)):
                 continue
             if is_folder:
                 yield from self._walk(entry.path, ignores, bounds)
             else:
-                yield entry.path
+                is_link = entry.is_symlink()
+                yield os.path.realpath(path) if is_link else os.path.join(real, entry.name), entry.path
 
 
 def _is_ours(entry: os.DirEntry[str], bounds: tuple[str, ...]) -> bool:

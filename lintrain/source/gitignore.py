@@ -52,15 +52,20 @@ class Ignores:
             return self
         return Ignores(self.specs + _read(os.path.abspath(folder), os.path.join(folder, ".gitignore")))
 
-    def leave_out(self, path: str, is_folder: bool) -> bool:
-        """Whether git ignores the path; the innermost pattern file that speaks of it decides."""
-        absolute = os.path.abspath(path)
+    def leave_out(self, absolute: str, is_folder: bool) -> bool:
+        """Whether git ignores an absolute path; the innermost pattern file that speaks of it decides."""
         for folder, spec in reversed(self.specs):
-            below = os.path.relpath(absolute, folder).replace(os.sep, "/")
+            below = _below(absolute, folder).replace(os.sep, "/")
             answer = spec.check_file(f"{below}/" if is_folder else below).include
             if answer is not None:
                 return answer
         return False
+
+
+def _below(path: str, folder: str) -> str:
+    """A path as seen from a folder, mostly one around it; both are absolute."""
+    inside = folder + os.sep
+    return path[len(inside) :] if path.startswith(inside) else os.path.relpath(path, folder)
 
 
 def _is_quick(pattern: str) -> bool:

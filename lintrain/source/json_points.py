@@ -27,6 +27,24 @@ def point_in_json(notebook: Notebook, sources: Mapping[int, WrittenSource], line
     return notebook.json.count("\n", 0, offset) + 1, offset - notebook.json.rfind("\n", 0, offset)
 
 
+def line_in_json(notebook: Notebook, sources: Mapping[int, WrittenSource], line: int) -> int:
+    """The line of the file for one of the joined text; the same number where none is known.
+
+    A string that holds several lines of a cell has them all on one line of the file.
+    """
+    cell = notebook.cell_at(line)
+    written = sources.get(cell.number) if cell else None
+    if cell is None or written is None:
+        return line
+    offset, first = None, cell.first_line
+    for start, string in written.strings:
+        behind = first + string.count("\n")
+        if first <= line < behind + (string[-1:] not in {"", "\n"}):
+            offset = start
+        first = behind
+    return line if offset is None else notebook.json.count("\n", 0, offset) + 1
+
+
 def _index(code: str, line: int, column: int) -> int:
     """The character of a cell's code at a line and column from 0, at most the end of that line."""
     ends = list(LINE_END.finditer(code))

@@ -25,6 +25,9 @@ PROMPT = lazy_pattern(r"(?:>>>|\.\.\.)(?: |$)")
 SYSTEM_LINE = lazy_pattern(r"\s*(?:[%!]|\?{1,2}\s*[\w.%*]|[,;/]\w+ )")
 HELP_LINE = lazy_pattern(r"\s*%{0,2}[\w.*\[\]'\"]+\?{1,2}\s*(?:#.*)?$")
 ASSIGNED_LINE = lazy_pattern(r"(?P<target>[\w.,\s\[\]'\"]*[\w.,\[\]'\"]\s*=\s*)(?P<command>(?:!|%(?=[A-Za-z])).*)")
+MAGIC = lazy_pattern(r"^\s*[%!?,;/]|\?\s*(?:#|$)|=\s*[!%]")
+"""What every line that is masked matches."""
+
 TIMED_LINE = lazy_pattern(r"(?P<indent>\s*)%time(?P<code>\s+[^-\s].*)")
 TOKEN = lazy_pattern(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[\[({]|[\])}]")
 ENDS = {quotes: re.compile(rf"(?:\\.|(?!{quotes}).)*{quotes}") for quotes in ("'''", '"""')}
@@ -40,7 +43,7 @@ def mask_cell(lines: list[str]) -> tuple[list[str], dict[int, str]]:
         _mask_automagic(masked, first)
     elif first is not None and PROMPT.match(lines[first]):
         _mask_prompts(masked)
-    for index in _statement_starts(masked):
+    for index in _statement_starts(masked, _behind_magics(masked)):
         _mask_statement(masked, index)
     return masked, {index: line for index, line in enumerate(lines) if masked[index] != line}
 
@@ -78,6 +81,17 @@ def _mask_prompts(lines: list[str]) -> None:
         lines[:] = [f"    {line[4:]}" if line.strip() else line for line in lines]
 
 
+def _behind_magics(lines: list[str]) -> int:
+    """The index behind the last line that may be masked: most cells hold none, and need not be looked through."""
+    for index in range(len(lines) - 1, -1, -1):
+        line = lines[index]
+        # Most lines end at the signs, which cost a tenth of the pattern.
+        has_sign = "%" in line or "!" in line or "?" in line or line.lstrip().startswith((",", ";", "/"))
+        if has_sign and MAGIC.search(line):
+            return index + 1
+    return 0
+
+
 def _mask_statement(lines: list[str], index: int) -> None:
     line = lines[index]
     timed = TIMED_LINE.fullmatch(line)
@@ -100,10 +114,10 @@ def _mask_lines(lines: list[str], index: int, replacement: str) -> None:
         lines[index] = ""
 
 
-def _statement_starts(lines: list[str]) -> Iterator[int]:
-    """The indexes of lines that start outside every bracket and string; read while the lines are being masked."""
+def _statement_starts(lines: list[str], end: int) -> Iterator[int]:
+    """The indexes before `end` of lines that start outside every bracket and string; lines are masked meanwhile."""
     depth, quotes, continued = 0, "", False
-    for index in range(len(lines)):
+    for index in range(end):
         if not depth and not quotes and not continued:
             yield index
         line = lines[index]

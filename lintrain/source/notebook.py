@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import field
 from typing import cast
 
 from lintrain.core.lazy_dataclass import dataclass
@@ -99,61 +100,48 @@ def _objects(value: object) -> list[Json]:
 CELLS_KEY = lazy_pattern(r'"cells"\s*:\s*\[')
 SOURCE_KEY = lazy_pattern(r'"(?:source|input)"\s*:\s*')
 GAP = lazy_pattern(r"[\s,]*")
+DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSource:
-    """The source of one cell as the file has it: where its value starts and ends, its strings with their offsets."""
+    """The source of one cell as the text of its file has it: where its value starts and ends."""
 
+    text: str = field(repr=False)
     number: int
     start: int
     end: int
-    strings: tuple[tuple[int, str], ...]
 
-
-def lines_of_json(notebook: Notebook) -> dict[int, int]:
-    """The line of the .ipynb file for every line of the joined text.
-
-    A string that holds several lines of a cell has them all on one line of the file.
-    """
-    lines = dict[int, int]()
-    file_line, counted = 1, 0
-    written = {source.number: source.strings for source in written_sources(notebook.json)}
-    for cell in notebook.cells:
-        line = cell.first_line
-        for offset, string in written.get(cell.number, ()):
-            parts = string.split("\n")
-            file_line += notebook.json.count("\n", counted, offset)
-            counted = offset
-            lines.update((line + index, file_line) for index in range(len(parts) if parts[-1] else len(parts) - 1))
-            line += len(parts) - 1
-    return lines
+    @property
+    def strings(self) -> tuple[tuple[int, str], ...]:
+        """The strings that it is made of, with their offsets."""
+        first = self.start + self.text.startswith("[", self.start)
+        return tuple((offset, str(string)) for offset, string, _ in _values(self.text, first, '"'))
 
 
 def written_sources(text: str) -> Iterator[WrittenSource]:
     """The sources of all cells of a notebook, as its file has them."""
-    number = 0
-    for key in CELLS_KEY.finditer(text):
-        for offset, value in _values(text, key.end(), "{"):
+    number = position = 0
+    while key := CELLS_KEY.search(text, position):
+        position = key.end()
+        for offset, value, end in _values(text, position, "{"):
             number += 1
+            position = end
             cell = _object(value)
             wanted = cell.get("source", cell.get("input"))
             for match in SOURCE_KEY.finditer(text, offset):
-                start = match.end()
-                found, end = json.JSONDecoder().raw_decode(text, start)
+                found, stop = DECODER.raw_decode(text, match.end())
                 if found == wanted:
-                    strings = _values(text, start + text.startswith("[", start), '"')
-                    yield WrittenSource(number, start, end, tuple((at, str(string)) for at, string in strings))
+                    yield WrittenSource(text, number, match.end(), stop)
                     break
 
 
-def _values(text: str, position: int, first: str) -> Iterator[tuple[int, object]]:
-    """The JSON values from a position on that start with a character, and where each starts."""
-    decoder = json.JSONDecoder()
+def _values(text: str, position: int, first: str) -> Iterator[tuple[int, object, int]]:
+    """The JSON values from a position on that start with a character, with where each starts and ends."""
     position = _skip_gap(text, position)
     while text.startswith(first, position):
-        value, end = decoder.raw_decode(text, position)
-        yield position, value
+        value, end = DECODER.raw_decode(text, position)
+        yield position, value, end
         position = _skip_gap(text, end)
 
 

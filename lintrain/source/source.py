@@ -254,13 +254,9 @@ class Source:
         }
 
     def _file_line(self, line: int) -> int:
-        return self._file_lines.get(line, line)
+        from lintrain.source.json_points import line_in_json
 
-    @cached_property
-    def _file_lines(self) -> dict[int, int]:
-        from lintrain.source.notebook import lines_of_json
-
-        return lines_of_json(self.notebook) if self.notebook else {}
+        return line_in_json(self.notebook, self._written, line) if self.notebook else line
 
     def _character(self, line: int, byte: int) -> int:
         text = self.lines[line - 1]
