@@ -200,6 +200,8 @@ if TYPE_CHECKING:
     from lintrain.pipeline.pipeline import Misuse as Misuse
     from lintrain.pipeline.pipeline import Pipeline as Pipeline
     from lintrain.pipeline.pipeline import TokenTest as TokenTest
+    from lintrain.pipeline.quick_versions import may_give_what_is_refused as may_give_what_is_refused
+    from lintrain.pipeline.quick_versions import may_take_what_is_gone as may_take_what_is_gone
     from lintrain.pipeline.raggedness import ragged_at as ragged_at
     from lintrain.pipeline.raggedness import ragged_copy_at as ragged_copy_at
     from lintrain.pipeline.replacing import has_parameters as has_parameters
@@ -347,6 +349,7 @@ if TYPE_CHECKING:
     from lintrain.source.calls import argument_in as argument_in
     from lintrain.source.calls import callee_in as callee_in
     from lintrain.source.parsing import expression_of as expression_of
+    from lintrain.source.source import Source as Source
 
 __version__ = "0.1.0"
 
@@ -415,6 +418,7 @@ _WORDS_OF = {
     "lintrain.pipeline.pipeline": (
         "Arithmetic Binding Discard KeptModules LibraryCall LibraryName Misuse Pipeline TokenTest"
     ),
+    "lintrain.pipeline.quick_versions": "may_give_what_is_refused may_take_what_is_gone",
     "lintrain.pipeline.raggedness": "ragged_at ragged_copy_at",
     "lintrain.pipeline.replacing": "has_parameters",
     "lintrain.pipeline.rows": "Sharing is_in_order is_shuffled keeps_source_order rows_of sharing",
@@ -464,6 +468,7 @@ _WORDS_OF = {
     "lintrain.probe.child.training_run": "training_run",
     "lintrain.source.calls": "argument_in callee_in",
     "lintrain.source.parsing": "expression_of",
+    "lintrain.source.source": "Source",
 }
 _HOME_OF = {word: module for module, words in _WORDS_OF.items() for word in words.split()}
 

@@ -21,7 +21,9 @@ RULE_MODULES = "lintrain_rule_files"
 
 CHECKS = b"\n    def check(self, pipeline"
 WORDS = b'\n    words = "'
-"""How a rule's class says that it reads text, and which words it needs; tests hold every rule to it."""
+NEEDS_NO_TRAINING = b"\n    needs_training = False\n"
+MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
+"""How a rule's class says that it reads text, and of which files it has something to say; tests hold all to it."""
 
 
 class RuleFileError(Exception):
@@ -34,17 +36,31 @@ class _Outside(NamedTuple):
     reads_text: bool
     may_be_young: bool
     words: str
+    needs_training: bool
+    matters_in_tests: bool
 
     @classmethod
     def of(cls, rule: Rule) -> _Outside:
-        return cls(type(rule).check is not _base().check, rule.is_preview, rule.words)
+        return cls(
+            type(rule).check is not _base().check,
+            rule.is_preview,
+            rule.words,
+            rule.needs_training,
+            rule.matters_in_tests,
+        )
 
     @classmethod
     def read(cls, path: Path) -> _Outside:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a `Path` costs more than the reading
             text = file.read()
         _, _, behind = text.partition(WORDS)
-        return cls(CHECKS in text, b"is_preview" in text, behind.partition(b'"')[0].decode())
+        return cls(
+            CHECKS in text,
+            b"is_preview" in text,
+            behind.partition(b'"')[0].decode(),
+            NEEDS_NO_TRAINING not in text,
+            MATTERS_IN_TESTS in text,
+        )
 
 
 class RuleFile:
@@ -103,6 +119,16 @@ class RuleFile:
         """The words without which the rule has nothing to say of a script: one of each group."""
         said = self._outside.words
         return tuple(tuple(group.split("|")) for group in said.split(" & ")) if said else ()
+
+    @property
+    def needs_training(self) -> bool:
+        """Whether the rule has something to say only of a script that trains."""
+        return self._outside.needs_training
+
+    @property
+    def matters_in_tests(self) -> bool:
+        """Whether the rule has something to say of unit tests."""
+        return self._outside.matters_in_tests
 
     @property
     def reads_evidence(self) -> bool:

@@ -19,6 +19,7 @@ HEAD = "import transformers\n"
 
 class Planted(Rule):
     level = Level.ERROR
+    needs_training = False
     name = "planted"
     stage = "garden"
 

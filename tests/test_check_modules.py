@@ -11,7 +11,7 @@ from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
-from lintrain.check.tiers import is_worth_reading
+from lintrain.check.tiers import rules_concerned
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.report.full import full
 from lintrain.report.look import Look
@@ -130,7 +130,7 @@ def test_reasons_in_other_files_are_drawn_with_their_path() -> None:
 
 
 def worth(text: str) -> bool:
-    return is_worth_reading(Source("main.py", text), Project())
+    return bool(rules_concerned(load_rules(), Source("main.py", text), Project(), TargetVersions))
 
 
 def test_a_script_is_read_for_the_modules_that_it_imports() -> None:
@@ -152,5 +152,5 @@ def test_a_script_is_not_read_for_modules_that_do_not_train(module: str) -> None
 
 def test_nothing_is_looked_for_beside_a_script_without_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source("main.py", "print('hello')")
-    assert not is_worth_reading(source, Project())
+    assert not rules_concerned(load_rules(), source, Project(), TargetVersions)
     assert "tree" not in vars(source)

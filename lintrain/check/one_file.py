@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
 from lintrain.check.outcome import Crash, Reported
-from lintrain.check.tiers import is_worth_reading
+from lintrain.check.tiers import rules_concerned
 from lintrain.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def check_source(
     broken = parse_problem(source)
     if broken:
         return Reading((Reported(broken),), is_broken=True)
-    if not rules or not is_worth_reading(source, project):
-        return Reading()
-    heard = [rule for rule in rules if rule.reads_text]
+    heard = rules_concerned([rule for rule in rules if rule.reads_text], source, project, find_targets)
     if not heard:
         return Reading()
     from lintrain.pipeline.reader import read_pipeline
@@ -129,8 +127,6 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
 
 
 def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
-    if pipeline.source.holds_unit_tests and not rule.rule.matters_in_tests:
-        return
     for finding in rule.rule.check(pipeline):
         fix: Fix | None = rule.rule.fix(finding)
         yield Reported(finding if finding.why else replace(finding, why=first_paragraph(rule.manual.why)), fix)

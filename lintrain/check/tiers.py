@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.project import ModuleFile, Project
 from lintrain.source.source import Source
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.target import Targets
+    from lintrain.rulebook import RuleFile
 
 LIBRARIES = lazy_pattern(
     rb"\b(?:accelerate|datasets|evaluate|keras|lightning|peft|pytorch_lightning|sklearn|tensorflow|torch|transformers|trl)\b"
@@ -26,21 +31,45 @@ def names_library(raw: bytes) -> bool:
     return LIBRARIES.search(raw) is not None
 
 
-def is_worth_reading(source: Source, project: Project | None) -> bool:
-    """Whether the script, or a module of its project that it imports, can hold anything that a rule looks at."""
+def rules_concerned(
+    rules: Sequence[RuleFile], source: Source, project: Project | None, find_targets: Callable[[], Targets]
+) -> Sequence[RuleFile]:
+    """The rules that may have something to say of a file; without one it is not worth reading.
+
+    Of a file that trains, or imports a module of its project that does, these are all. Of others, and of unit tests,
+    they are those that ask for no training and find their words in the file.
+    """
     text = source.text
     is_ours = names_library(text.encode(errors="replace"))
-    if not is_ours and (project is None or not IMPORTS.search(text)):
-        return False
+    if not rules or (not is_ours and (project is None or not IMPORTS.search(text))):
+        return ()
+    if source.holds_unit_tests:
+        return _without_training([rule for rule in rules if rule.matters_in_tests], source, find_targets)
     from lintrain.pipeline.quick import may_train, runs_itself
 
-    is_script = project is not None and runs_itself(source)
-    if not is_ours and not is_script:
-        return False
-
     if is_ours and source.told(may_train):
-        return True
-    return project is not None and is_script and _imports_training(source, project)
+        return rules
+    if project is not None and runs_itself(source) and _imports_training(source, project):
+        return rules
+    return _without_training(rules, source, find_targets) if is_ours else ()
+
+
+def _without_training(
+    rules: Sequence[RuleFile], source: Source, find_targets: Callable[[], Targets]
+) -> Sequence[RuleFile]:
+    """The rules that have something to say of a file that trains nothing."""
+    from lintrain.pipeline.quick import imports_hub_library
+
+    asked = [rule for rule in rules if not rule.needs_training and says_words(source, rule)]
+    if not asked or not imports_hub_library(source):
+        return ()
+    targets = find_targets()
+    return [rule for rule in asked if rule.rule.glance(source, targets)]
+
+
+def says_words(source: Source, rule: RuleFile) -> bool:
+    """Whether the text of a file says one word of each group that a rule needs."""
+    return all(any(word in source.text for word in group) for group in rule.words)
 
 
 def _imports_training(source: Source, project: Project) -> bool:

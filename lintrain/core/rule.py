@@ -13,25 +13,33 @@ from lintrain.core.place import Place
 from lintrain.core.verdict import Verdict, unsettled
 
 if TYPE_CHECKING:
+    from lintrain.knowledge.target import Targets
     from lintrain.pipeline.pipeline import Pipeline
+    from lintrain.source.source import Source
 
 
 class Rule:
     """One mistake, named after its file; the loader fills in `name` and `stage` from where the file lies.
 
     `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, `fix` mends.
-    `matters_in_tests` is false where only a model that is kept suffers: unit tests train none.
+    `needs_training` is false where a file that trains nothing suffers too: `glance` is asked of it before it is read.
+    `matters_in_tests` is true where unit tests suffer, which keep no model and tell of most errors by themselves.
     `is_preview` is true of a young rule, which is only heard where somebody asks for such rules (`--preview`).
     `words` are those without which the rule has nothing to say, parts of longer ones too: with `"clip|norm & backward"`
     it is asked of scripts that say `clip` or `norm`, and `backward`, in themselves or in the modules read for them.
     """
 
     level: ClassVar[Level]
-    matters_in_tests: ClassVar[bool] = True
+    needs_training: ClassVar[bool] = True
+    matters_in_tests: ClassVar[bool] = False
     is_preview: ClassVar[bool] = False
     words: ClassVar[str] = ""
     name: ClassVar[str] = ""
     stage: ClassVar[str] = ""
+
+    def glance(self, source: Source, targets: Targets) -> bool:
+        """Whether a file that trains nothing may hold the mistake, as far as its text and its syntax tell."""
+        return True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         """The findings that the text of a script shows."""

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge import tables
 from lintrain.knowledge.dropped import dropped_keyword
-from lintrain.knowledge.target import Target, Targets, written
+from lintrain.knowledge.target import Target, Targets, Version, written
 
 State = Literal["present", "gone", "not_yet", "never", "unknown"]
 """`gone`: an older version had it. `not_yet`: only a newer one has it. `never`: no covered version has it."""
@@ -124,6 +124,23 @@ def module_state(module: str, targets: Targets) -> Known:
     """Whether `import module` works."""
     parent, _, name = module.rpartition(".")
     return name_state(parent, name, targets) if parent else Known("unknown", module)
+
+
+def gone_names(module: str, targets: Targets) -> frozenset[str]:
+    """The names of a module of which `name_state` says that they are gone."""
+    package = _ALIAS.sub("lightning.pytorch", module).partition(".")[0]
+    target = targets.get(package) if package in tables.COVERED_PACKAGES else None
+    return _gone_names(module, target.versions) if target is not None else frozenset()
+
+
+@cache
+def _gone_names(module: str, versions: tuple[Version, ...]) -> frozenset[str]:
+    module = _ALIAS.sub("lightning.pytorch", module)
+    package = module.partition(".")[0]
+    targets = {package: Target(versions, "", "")}
+    return frozenset(
+        name for name in tables.lives_of(package, module) if name_state(module, name, targets).state == "gone"
+    )
 
 
 def covered_names(module: str, targets: Targets) -> frozenset[str]:

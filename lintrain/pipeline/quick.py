@@ -13,18 +13,21 @@ from lintrain.source.source import Source
 HUB_LIBRARIES = frozenset(
     {"accelerate", "datasets", "evaluate", "peft", "sentence_transformers", "setfit", "transformers", "trl"}
 )
-"""Importing one of these is enough: their names and arguments are judged wherever they are used."""
+"""Their names and arguments are judged in files that train nothing, too."""
+
+LOOP_ACTS = frozenset({"DataLoader", "DistributedDataParallel", "backward", "optim", "zero_grad"})
+FIT_ACTS = frozenset({"compile", "fit", "train_on_batch"})
 
 TRAINING_ACTS = {
-    "torch": frozenset({"backward", "zero_grad", "optim", "DataLoader"}),
-    "lightning": frozenset({"backward", "fit", "optim", "DataLoader"}),
-    "pytorch_lightning": frozenset({"backward", "fit", "optim", "DataLoader"}),
-    "keras": frozenset({"fit", "compile"}),
-    "tf_keras": frozenset({"fit", "compile"}),
-    "tensorflow": frozenset({"fit", "compile"}),
+    "torch": LOOP_ACTS,
+    "lightning": LOOP_ACTS | {"fit"},
+    "pytorch_lightning": LOOP_ACTS | {"fit"},
+    **dict.fromkeys(("keras", "tf_keras", "tensorflow"), FIT_ACTS),
+    **dict.fromkeys(HUB_LIBRARIES, LOOP_ACTS | FIT_ACTS | {"get_peft_model"}),
 }
-"""These are imported for many things; only with one of these names in the file can it train."""
+"""Most files that import a library of the field train nothing: those do that name one of its acts, or a trainer."""
 
+TRAINER = lazy_pattern(r"(?:Trainer|TrainingArguments)\Z")
 
 CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
 """What a script has and a module mostly has not."""
@@ -38,23 +41,42 @@ def runs_itself(source: Source) -> bool:
 
 
 def may_train(source: Source) -> bool:
-    """Whether the file imports a library of the field and, for the general ones, also names an act of training."""
-    imported = set(_imported(source.tree))
-    if imported & HUB_LIBRARIES:
-        return True
-    acts = frozenset[str]().union(*(TRAINING_ACTS.get(library, frozenset()) for library in imported))
-    is_said = acts and re.search(rf"\b(?:{'|'.join(sorted(acts))})\b", source.text)
-    return bool(is_said) and any(name in acts for name in _names(source))
+    """Whether the file imports a library of the field and names what it trains with, or what feeds that."""
+    packages = imported_packages(source)
+    acts = frozenset[str]().union(*(TRAINING_ACTS.get(package, frozenset()) for package in packages))
+    if not acts:
+        return False
+    said = re.search(rf"\b(?:{'|'.join(sorted(acts))})\b|Trainer|TrainingArguments", source.text)
+    return said is not None and any(name in acts or TRAINER.search(name) is not None for name in _names(source))
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def imports_hub_library(source: Source) -> bool:
+    """Whether the file imports a library whose names and arguments are judged wherever they are used."""
+    return not HUB_LIBRARIES.isdisjoint(imported_packages(source))
+
+
+def imported_packages(source: Source) -> frozenset[str]:
     """The top-level packages that are imported anywhere in the file, not relatively."""
-    for node in statements(tree.body):
+    return source.told(_packages)
+
+
+def _packages(source: Source) -> frozenset[str]:
+    found = set[str]()
+    for node in imports(source):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name.partition(".")[0]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield (node.module or "").partition(".")[0]
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif not node.level:
+            found.add((node.module or "").partition(".")[0])
+    return frozenset(found)
+
+
+def imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
+    """The statements that import something, anywhere in the file."""
+    return source.told(_imports)
+
+
+def _imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in statements(source.tree.body) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _names(source: Source) -> Iterator[str]:

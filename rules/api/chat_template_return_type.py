@@ -114,6 +114,8 @@ SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 class ChatTemplateReturnType(Rule):
     level = Level.ERROR
     words = "apply_chat_template"
+    needs_training = False
+    matters_in_tests = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         chats = [each for each in pipeline.encodings if _gives_columns(pipeline, each)]

@@ -60,10 +60,13 @@ from lintrain import (
     RemoveArgument,
     RenameArgument,
     Rule,
+    Source,
+    Targets,
     Verdict,
     argument_rename,
     given_keywords,
     keyword_state,
+    may_give_what_is_refused,
     moving,
     taker_of,
     verdict_on_keyword,
@@ -72,6 +75,11 @@ from lintrain import (
 
 class RemovedArgument(Rule):
     level = Level.ERROR
+    needs_training = False
+    matters_in_tests = True
+
+    def glance(self, source: Source, targets: Targets) -> bool:
+        return may_give_what_is_refused(source, targets, "gone")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in given_keywords(pipeline):

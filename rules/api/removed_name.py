@@ -68,10 +68,13 @@ from lintrain import (
     RemoveImport,
     Replace,
     Rule,
+    Source,
+    Targets,
     Verdict,
     confirmed,
     demands_version,
     exactly,
+    may_take_what_is_gone,
     name_rename,
     name_state,
     refuted,
@@ -88,6 +91,11 @@ TORCH_MODELS_ONLY = ("TF", "Flax")
 
 class RemovedName(Rule):
     level = Level.ERROR
+    needs_training = False
+    matters_in_tests = True
+
+    def glance(self, source: Source, targets: Targets) -> bool:
+        return may_take_what_is_gone(source, targets)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[Place]()

@@ -80,10 +80,13 @@ from lintrain import (
     Reason,
     RenameArgument,
     Rule,
+    Source,
+    Targets,
     Verdict,
     config_of,
     given_keywords,
     keyword_state,
+    may_give_what_is_refused,
     moving,
     signature,
     taker_of,
@@ -97,6 +100,11 @@ MOST_OF_ONE_CALL = 500
 
 class UnknownArgument(Rule):
     level = Level.ERROR
+    needs_training = False
+    matters_in_tests = True
+
+    def glance(self, source: Source, targets: Targets) -> bool:
+        return may_give_what_is_refused(source, targets, "never", "not_yet")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         counts = Counter[Place]()

@@ -94,8 +94,8 @@ MANY, HARDLY_ANY = 0.2, 0.01
 
 class IgnoredMissingKeys(Rule):
     level = Level.WARNING
-    words = "load_state_dict"
-    matters_in_tests = False
+    words = "load_state_dict & strict"
+    needs_training = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source

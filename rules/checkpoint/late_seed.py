@@ -179,7 +179,6 @@ MADE_ANEW = (
 class LateSeed(Rule):
     level = Level.WARNING
     words = "seed"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seeds = [call for call in pipeline.calls if SEEDS.fullmatch(call.path)]

@@ -88,7 +88,6 @@ from lintrain import (
 class MissingSeed(Rule):
     level = Level.NOTE
     words = "backward & save|push_to_hub"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if (

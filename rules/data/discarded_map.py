@@ -56,6 +56,8 @@ from lintrain import (
     Pipeline,
     Replace,
     Rule,
+    Source,
+    Targets,
     Value,
     Verdict,
     confirmed,
@@ -94,6 +96,11 @@ CACHE_FILES = {"cache_file_name", "cache_file_names"}
 class DiscardedMap(Rule):
     level = Level.ERROR
     words = "dataset"
+    needs_training = False
+
+    def glance(self, source: Source, targets: Targets) -> bool:
+        calls = (node.value for node in source.nodes_of(ast.Expr) if isinstance(node.value, ast.Call))
+        return any(isinstance(call.func, ast.Attribute) and call.func.attr in CHANGING for call in calls)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for discard in pipeline.discards:

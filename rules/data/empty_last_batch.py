@@ -103,7 +103,6 @@ NO_BATCH = "the training loader gives no batch"
 class EmptyLastBatch(Rule):
     level = Level.ERROR
     words = "Trainer|DataLoader"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

@@ -118,7 +118,6 @@ CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION
 class SortedSubset(Rule):
     level = Level.WARNING
     words = "Trainer|DataLoader"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not _only_classifies(pipeline):

@@ -146,7 +146,6 @@ HOW = {
 class TrainDataInEval(Rule):
     level = Level.WARNING
     words = "Trainer|DataLoader|fit"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

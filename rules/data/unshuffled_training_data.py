@@ -184,7 +184,6 @@ ORDERED = frozenset({"SequentialSampler"})
 class UnshuffledTrainingData(Rule):
     level = Level.WARNING
     words = "DataLoader & backward"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

@@ -134,7 +134,6 @@ from lintrain import (
 class EvalModeInTraining(Rule):
     level = Level.WARNING
     words = "backward"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

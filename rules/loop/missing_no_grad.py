@@ -91,7 +91,6 @@ SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled
 class MissingNoGrad(Rule):
     level = Level.WARNING
     words = "eval|backward|train("
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or any(call.path in SWITCHES for call in pipeline.calls):

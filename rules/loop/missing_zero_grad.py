@@ -115,7 +115,6 @@ from lintrain import (
 class MissingZeroGrad(Rule):
     level = Level.ERROR
     words = "backward"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

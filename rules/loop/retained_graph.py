@@ -119,7 +119,6 @@ from lintrain import (
 class RetainedGraph(Rule):
     level = Level.WARNING
     words = "backward"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

@@ -87,7 +87,6 @@ from lintrain import (
 class StockLossNotScaled(Rule):
     level = Level.WARNING
     words = "Trainer"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not is_since(pipeline.targets, "transformers", (5, 0)):

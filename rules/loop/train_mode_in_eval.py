@@ -94,7 +94,6 @@ MAY_SWITCH = frozenset({Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE})
 class TrainModeInEval(Rule):
     level = Level.WARNING
     words = "train(|backward"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):

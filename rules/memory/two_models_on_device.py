@@ -98,6 +98,8 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    Source,
+    Targets,
     Value,
     Verdict,
     confirmed,
@@ -116,6 +118,11 @@ SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 class TwoModelsOnDevice(Rule):
     level = Level.WARNING
     words = "from_pretrained"
+    needs_training = False
+
+    def glance(self, source: Source, targets: Targets) -> bool:
+        loops = source.nodes_of(ast.For)
+        return any("from_pretrained" in source.code(source.place(loop)) for loop in loops)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         kept = [model for model in pipeline.models if _is_on_device(pipeline, model)]

@@ -103,7 +103,6 @@ CUT_OFF = lazy_pattern(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_
 class DuplicatedEvalRows(Rule):
     level = Level.WARNING
     words = "gather"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or CUT_OFF.search(pipeline.source.text):

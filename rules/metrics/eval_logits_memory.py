@@ -158,7 +158,6 @@ GIBIBYTE = 2**30
 class EvalLogitsMemory(Rule):
     level = Level.WARNING
     words = "Trainer"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

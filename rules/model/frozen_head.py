@@ -127,7 +127,6 @@ TUNED_BEFORE = lazy_pattern(
 class FrozenHead(Rule):
     level = Level.ERROR
     words = "Trainer|backward"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[Place]()

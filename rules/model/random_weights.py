@@ -136,7 +136,6 @@ HIGHEST = 1e-4
 class RandomWeights(Rule):
     level = Level.WARNING
     words = "Trainer|backward"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline) if len(pipeline.models) == 1 else ():

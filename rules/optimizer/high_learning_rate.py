@@ -169,7 +169,6 @@ class Rate:
 class HighLearningRate(Rule):
     level = Level.ERROR
     words = "optim|Adam|Adafactor|Trainer"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for optimizer in pipeline.optimizers:

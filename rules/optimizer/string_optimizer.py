@@ -117,7 +117,6 @@ LEAST = 0.999e-3
 class StringOptimizer(Rule):
     level = Level.ERROR
     words = "compile"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:

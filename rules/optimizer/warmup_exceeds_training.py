@@ -102,7 +102,6 @@ MOST_SHARE = 0.5
 class WarmupExceedsTraining(Rule):
     level = Level.WARNING
     words = "Arguments|Config|sched"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for settings in pipeline.arguments:

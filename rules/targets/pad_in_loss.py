@@ -155,7 +155,6 @@ SCORE_TOKENS = frozenset({Task.CAUSAL_LM, Task.SEQ2SEQ_LM})
 class PadInLoss(Rule):
     level = Level.WARNING
     words = "label"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Place, Finding] = {}

@@ -82,7 +82,9 @@ from lintrain import (
     Reason,
     RenameArgument,
     Rule,
+    Source,
     SpecialToken,
+    Targets,
     Templated,
     Tokenizer,
     Value,
@@ -125,6 +127,12 @@ FEW = 0.05
 class DoubleBos(Rule):
     level = Level.WARNING
     words = "okeniz|rocessor"
+    needs_training = False
+
+    def glance(self, source: Source, targets: Targets) -> bool:
+        return source.says(r"bos_token|apply_chat_template") or any(
+            word in source.text for words in WRITTEN.values() for word in words
+        )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if mentions(pipeline, TAKES_FIRST_OFF):

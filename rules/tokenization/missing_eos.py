@@ -148,7 +148,6 @@ NAMED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 class MissingEos(Rule):
     level = Level.WARNING
     words = "Trainer|DataLoader"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

@@ -112,7 +112,6 @@ TELLS_MODEL = r"\.pad_token_id\s*=[^=]"
 class PadTokenIsEos(Rule):
     level = Level.ERROR
     words = "pad_token"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

@@ -105,7 +105,6 @@ MUCH, LITTLE = 0.5, 0.2
 class PaddingToMaxLength(Rule):
     level = Level.NOTE
     words = "Trainer|DataLoader"
-    matters_in_tests = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()

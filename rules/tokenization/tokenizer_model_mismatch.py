@@ -75,6 +75,7 @@ Hugging Face course, chapter 2, "Models" and "Tokenizers".
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain import (
@@ -90,6 +91,8 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    Source,
+    Targets,
     Tokenizer,
     Verdict,
     certain_facts,
@@ -119,7 +122,12 @@ SAME, OTHER = 0.999, 0.9
 
 class TokenizerModelMismatch(Rule):
     level = Level.ERROR
-    words = "okeniz|rocessor"
+    words = "okeniz|rocessor & from_pretrained"
+    needs_training = False
+
+    def glance(self, source: Source, targets: Targets) -> bool:
+        named = {ast.dump(call.args[0]) for call in source.nodes_of(ast.Call) if call.args and _loads(call)}
+        return len(named) > 1
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Place] = set()
@@ -149,6 +157,10 @@ class TokenizerModelMismatch(Rule):
         if tokenizer.shared < OTHER:
             return confirmed(text, shared=tokenizer.shared)
         return unsettled(text, shared=tokenizer.shared)
+
+
+def _loads(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained"
 
 
 def _fed(pipeline: Pipeline) -> Iterator[tuple[Place, Tokenizer, Model]]:

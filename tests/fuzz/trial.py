@@ -24,8 +24,9 @@ from lintrain.check.outcome import FileOutcome, Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, Selection, choose, known_names
-from lintrain.check.tiers import is_worth_reading
+from lintrain.check.tiers import rules_concerned
 from lintrain.core.place import Place
+from lintrain.knowledge.versions import TargetVersions
 from lintrain.report.document import CheckReport
 from lintrain.report.entries import check_report
 from lintrain.report.forms.choice import program_text
@@ -130,6 +131,11 @@ def _where() -> str:
     return f"in {Path(frames[-1].filename).name}:{frames[-1].lineno} {frames[-1].name}" if frames else "outside"
 
 
+def _is_read(request: Request, source: Source) -> bool:
+    """Whether a rule was asked of the source."""
+    return bool(rules_concerned(request.rules, source, None, TargetVersions))
+
+
 def _tried(given: Input, form: int, *, with_names: bool) -> Result:
     request = request_of(given, with_names=with_names)
     outcome = Run(request).check()
@@ -140,7 +146,7 @@ def _tried(given: Input, form: int, *, with_names: bool) -> Result:
     result = Result(
         found - REFUSALS,
         refusals[0] if refusals else "",
-        source is not None and parse_problem(source) is None and is_worth_reading(source, None),
+        source is not None and parse_problem(source) is None and _is_read(request, source),
         file.is_exhausted,
         faults=tuple(_faults_of_reading(file, source, outcome)),
     )

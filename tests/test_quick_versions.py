@@ -1,0 +1,135 @@
+"""What a file takes from the libraries and gives to them, as far as its syntax tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from lintrain.check.one_file import check_source
+from lintrain.check.tiers import says_words
+from lintrain.knowledge.versions import exactly
+from lintrain.pipeline.quick import may_train
+from lintrain.pipeline.quick_versions import may_give_what_is_refused, may_take_what_is_gone
+from lintrain.rulebook import RuleFile, load_rules
+from lintrain.source.source import Source
+from tests.pages.demands import installed_versions, scripts
+
+TARGETS = exactly(transformers="5.0", lightning="2.6", trl="0.20", datasets="4.0")
+
+ANY_FILE = [rule for rule in load_rules() if rule.reads_text and not rule.needs_training]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from transformers import AdamW",
+        "from transformers import pipeline, AdamW as Adam",
+        "def f():\n    from transformers import AdamW",
+        "import transformers\nmake = transformers.AdamW",
+        "import transformers as t\nt.AdamW(parameters)",
+        "from datasets import load_metric",
+    ],
+)
+def test_a_name_that_is_gone_is_seen(code: str) -> None:
+    assert may_take_what_is_gone(Source("a.py", code), TARGETS)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from transformers import AutoModel",
+        "from .transformers import AdamW",
+        "from torch.optim import AdamW",
+        "import transformers\nfrom torch import optim\noptim.Adam",
+        "import json\njson.AdamW",
+    ],
+)
+def test_a_name_that_is_there_is_not(code: str) -> None:
+    assert not may_take_what_is_gone(Source("a.py", code), TARGETS)
+
+
+GIVES = [
+    "from transformers import TrainingArguments\nTrainingArguments('out', {})",
+    "from transformers import TrainingArguments as T\nT('out', {})",
+    "import transformers\ntransformers.TrainingArguments('out', {})",
+    "import transformers as t\nt.training_args.TrainingArguments('out', {})",
+    "from transformers import *\nTrainingArguments('out', {})",
+    "from transformers import TrainingArguments\nT = TrainingArguments\nU = T\nU('out', {})",
+    "from transformers import TrainingArguments\nclass Mine(TrainingArguments): ...\nMine('out', {})",
+    "from transformers import TrainingArguments\nfrom functools import partial\npartial(TrainingArguments, {})",
+    (
+        "from transformers import TrainingArguments\nclass Mine(TrainingArguments):\n"
+        "    def __init__(self):\n        super().__init__('out', {})"
+    ),
+]
+
+
+@pytest.mark.parametrize("form", GIVES)
+def test_a_keyword_is_seen_however_the_class_is_named(form: str) -> None:
+    assert _gives(form.format("evaluation_strategy='epoch'"), "gone")
+    assert _gives(form.format("lerning_rate=2e-5"), "never")
+    assert not _gives(form.format("learning_rate=2e-5"), "gone", "never", "not_yet")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "**{'evaluation_strategy': 'epoch'}",
+        "**dict(evaluation_strategy='epoch')",
+    ],
+)
+def test_what_stars_may_stand_for_is_every_word_of_the_file(given: str) -> None:
+    assert _gives(f"from transformers import TrainingArguments\nTrainingArguments('out', {given})", "gone")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from mine import TrainingArguments\nimport transformers\nTrainingArguments(evaluation_strategy='epoch')",
+        "import transformers\nimport mine\nmine.TrainingArguments(evaluation_strategy='epoch')",
+        "from transformers import AutoModel\nmark.skip(reason='slow')",
+        "from transformers import BitsAndBytesConfig\nBitsAndBytesConfig(load_in_4bit=True)",
+        "from datasets import load_dataset\nload_dataset('csv').map(f, num_procs=2)",
+    ],
+)
+def test_what_is_given_to_others_is_not(code: str) -> None:
+    assert not _gives(code, "gone", "never", "not_yet")
+
+
+def _gives(code: str, *states: str) -> bool:
+    return may_give_what_is_refused(Source("a.py", code), TARGETS, *states)  # type: ignore[arg-type] # words of a State
+
+
+@pytest.mark.parametrize("rule", ANY_FILE, ids=[rule.name for rule in ANY_FILE])
+def test_a_bad_example_trains_or_shows_its_mistake_at_a_glance(rule: RuleFile) -> None:
+    for script in scripts(rule, "Bad"):
+        source = Source("train.py", script.text)
+        assert says_words(source, rule)
+        assert may_train(source) or rule.rule.glance(source, installed_versions())
+
+
+NOTHING_TRAINS = """from transformers import AutoModel, AutoTokenizer
+from transformers import {}
+
+tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")
+model = AutoModel.from_pretrained("bert-base-cased", {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "found"),
+    [
+        ("pipeline", "output_attentions=True", []),
+        ("AdamW", "output_attentions=True", ["removed-name"]),
+        ("pipeline", "load_in_8bit=True", ["removed-argument"]),
+    ],
+)
+def test_a_file_that_trains_nothing_hears_of_versions(name: str, argument: str, found: list[str]) -> None:
+    source = Source("embed.py", NOTHING_TRAINS.format(name, argument))
+    reading = check_source(source, load_rules(), lambda: TARGETS)
+    assert [one.finding.rule for one in reading.reported] == found
+
+
+def test_a_file_that_trains_nothing_is_not_read_where_its_versions_have_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lintrain.pipeline.reader.read_pipeline", None)
+    source = Source("embed.py", NOTHING_TRAINS.format("pipeline", "output_attentions=True"))
+    assert not check_source(source, load_rules(), lambda: TARGETS).crashes
