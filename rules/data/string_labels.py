@@ -70,7 +70,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain import (
-    Collator,
     Column,
     Dataset,
     Evidence,
@@ -83,13 +82,11 @@ from lintrain import (
     Pipeline,
     Reason,
     Rule,
-    Step,
     Task,
     Verdict,
+    collates_plainly,
     confirmed,
     given_datasets,
-    has_own_model,
-    is_default_collator,
     refuted,
     unsettled,
 )
@@ -112,17 +109,15 @@ class StringLabels(Rule):
             yield self._report(pipeline, given, found)
 
     def _report(self, pipeline: Pipeline, given: Given, column: Column) -> Finding:
-        dataset = given.datasets[0]
-        source = _first_with(dataset, column.name)
-        step = source.steps[-1] if source else None
-        reasons = [Reason(step.place, f"`{column.name}` holds text here", "origin", step.text)] if step else []
+        source = _first_with(given.datasets[0], column.name)
+        step = source.steps[-1]
         return self.finding(
             given.argument.place,
             f"the column `{column.name}` of {given.text} holds text, and the model needs numbers",
-            because=reasons,
+            because=[Reason(step.place, f"`{column.name}` holds text here", "origin", step.text)],
             help=f'number the classes before splitting: `.class_encode_column("{column.name}")`',
             subject=given.parameter,
-            facts=_encoding(pipeline, source, step, column.name),
+            facts={"code": _encoding(pipeline, source, column.name)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -140,42 +135,38 @@ class StringLabels(Rule):
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
-        origins = finding.related("origin")
-        if not isinstance(code, str) or not origins:
+        if not isinstance(code, str):
             return None
-        return Fix.of("number the classes", InsertAfter(origins[0].place, code), safe=False)
+        return Fix.of("number the classes", InsertAfter(finding.related("origin")[0].place, code), safe=False)
 
 
 def _classifies(given: Given) -> bool:
     """Whether a library's classifier gets these rows through a library's collator."""
-    run = given.run
-    if run.model is None or has_own_model(run) or run.model.task is not Task.SEQUENCE_CLASSIFICATION:
-        return False
-    collator = run.value("data_collator")
-    return is_default_collator(collator) or (
-        isinstance(collator, Collator) and collator.path.startswith("transformers.")
-    )
+    model = given.run.model
+    return model is not None and model.task is Task.SEQUENCE_CLASSIFICATION and collates_plainly(given.run)
 
 
 def _words(dataset: Dataset) -> Column | None:
     """The label column of tokenized rows that certainly holds text."""
     if dataset.is_default or not dataset.is_tokenized:
         return None
-    columns = dataset.columns or {}
-    return next((columns[name] for name in LABELS if name in columns and columns[name].kind is Kind.TEXT), None)
+    return next((column for name in LABELS if (column := _text_in(dataset, name)) is not None), None)
 
 
-def _first_with(dataset: Dataset, name: str) -> Dataset | None:
+def _text_in(dataset: Dataset, name: str) -> Column | None:
+    column = (dataset.columns or {}).get(name)
+    return column if column is not None and column.kind is Kind.TEXT else None
+
+
+def _first_with(dataset: Dataset, name: str) -> Dataset:
     """The earliest data set of the lineage that has the column as text."""
-    with_it = [made for made in dataset.lineage if name in (made.columns or {})]
-    return with_it[-1] if with_it else None
+    return [made for made in dataset.lineage if _text_in(made, name) is not None][-1]
 
 
-def _encoding(
-    pipeline: Pipeline, source: Dataset | None, step: Step | None, column: str
-) -> dict[str, str | int | float | bool | None]:
+def _encoding(pipeline: Pipeline, source: Dataset, column: str) -> str | None:
     """The statement that numbers the classes, where the rows have one name."""
-    names = {binding.name for binding in pipeline.names_of(source)} if source else set[str]()
-    name = names.pop() if len(names) == 1 else None
-    is_plain = name is not None and step is not None and name.isidentifier()
-    return {"code": f'{name} = {name}.class_encode_column("{column}")' if is_plain else None}
+    names = {binding.name for binding in pipeline.names_of(source)}
+    if len(names) != 1:
+        return None
+    name = names.pop()
+    return f'{name} = {name}.class_encode_column("{column}")'
