@@ -98,3 +98,52 @@ def test_a_call_in_a_longer_module_has_its_place_there(tmp_path: Path, rule: str
     (tmp_path / "helpers.py").write_text(HELPERS)
     (tmp_path / "train.py").write_text(FAR, encoding="utf-8")
     assert said(tmp_path, rule) == [("train.py", line)]
+
+
+ROWS = """from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")
+
+
+def pad(rows):
+    return tokenizer(rows["text"], truncation=True, padding="max_length", max_length=16)
+
+
+def load():
+    return load_dataset("imdb", split="train").map(pad, batched=True)
+"""
+LOADER = "DataLoader(load(), batch_size=16)"
+LOOP = f"""import torch
+from rows import load
+from torch.utils.data import DataLoader
+from transformers import AutoModelForSequenceClassification
+
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-cased")
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+loader = {LOADER}
+for batch in loader:
+    optimizer.zero_grad()
+    model(**batch).loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "loop", "found"),
+    [
+        (ROWS, LOOP, [("train.py", 8)]),
+        (ROWS.replace("batched=True)", 'batched=True).with_format("torch")'), LOOP, []),
+        (ROWS.replace("batched=True)", "batched=True).with_transform(pad)"), LOOP, []),
+        # other code of that file may make tensors, and is not looked through
+        (f"{ROWS}\n\nloader = {LOADER}\n", LOOP.replace("import load", "import loader").replace(LOADER, "loader"), []),
+    ],
+    ids=["lists", "a format", "a transform", "a loader"],
+)
+def test_lists_of_a_loader_are_told_where_the_file_of_the_rows_gives_no_tensors(
+    tmp_path: Path, rows: str, loop: str, found: Sequence[tuple[str, int]]
+) -> None:
+    (tmp_path / "rows.py").write_text(rows)
+    (tmp_path / "train.py").write_text(loop)
+    assert said(tmp_path, "unformatted-dataset") == found

@@ -71,7 +71,7 @@ Datasets documentation, "Use with PyTorch"; the error is that of torch 2.13.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from lintrain import (
     Dataset,
@@ -105,19 +105,13 @@ class UnformattedDataset(Rule):
     words = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not any(isinstance(loader.dataset, Dataset) for loader in pipeline.loaders) or not trains_by_hand(pipeline):
+        if not trains_by_hand(pipeline):
             return
-        loaders = dict.fromkeys(feeding.loader for feeding in feedings(pipeline))
-        giving = [
-            (loader, loader.dataset)
-            for loader in loaders
-            if isinstance(loader.dataset, Dataset) and _gives_lists(loader, loader.dataset)
-        ]
-        if not giving or _makes_tensors(pipeline.source.nodes_of(ast.Attribute, ast.Name)):
-            return
-        for loader, dataset in giving:
-            if not ragged_at(pipeline, dataset):  # rows of several lengths: unpadded-batch tells it
-                yield from self._report(pipeline, loader, dataset)
+        for loader in dict.fromkeys(feeding.loader for feeding in feedings(pipeline)):
+            dataset = loader.dataset
+            if isinstance(dataset, Dataset) and _gives_lists(loader, dataset) and not _makes_tensors(pipeline):
+                if not ragged_at(pipeline, dataset):  # rows of several lengths: unpadded-batch tells it
+                    yield from self._report(pipeline, loader, dataset)
 
     def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding]:
         place = loader.dataset_place
@@ -151,9 +145,9 @@ class UnformattedDataset(Rule):
         return Fix.of("give tensors", Replace(place, f'{text}.with_format("torch")'), safe=True)
 
 
-def _makes_tensors(nodes: Iterable[ast.Attribute | ast.Name]) -> bool:
-    """Whether the code names what makes tensors; a variable is often called `tensor`: of that only `torch.tensor`."""
-    for node in nodes:
+def _makes_tensors(pipeline: Pipeline) -> bool:
+    """Whether the script names what makes tensors; a variable is often called `tensor`: of that only `torch.tensor`."""
+    for node in pipeline.source.nodes_of(ast.Attribute, ast.Name):
         name = node.attr if isinstance(node, ast.Attribute) else node.id
         if name in MAKES_TENSORS or (name == "tensor" and isinstance(node, ast.Attribute)):
             return True
@@ -164,4 +158,4 @@ def _gives_lists(loader: Loader, dataset: Dataset) -> bool:
     """Whether token rows certainly come as lists and are put together by torch's own collator."""
     if dataset.is_default or dataset.is_streaming or dataset.format is not None or dataset.has_transform:
         return False
-    return dataset.is_tokenized and is_missing(loader.value("collate_fn")) and loader.is_complete
+    return dataset.is_tokenized and is_missing(loader.value("collate_fn"))
