@@ -147,3 +147,26 @@ def test_lists_of_a_loader_are_told_where_the_file_of_the_rows_gives_no_tensors(
     (tmp_path / "rows.py").write_text(rows)
     (tmp_path / "train.py").write_text(loop)
     assert said(tmp_path, "unformatted-dataset") == found
+
+
+SINGLE_ROWS = """import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from networks import shared
+
+network = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 3))
+optimizer = torch.optim.Adam(network.parameters())
+for x, y in DataLoader(TensorDataset(torch.randn(97, 8), torch.randint(3, (97,))), batch_size=16):
+    nn.functional.cross_entropy(network(x), y).backward()
+    optimizer.step()
+print(shared)
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("BatchNorm1d", [("train.py", 8)]), ("SyncBatchNorm", [])])
+def test_another_file_may_share_the_statistics_of_a_batch(
+    tmp_path: Path, name: str, found: Sequence[tuple[str, int]]
+) -> None:
+    (tmp_path / "networks.py").write_text(f"from torch import nn\n\nshared = nn.{name}(16)\n")
+    (tmp_path / "train.py").write_text(SINGLE_ROWS)
+    assert said(tmp_path, "single-row-batch-norm") == found

@@ -109,9 +109,10 @@ class UnformattedDataset(Rule):
             return
         for loader in dict.fromkeys(feeding.loader for feeding in feedings(pipeline)):
             dataset = loader.dataset
-            if isinstance(dataset, Dataset) and _gives_lists(loader, dataset) and not _makes_tensors(pipeline):
-                if not ragged_at(pipeline, dataset):  # rows of several lengths: unpadded-batch tells it
-                    yield from self._report(pipeline, loader, dataset)
+            if not isinstance(dataset, Dataset) or not _gives_lists(loader, dataset) or _makes_tensors(pipeline):
+                continue
+            if not ragged_at(pipeline, dataset):  # rows of several lengths: unpadded-batch tells it
+                yield from self._report(pipeline, loader, dataset)
 
     def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding]:
         place = loader.dataset_place

@@ -110,13 +110,16 @@ import re
 from collections.abc import Iterator
 
 from lintrain import (
+    ABSENT,
     Act,
     AddArgument,
+    Either,
     Event,
     Evidence,
     Feeding,
     Finding,
     Fix,
+    Function,
     Instance,
     Level,
     Module,
@@ -126,6 +129,7 @@ from lintrain import (
     Rule,
     Tensor,
     TorchDataset,
+    Unknown,
     Value,
     Verdict,
     confirmed,
@@ -137,6 +141,7 @@ from lintrain import (
     lazy_pattern,
     literal,
     modules_in,
+    nodes_of,
     refuted,
     unsettled,
 )
@@ -176,9 +181,9 @@ class SingleRowBatchNorm(Rule):
     def _judge(self, feeding: Feeding, norm: Module, place: Place) -> Iterator[Finding]:
         loader = feeding.loader
         given = loader.value("batch_size")
-        size = 1 if is_missing(given) and "batch_size" not in loader.arguments else literal(given)
+        size = 1 if given is ABSENT else literal(given)
         rows = loader.dataset.rows if isinstance(loader.dataset, TorchDataset) else None
-        if isinstance(size, bool) or not isinstance(size, int):
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             return
         reasons = [Reason(norm.origin, "takes statistics over the rows", "norm")] if norm.origin else []
         if size == 1:
@@ -188,7 +193,7 @@ class SingleRowBatchNorm(Rule):
                 because=reasons,
                 help="give the loader a `batch_size`, or use `LayerNorm`",
             )
-        elif size > 1 and rows is not None and rows % size == 1 and is_missing(loader.value("drop_last")):
+        elif rows is not None and rows % size == 1 and is_missing(loader.value("drop_last")):
             yield self.finding(
                 place,
                 f"of {rows} rows in batches of {size} one is left alone, for `{norm.name}` too few",
@@ -220,11 +225,7 @@ def _passes(pipeline: Pipeline, feeding: Feeding) -> Iterator[Module | None]:
     """The batch normalisation that every batch of the loop certainly goes through row by row, in train mode."""
     loader, loop = feeding.loader, feeding.loop
     others = ("sampler", "batch_sampler", "collate_fn")
-    if (
-        not loader.is_complete
-        or any(not is_missing(loader.value(name)) for name in others)
-        or not _has_rows(loader.dataset)
-    ):
+    if any(not is_missing(loader.value(name)) for name in others) or not _has_rows(loader.dataset):
         return
     body = pipeline.code(loop.place)
     if re.search(r"\b(continue|break)\b", body):
@@ -239,9 +240,11 @@ def _has_rows(dataset: Value) -> bool:
     """Whether a data set gives rows of plain values: tensors [rows, values]."""
     while isinstance(dataset, TorchDataset) and dataset.name == "random_split":
         dataset = dataset.parts[0]
-    first = dataset.parts[0] if isinstance(dataset, TorchDataset) and dataset.parts else None
-    is_tensors = isinstance(dataset, TorchDataset) and dataset.name == "TensorDataset"
-    return is_tensors and isinstance(first, Tensor) and first.shape.rank == 2
+    match dataset:
+        case TorchDataset(parts=(Tensor() as first, *_)):
+            return first.shape.rank == 2
+        case _:
+            return False
 
 
 def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
@@ -267,20 +270,18 @@ def _norm_in(network: Value) -> Module | None:
     norms: list[Module] = []
     for part in modules_in(network):
         if isinstance(part, Module):
-            if not part.path.startswith("torch.nn.") or not ROWWISE.fullmatch(part.name):
+            if not ROWWISE.fullmatch(part.name):
                 return None
             norms += [part] if part.name.endswith("BatchNorm1d") else []
-        elif isinstance(part, Instance) and not _is_rowwise(part):
+        elif isinstance(part, Unknown | Either) or (isinstance(part, Instance) and not _is_rowwise(part)):
             return None
     return norms[-1] if norms else None
 
 
 def _is_rowwise(network: Instance) -> bool:
-    found = network.cls.lookup("forward")
-    if found is None or network.cls.has_unknown_base:
-        return False
-    forward = next(node for node in found[0].node.body if isinstance(node, ast.FunctionDef) and node.name == "forward")
-    text = ast.unparse(forward)
-    return not RESHAPES.search(text) and not any(
-        isinstance(node, ast.If | ast.For | ast.While) for node in ast.walk(forward)
-    )
+    match network.cls.lookup("forward"):
+        case (_, Function() as forward) if not network.cls.has_unknown_base:
+            branches = any(isinstance(node, ast.If | ast.For | ast.While) for node in nodes_of(forward))
+            return not branches and not RESHAPES.search(ast.unparse(forward.node))
+        case _:
+            return False
