@@ -159,17 +159,17 @@ class UnscaledComputeLoss(Rule):
 
     def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: Accumulation) -> Finding:
         owner = own_class(run, "compute_loss")
-        can_say = owner is not None and is_since(pipeline.targets, "transformers", (5, 20))
+        made = owner.origin if owner is not None and is_since(pipeline.targets, "transformers", (5, 20)) else None
         reasons = [Reason(accumulation.place, f"{accumulation.steps} batches make one step", "accumulation")]
-        if owner is not None and owner.origin is not None and can_say:
-            reasons.append(Reason(owner.origin, "the trainer's class", "class"))
+        if made is not None:
+            reasons.append(Reason(made, "the trainer's class", "class"))
         return self.finding(
             head_of(pipeline, function),
             f"this loss is not divided over the {accumulation.steps} batches of a step",
             because=reasons,
-            help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if can_say else f"divide by `{COUNT}`",
+            help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if made else f"divide by `{COUNT}`",
             subject="compute_loss",
-            facts={"steps": accumulation.steps, "class_line": owner.node.lineno if owner and can_say else None},
+            facts={"steps": accumulation.steps},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
