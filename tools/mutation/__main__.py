@@ -5,9 +5,9 @@
 
 What is changed is what `check` and `fix` do; verdicts are tested on runs, which take too long for this. A mutant is
 killed by its rule's page or samples, by the Good of any page or a correct script of the accuracy benchmark in which it
-finds something, by a mistake of that benchmark, or by a test of the reader that names the rule: `--quick` leaves these
-tests out, which take longest, and so kills a few less. What survives all of them is shown to the type checker, at once
-at the end: a mutant that it complains of does not pass either, and is counted by itself.
+finds something, by a mistake of that benchmark, or by a test of the reader or of what runs show that names the rule:
+`--quick` leaves these tests out, which take longest, and so kills a few less. What survives all of them is shown to the
+type checker, at once at the end: a mutant that it complains of does not pass either, and is counted by itself.
 
 With `--reader` files of lintrain/pipeline are changed, by their names without `.py`, in place of rules: those that read
 what every script has, where none is named. Such a mutant is killed by a test of the reader, a sample, a fixture or an

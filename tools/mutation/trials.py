@@ -30,6 +30,9 @@ SECONDS = 20
 """A changed rule that takes longer is noticed by whoever waits for it."""
 
 MOST_MISTAKES = 6
+FILES_OF_TESTS = ("test_reader_*.py", "test_probed_fixes.py")
+"""Tests of what `check` finds, and of fixes for what only a run showed; tests of whole runs take too long for this."""
+
 Trial = Callable[[RuleFile], bool]
 """Tells whether something notices that a rule does not do what it should."""
 
@@ -102,8 +105,8 @@ def _lines(rule: RuleFile, mistake: Mistake, text: str) -> list[int]:
 
 
 def tests_notice(rule: RuleFile) -> bool:
-    """Whether a test of the reader that names the rule fails."""
-    chosen = _tests_naming(rule.name)
+    """Whether a test of the reader, or of what a run showed, that names the rule fails."""
+    chosen = tests_naming(rule.name)
     if not chosen:
         return False
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
@@ -112,10 +115,10 @@ def tests_notice(rule: RuleFile) -> bool:
 
 
 @cache
-def _tests_naming(name: str) -> tuple[str, ...]:
-    """The tests of the reader in which the rule's name stands; whole files where it stands beside them."""
+def tests_naming(name: str) -> tuple[str, ...]:
+    """The tests of such files in which the rule's name stands; whole files where it stands beside them."""
     found: list[str] = []
-    for path in sorted((ROOT / "tests").glob("test_reader_*.py")):
+    for path in sorted(path for pattern in FILES_OF_TESTS for path in (ROOT / "tests").glob(pattern)):
         text = path.read_text(encoding="utf-8")
         if f'"{name}"' in text or f"<- {name}" in text:
             found += _named_in(path, text, name)
@@ -125,7 +128,8 @@ def _tests_naming(name: str) -> tuple[str, ...]:
 def _named_in(path: Path, text: str, name: str) -> list[str]:
     inside: list[str] = []
     for node in ast.parse(text).body:
-        if name in (ast.get_source_segment(text, node) or ""):
+        decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+        if any(name in (ast.get_source_segment(text, each) or "") for each in (node, *decorators)):
             if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
                 return [str(path)]
             inside.append(f"{path}::{node.name}")
