@@ -170,3 +170,26 @@ def test_another_file_may_share_the_statistics_of_a_batch(
     (tmp_path / "networks.py").write_text(f"from torch import nn\n\nshared = nn.{name}(16)\n")
     (tmp_path / "train.py").write_text(SINGLE_ROWS)
     assert said(tmp_path, "single-row-batch-norm") == found
+
+
+EMBEDDED = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer
+from a_rate import optimizer_of
+
+words = AutoTokenizer.from_pretrained("gpt2")
+gpt = AutoModelForCausalLM.from_pretrained("gpt2")
+optimizer = optimizer_of(gpt)
+words.pad_token = words.eos_token
+rows = load_dataset("imdb").map(lambda row: words(row["text"] + words.eos_token))
+collator = DataCollatorForLanguageModeling(words, mlm=False)
+Trainer(gpt, train_dataset=rows["train"], data_collator=collator, optimizers=(optimizer, None)).train()
+"""
+
+
+@pytest.mark.parametrize("name", ["a_rate", "z_rate"])
+def test_no_row_is_added_behind_an_optimizer_that_another_file_makes(tmp_path: Path, name: str) -> None:
+    making = "import torch\n\n\ndef optimizer_of(model):\n    return torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    (tmp_path / f"{name}.py").write_text(making)
+    (tmp_path / "train.py").write_text(EMBEDDED.replace("a_rate", name))
+    (one,) = Run(request_of(tmp_path, ["pad-token-is-eos"])).check().reported
+    assert (one.finding.place.line, one.fix) == (8, None)

@@ -147,7 +147,7 @@ from lintrain import (
     Value,
     Verdict,
     always_with,
-    is_module,
+    literal,
     may_move,
     options_of,
     overlap,
@@ -188,10 +188,10 @@ class StaleParameters(Rule):
         return weights_outside(evidence, "optimizers")
 
     def fix(self, finding: Finding) -> Fix | None:
-        replaced = finding.related("replaced")
-        if not replaced or not finding.facts.get("can_move"):
+        if not finding.facts.get("can_move"):
             return None
-        return Fix.of("make the optimizer after that", MoveAfter(finding.place, replaced[0].place), safe=False)
+        replaced = finding.related("replaced")[0]
+        return Fix.of("make the optimizer after that", MoveAfter(finding.place, replaced.place), safe=False)
 
 
 def _what(replaced: Event) -> str:
@@ -208,9 +208,14 @@ def _is_lost(pipeline: Pipeline, made: Event, replaced: Event) -> bool:
     others = [each for each in pipeline.optimizers if each is not optimizer]
     if any(overlap(module, replaced.subject) or overlap(module, part) for each in others for module in each.trains):
         return False
-    if any(event.order > replaced.order and overlap(event.subject, part) for event in pipeline.acts(Act.FREEZE)):
+    if any(event.order > replaced.order and _freezes(event, part) for event in pipeline.acts(Act.FREEZE)):
         return False
-    return _steps_after(pipeline, optimizer, replaced.order)
+    return _steps_after(pipeline, optimizer, replaced)
+
+
+def _freezes(event: Event, part: Value) -> bool:
+    """Whether an event may freeze a part: one that certainly frees it is of the same kind."""
+    return literal(event.details["wanted"]) is not True and overlap(event.subject, part)
 
 
 def _in_one_go(made: Event, replaced: Event) -> bool:
@@ -219,9 +224,10 @@ def _in_one_go(made: Event, replaced: Event) -> bool:
     return is_nested and (not made.uncalled or made.function == replaced.function)
 
 
-def _steps_after(pipeline: Pipeline, optimizer: Optimizer, order: int) -> bool:
+def _steps_after(pipeline: Pipeline, optimizer: Optimizer, replaced: Event) -> bool:
     """Whether the optimizer goes on training: by steps of a loop, or in the hands of a Trainer."""
-    if any(event.order > order and optimizer in options_of(event.subject) for event in pipeline.acts(Act.STEP)):
+    steps = [event for event in pipeline.acts(Act.STEP) if optimizer in options_of(event.subject)]
+    if any(event.order > replaced.order for event in steps):
         return True
     return any(_is_given(run.value("optimizers"), optimizer) for run in pipeline.runs)
 
@@ -236,7 +242,7 @@ def _newer_model(pipeline: Pipeline, made: Event) -> Reason | None:
     for training in training_loops(pipeline):
         forwards = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
         new = forwards[0].subject if len(forwards) == 1 else None
-        if new is None or not is_module(new) or overlap(new, old) or made.uncalled:
+        if new is None or overlap(new, old) or not _in_one_go(made, forwards[0]):
             continue
         later = [each for each in pipeline.names_of(new) if each.name in names and made.place < each.place]
         if later and all(optimizer in options_of(step.subject) for step in training.steps):

@@ -172,12 +172,12 @@ def _masks_labels(pipeline: Pipeline, place: Place) -> bool:
 
 def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> list[Reason]:
     """The statement that adds a padding token and the one that resizes, behind the later of tokenizer and model."""
-    statement, names = statement_at(pipeline, setting.place), {each.name for each in pipeline.names_of(tokenizer)}
+    statement, names = statement_at(pipeline, setting.place), [each.name for each in pipeline.names_of(tokenizer)]
     model = pipeline.models[0] if len(pipeline.models) == 1 else None
     target = _name_of(pipeline, model) if model else None
     if model is None or model.origin is None or target is None or len(names) != 1 or len(tokenizer.settings) != 1:
         return []
-    name, place = names.pop(), pipeline.source_of(setting.place).place(statement) if statement else setting.place
+    name, place = names[0], pipeline.source_of(setting.place).place(statement) if statement else setting.place
     is_plain = isinstance(statement, ast.Assign) and ast.unparse(statement) == f"{name}.pad_token = {name}.eos_token"
     later = max(place, model.origin)
     if not is_plain or not is_one_scope(pipeline, place, model.origin) or _is_used_before(pipeline, later):
@@ -194,16 +194,18 @@ def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> li
 
 def _name_of(pipeline: Pipeline, model: Model) -> str | None:
     """The name that a model is given where it is made; None where it has several, or none there."""
-    statement = statement_at(pipeline, model.origin) if model.origin else None
     names = {binding.name for binding in pipeline.names_of(model)}
-    is_named = isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == [*names]
-    return names.pop() if is_named else None
+    match statement_at(pipeline, model.origin) if model.origin else None:
+        case ast.Assign(targets=[ast.Name(id=name)]) if names == {name}:
+            return name
+        case _:
+            return None
 
 
 def _is_used_before(pipeline: Pipeline, place: Place) -> bool:
-    """Whether an optimizer or a Trainer gets the model before its embeddings have the new row."""
+    """Whether an optimizer or a Trainer may get the model before its embeddings have the new row."""
     users = [each.origin for each in pipeline.optimizers] + [each.construction for each in pipeline.runs]
-    return any(each is not None and each.path == place.path and each < place for each in users)
+    return any(each is not None and (each.path != place.path or each < place) for each in users)
 
 
 def _resizes(pipeline: Pipeline, later: Place, wanted: str) -> bool | None:
