@@ -52,17 +52,26 @@ _NOTED: ContextVar[Noted | None] = ContextVar("_NOTED", default=None)
 
 
 @contextmanager
-def noted_files() -> Generator[Noted]:
-    """What is looked at meanwhile; it grows, and those who note around it learn of it at the end."""
+def noted_apart() -> Generator[Noted]:
+    """What is looked at meanwhile; it grows, and those who note around it learn of none of it."""
     noted = Noted()
-    around = _NOTED.get()
     token = _NOTED.set(noted)
     try:
         yield noted
     finally:
         _NOTED.reset(token)
-        if around is not None:
-            around.add(noted)
+
+
+@contextmanager
+def noted_files() -> Generator[Noted]:
+    """What is looked at meanwhile; it grows, and those who note around it learn of it at the end."""
+    noted = Noted()
+    try:
+        with noted_apart() as looks:
+            noted = looks
+            yield looks
+    finally:
+        note_all(noted)
 
 
 def note(path: str | os.PathLike[str]) -> None:
@@ -70,6 +79,13 @@ def note(path: str | os.PathLike[str]) -> None:
     noted = _NOTED.get()
     if noted is not None:
         noted.read.add(os.path.abspath(path))
+
+
+def note_all(looks: Noted) -> None:
+    """An answer rests on all that another one rests on."""
+    noted = _NOTED.get()
+    if noted is not None:
+        noted.add(looks)
 
 
 def note_asked(path: str | os.PathLike[str]) -> None:
@@ -98,6 +114,6 @@ class Memory(Generic[Key, Answer]):
         if made is None:
             with noted_files() as noted:
                 made = self._made[key] = make(), noted
-        elif (around := _NOTED.get()) is not None:
-            around.add(made[1])
+        else:
+            note_all(made[1])
         return made[0]

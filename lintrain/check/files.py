@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.cache.noted import Memory, Noted, note, noted_files
+from lintrain.check.copies import Copies, QuestionedProject
 from lintrain.check.one_file import Reading, check_source, unreadable
 from lintrain.check.outcome import Reported
 from lintrain.core.lazy_dataclass import dataclass
-from lintrain.source.project import Project
 from lintrain.source.reading import UnreadableError, read_bytes
 
 if TYPE_CHECKING:
@@ -47,11 +47,14 @@ class FileReader:
 
     request: Request
     targets: Memory[Path, TargetVersions] = field(default_factory=Memory[Path, "TargetVersions"])
-    project: Project = field(init=False)
+    project: QuestionedProject = field(init=False)
+    copies: Copies = field(init=False)
 
     def __post_init__(self) -> None:
         given = {os.path.abspath(path): raw for path, raw in self.request.given.items()}  # noqa: PTH100
-        self.project = Project(given, {os.path.abspath(path): path for path in self.request.files})  # noqa: PTH100
+        shown = {os.path.abspath(path): path for path in self.request.files}  # noqa: PTH100
+        self.project = QuestionedProject(given, shown)
+        self.copies = Copies(self.project)
 
     def read(self, path: str) -> ReadFile:
         """Ask the rules about one file."""
@@ -69,7 +72,12 @@ class FileReader:
         rules = [rule for rule in self.request.rules if rule.name in names]
         notes = dict[str, None]()
         find_targets = partial(self._targets_of, source, notes)
-        reading = check_source(source, rules, find_targets, self.project, self.request.go_on)
+
+        def read(find: Callable[[], TargetVersions]) -> Reading:
+            return check_source(source, rules, find, self.project, self.request.go_on)
+
+        may_have_copies = source.notebook is not None and len(self.request.files) > 1 and not self.request.given
+        reading = self.copies.reading_of(source, names, find_targets, read) if may_have_copies else read(find_targets)
         self.project.forget()
         source.forget_tree()
         is_kept = reading.reported or source.suppressions or path in self.request.given

@@ -1,0 +1,212 @@
+"""What was read of one notebook serves its copies: a course in twelve languages has its code twelve times.
+
+A reading is given again only where it cannot have come out different. It follows from the code, the versions that it is
+written for, and what the reader looked at. So the code of a copy is the same, its versions are, the project knows no
+module of its imports either, and all else that was looked at is the same file for both or is there for neither.
+"""
+
+# ruff: noqa: PTH100, PTH118, PTH120
+# Every copy has its looks compared, and a `Path` costs ten times a string.
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, cast
+
+from lintrain.cache.noted import Noted, note_all, noted_apart
+from lintrain.core.lazy_dataclass import dataclass
+from lintrain.source.project import ModuleFile, Project
+
+if TYPE_CHECKING:
+    from lintrain.check.one_file import Reading
+    from lintrain.knowledge.versions import TargetVersions
+    from lintrain.source.source import Source
+
+Question = Callable[[Project, str, str], ModuleFile | None]
+
+MOST_KNOWN = 4
+"""Readings of the same code in places that differ."""
+
+
+@dataclass(eq=False)
+class Questions:
+    """The names that a reading asked the project for, and how; `is_answered` where one of them means a module of it.
+
+    `looks` is what was looked at to find out: in which folders, depends on where the script lies and how deep.
+    """
+
+    names: dict[tuple[Question, str], None] = field(default_factory=dict[tuple[Question, str], None])
+    is_answered: bool = False
+    looks: Noted = field(default_factory=Noted)
+
+
+@dataclass(eq=False)
+class QuestionedProject(Project):
+    """A project that hears which names it is asked for, while somebody wants to know."""
+
+    questions: Questions | None = field(init=False, default=None)
+
+    def find(self, script: str, name: str) -> ModuleFile | None:
+        """As a project."""
+        return self._hear(Project.find, script, name)
+
+    def find_beside(self, script: str, name: str) -> ModuleFile | None:
+        """As a project."""
+        return self._hear(Project.find_beside, script, name)
+
+    @contextmanager
+    def questioned(self) -> Generator[Questions]:
+        """What is asked meanwhile."""
+        self.questions = Questions()
+        try:
+            yield self.questions
+        finally:
+            self.questions = None
+
+    def _hear(self, question: Question, script: str, name: str) -> ModuleFile | None:
+        if self.questions is None:
+            return question(self, script, name)
+        with noted_apart() as looks:
+            found = question(self, script, name)
+        self.questions.looks.add(looks)
+        self.questions.names[question, name] = None
+        self.questions.is_answered |= found is not None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The reading of a notebook and what it followed from; `looks` served neither names nor versions."""
+
+    path: str
+    reading: Reading
+    targets: TargetVersions | None
+    questions: Questions
+    looks: Noted
+
+    @property
+    def is_for_others(self) -> bool:
+        """Whether it may be given again: no module had a part in it, and nothing failed."""
+        return not (self.reading.modules or self.reading.crashes or self.questions.is_answered)
+
+
+@dataclass(eq=False)
+class Copies:
+    """The readings of a run's notebooks; `project` is the one that they are read with."""
+
+    project: QuestionedProject
+    _known: dict[tuple[bytes, frozenset[str]], list[Known]] = field(
+        default_factory=dict[tuple[bytes, frozenset[str]], list[Known]]
+    )
+
+    def reading_of(
+        self,
+        source: Source,
+        rules: frozenset[str],
+        find_targets: Callable[[], TargetVersions],
+        read: Callable[[Callable[[], TargetVersions]], Reading],
+    ) -> Reading:
+        """What these rules say of a notebook, read now unless a copy of it was; `read` is given what finds versions."""
+        alike = self._known.setdefault((_code_of(source), rules), [])
+        for known in alike:
+            reading = _moved(known, source.path) if self._holds_for(known, source, find_targets) else None
+            if reading is not None:
+                return reading
+        known = self._read(source, find_targets, read)
+        if known.is_for_others and len(alike) < MOST_KNOWN:
+            alike.append(known)
+        return known.reading
+
+    def _read(
+        self,
+        source: Source,
+        find_targets: Callable[[], TargetVersions],
+        read: Callable[[Callable[[], TargetVersions]], Reading],
+    ) -> Known:
+        found: list[tuple[TargetVersions, Noted]] = []
+
+        def find_apart() -> TargetVersions:
+            with noted_apart() as looks:
+                found.append((find_targets(), looks))
+            return found[-1][0]
+
+        with noted_apart() as looks, self.project.questioned() as questions:
+            reading = read(find_apart)
+        for each in (looks, questions.looks, *(looks for _, looks in found)):
+            note_all(each)
+        return Known(source.path, reading, found[0][0] if found else None, questions, looks)
+
+    def _holds_for(self, known: Known, source: Source, find_targets: Callable[[], TargetVersions]) -> bool:
+        """Whether a reading cannot have come out different for a copy; what this rests on is noted."""
+        if any(question(self.project, source.path, name) is not None for question, name in known.questions.names):
+            return False
+        if known.targets is not None and find_targets() != known.targets:
+            return False
+        seen = _seen_from(known, source.path)
+        if seen is None:
+            return False
+        note_all(known.looks)
+        note_all(seen)
+        return True
+
+
+def _code_of(source: Source) -> bytes:
+    """A digest of the code, of where its cells begin and end, and of what stands in its masked lines."""
+    notebook = source.notebook
+    cells = [(cell.number, cell.first_line, cell.last_line) for cell in notebook.cells] if notebook else []
+    masked = dict(notebook.masked) if notebook else {}
+    digest = blake2b(repr((cells, masked)).encode("utf-8", "surrogatepass"))
+    digest.update(source.text.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def _seen_from(known: Known, path: str) -> Noted | None:
+    """What was looked at, from the folder of another file; None where that is something else.
+
+    No path says whether it was made of the script's folder: each has to be the same for both, if it was and if not.
+    """
+    here, there = (os.path.dirname(os.path.abspath(each)) for each in (known.path, path))
+    if here == there:
+        return known.looks
+    moved = {each: os.path.normpath(os.path.join(there, _relative(each, here))) for each in set(known.looks)}
+    if any(each != other and (os.path.lexists(each) or os.path.lexists(other)) for each, other in moved.items()):
+        return None
+    seen = Noted()
+    seen.asked = {moved[each] for each in known.looks.asked}
+    seen.read = {moved[each] for each in known.looks.read}
+    seen.listed = {(moved[each], patterns) for each, patterns in known.looks.listed}
+    return seen
+
+
+def _relative(path: str, folder: str) -> str:
+    """A path from a folder; one on another drive stays as it is."""
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:
+        return path
+
+
+def _moved(known: Known, path: str) -> Reading | None:
+    """The reading of a notebook with its places in a copy; None where a rule put something else into a finding."""
+    from lintrain.check.plain_words import as_plain, from_plain
+
+    try:
+        words = as_plain((known.reading.reported, known.reading.training))
+    except TypeError:
+        return None
+    reported, training = from_plain(_renamed(words, known.path, path))
+    return replace(known.reading, reported=reported, training=training)
+
+
+def _renamed(plain: Any, old: str, new: str) -> Any:  # Any: what JSON holds
+    """Plain words with another path in the places."""
+    if not isinstance(plain, list):
+        return plain  # pyright: ignore[reportUnknownVariableType] - a value of any kind
+    words = cast("list[Any]", plain)
+    if words[0] == "Place":
+        return [words[0], new if words[1] == old else words[1], *words[2:]]
+    return [_renamed(each, old, new) for each in words]
