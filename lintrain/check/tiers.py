@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_pattern import lazy_pattern
-from lintrain.source.project import ModuleFile, Project
+from lintrain.source.project import Project
 from lintrain.source.source import Source
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ LIBRARIES = lazy_pattern(
 """A file that names none of these holds no training run that the reader knows."""
 
 IMPORTS = lazy_pattern(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
-
-MOST_IMPORTS = 40
-"""Imports of a script that are looked at for a module that trains."""
 
 
 def names_library(raw: bytes) -> bool:
@@ -49,7 +45,11 @@ def rules_concerned(
 
     if is_ours and source.told(may_train):
         return rules
-    if project is not None and runs_itself(source) and _imports_training(source, project):
+    if project is None or not runs_itself(source):
+        return _without_training(rules, source, find_targets) if is_ours else ()
+    from lintrain.check.imported_training import imports_training
+
+    if imports_training(source, project):
         return rules
     return _without_training(rules, source, find_targets) if is_ours else ()
 
@@ -70,42 +70,3 @@ def _without_training(
 def says_words(source: Source, rule: RuleFile) -> bool:
     """Whether the text of a file says one word of each group that a rule needs."""
     return all(any(word in source.text for word in group) for group in rule.words)
-
-
-def _imports_training(source: Source, project: Project) -> bool:
-    """Whether one of the modules of the project that a script names in its imports may train."""
-    from lintrain.pipeline.quick import may_train
-
-    seen = set[str]()
-    for module in _modules(source, project):
-        if module.file is None or module.file in seen or not project.contains(module.file, LIBRARIES):
-            continue
-        seen.add(module.file)
-        code = project.load(module.file)
-        if code is not None and code.told(may_train):
-            return True
-    return False
-
-
-def _modules(source: Source, project: Project) -> Iterator[ModuleFile]:
-    """The modules of the project that the imports at the top level of a script mean."""
-    statements = [node for node in source.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    for statement in statements[:MOST_IMPORTS]:
-        for module, names in _named(source, project, statement):
-            yield module
-            below = (project.submodule(module, name) for name in names[:MOST_IMPORTS])
-            yield from (each for each in below if each is not None)
-
-
-def _named(
-    source: Source, project: Project, statement: ast.Import | ast.ImportFrom
-) -> Iterator[tuple[ModuleFile, list[str]]]:
-    if isinstance(statement, ast.Import):
-        found = [(project.find(source.path, alias.name), list[str]()) for alias in statement.names]
-    else:
-        names = [alias.name for alias in statement.names]
-        path = statement.module or ""
-        level = statement.level
-        module = project.find_relative(source.path, level, path) if level else project.find(source.path, path)
-        found = [(module, names)]
-    yield from ((module, names) for module, names in found if module is not None)

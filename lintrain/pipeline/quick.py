@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.core.lazy_pattern import lazy_pattern
-from lintrain.source.nodes import statements
+from lintrain.source.nodes import statements, walk
 from lintrain.source.source import Source
 
 HUB_LIBRARIES = frozenset(
@@ -27,6 +27,9 @@ TRAINING_ACTS = {
 }
 """Most files that import a library of the field train nothing: those do that name one of its acts, or a trainer."""
 
+ANYWHERE = frozenset({"backward"})
+"""What trains in a file that imports no library: it may be given what it trains."""
+
 TRAINER = lazy_pattern(r"(?:Trainer|TrainingArguments)\Z")
 
 CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
@@ -42,12 +45,21 @@ def runs_itself(source: Source) -> bool:
 
 def may_train(source: Source) -> bool:
     """Whether the file imports a library of the field and names what it trains with, or what feeds that."""
-    packages = imported_packages(source)
-    acts = frozenset[str]().union(*(TRAINING_ACTS.get(package, frozenset()) for package in packages))
-    if not acts:
+    acts = acts_of(source)
+    if acts == ANYWHERE:
         return False
     said = re.search(rf"\b(?:{'|'.join(sorted(acts))})\b|Trainer|TrainingArguments", source.text)
-    return said is not None and any(name in acts or TRAINER.search(name) is not None for name in _names(source))
+    return said is not None and any(is_act(name, acts) for name in _names(source))
+
+
+def acts_of(source: Source) -> frozenset[str]:
+    """The names of what trains, going by the libraries that a file imports."""
+    return ANYWHERE.union(*(TRAINING_ACTS.get(package, ()) for package in imported_packages(source)))
+
+
+def is_act(name: str, acts: frozenset[str]) -> bool:
+    """Whether a name in a file is one of its acts of training, or that of a trainer."""
+    return name in acts or (acts != ANYWHERE and TRAINER.search(name) is not None)
 
 
 def imports_hub_library(source: Source) -> bool:
@@ -80,9 +92,27 @@ def _imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
 
 
 def _names(source: Source) -> Iterator[str]:
-    for imported in source.nodes_of(ast.alias):
-        yield from imported.name.split(".")
-    for statement in source.nodes_of(ast.ImportFrom):
-        yield from (statement.module or "").split(".")
+    """The names in a file, and what it imports of libraries of training."""
     yield from (node.attr for node in source.nodes_of(ast.Attribute))
     yield from (node.id for node in source.nodes_of(ast.Name))
+    for node in imports(source):
+        if isinstance(node, ast.ImportFrom):
+            module = "" if node.level else node.module or ""
+            if module.partition(".")[0] in TRAINING_ACTS:
+                yield from module.split(".")
+                yield from (alias.name for alias in node.names)
+        else:
+            for alias in node.names:
+                if alias.name.partition(".")[0] in TRAINING_ACTS:
+                    yield from alias.name.split(".")
+
+
+def words_in(node: ast.AST) -> set[str]:
+    """The names below a node, attributes among them."""
+    found = set[str]()
+    for each in walk(node):
+        if isinstance(each, ast.Name):
+            found.add(each.id)
+        elif isinstance(each, ast.Attribute):
+            found.add(each.attr)
+    return found
