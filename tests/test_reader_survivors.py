@@ -193,3 +193,22 @@ def test_no_row_is_added_behind_an_optimizer_that_another_file_makes(tmp_path: P
     (tmp_path / "train.py").write_text(EMBEDDED.replace("a_rate", name))
     (one,) = Run(request_of(tmp_path, ["pad-token-is-eos"])).check().reported
     assert (one.finding.place.line, one.fix) == (8, None)
+
+
+SPARE = """from datasets import load_dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer
+
+tokenizer = AutoTokenizer.from_pretrained("./wide")
+rows = load_dataset("imdb", split="train").map(lambda rows: tokenizer(rows["text"], truncation=True), batched=True)
+model = AutoModelForSequenceClassification.from_pretrained("./narrow")
+Trainer(model, train_dataset=rows, processing_class=tokenizer).train()
+"""
+
+
+@pytest.mark.parametrize(("kind", "found"), [("qwen2", []), ("bert", [("train.py", 7)])])
+def test_models_of_one_kind_may_have_spare_rows(tmp_path: Path, kind: str, found: Sequence[tuple[str, int]]) -> None:
+    for name, size in (("wide", 152064), ("narrow", 151936)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(f'{{"model_type": "{kind}", "vocab_size": {size}}}')
+    (tmp_path / "train.py").write_text(SPARE)
+    assert said(tmp_path, "tokenizer-model-mismatch") == found

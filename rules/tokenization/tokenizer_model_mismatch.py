@@ -175,7 +175,7 @@ def _called(pipeline: Pipeline) -> Iterator[tuple[Place, Tokenizer, Model]]:
     for call in pipeline.model_calls:
         given = call.arguments.get("input_ids")
         column = given.value.column if given is not None and isinstance(given.value, ColumnValues) else None
-        made = column.made_by if column is not None and column.name == "input_ids" else None
+        made = column.made_by if column is not None else None
         if isinstance(made, Encoding) and isinstance(made.tokenizer, Tokenizer):
             yield _loader_of(pipeline, made) or call.place, made.tokenizer, call.model
 
