@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import cast
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -38,7 +40,7 @@ def _top_level(body: Sequence[Body]) -> list[cst.BaseSmallStatement]:
 def _above_use(body: Sequence[Body], name: str) -> Sequence[Body]:
     """The statements above the first that uses a name as soon as it runs, which a function does not."""
     for index, line in enumerate(body):
-        if not _is_import(line) and not isinstance(line, cst.FunctionDef) and _uses([line], name):
+        if not _is_import(line) and not isinstance(line, cst.FunctionDef) and _uses(line, name):
             return body[:index]
     return body
 
@@ -126,7 +128,8 @@ def _block_for(body: list[Body], line: Body, wanted: AddImport) -> tuple[int, li
     start = _first_place(body)
     blocks = list(_import_blocks(body, start))
     name = wanted.name or wanted.module.partition(".")[0]
-    reachable = [(first, block) for first, block in blocks if not _uses(body[start:first], name)]
+    used = _first_use(body[: blocks[-1][0] if blocks else 0], start, name)
+    reachable = [(first, block) for first, block in blocks if first <= used]
     if _sort_key(line)[0] == 1:
         package = wanted.module.partition(".")[0]
         beside = [each for each in reachable if any(_package(other) == package for other in each[1])]
@@ -146,14 +149,22 @@ def _import_blocks(body: list[Body], start: int) -> Iterator[tuple[int, list[Bod
         index += max(len(block), 1)
 
 
-def _uses(body: Sequence[Body], name: str) -> bool:
-    return any(isinstance(node, cst.Name) and node.value == name for line in body for node in _nodes(line))
+def _first_use(body: Sequence[Body], start: int, name: str) -> int:
+    """The index of the first statement from one on that uses a name; behind the last where none does."""
+    return next((index for index in range(start, len(body)) if _uses(body[index], name)), len(body))
 
 
-def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from _nodes(child)
+def _uses(node: cst.CSTNode, name: str) -> bool:
+    """Whether a name stands anywhere in a node."""
+    if isinstance(node, cst.Name):
+        return node.value == name
+    # As `node.children`, which makes every child anew to find them.
+    for field in fields(node):
+        value: object = getattr(node, field.name)
+        parts = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+        if any(_uses(part, name) for part in parts if isinstance(part, cst.CSTNode)):
+            return True
+    return False
 
 
 def _package(line: Body) -> str:
