@@ -160,6 +160,16 @@ def test_a_relative_import_that_means_a_module_has_both_read(
     assert second.reading.reported == alone(COURSE[1]).reading.reported
 
 
+def test_a_module_that_is_asked_for_twice_is_found_twice(course: Path) -> None:
+    code = "from transformers import Trainer\ndef main(data):\n    Trainer(train_dataset=data).train()\nmain(1)\n"
+    write("course/es/loop.py", code)
+    for name in COURSE:
+        write(name, notebook("from loop import main\nmain(1)"))
+    second = read(*COURSE)[1]
+    assert second.reading.training
+    assert second.reading.training == alone(COURSE[1]).reading.training
+
+
 def test_a_reading_that_failed_is_no_answer_for_others(course: Path) -> None:
     kept = copies.Copies(copies.QuestionedProject())
     for name in COURSE:

@@ -52,9 +52,9 @@ _NOTED: ContextVar[Noted | None] = ContextVar("_NOTED", default=None)
 
 
 @contextmanager
-def noted_apart() -> Generator[Noted]:
-    """What is looked at meanwhile; it grows, and those who note around it learn of none of it."""
-    noted = Noted()
+def noted_apart(looks: Noted | None = None) -> Generator[Noted]:
+    """What is looked at meanwhile, with what was before; those who note around it learn of none of it."""
+    noted = Noted() if looks is None else looks
     token = _NOTED.set(noted)
     try:
         yield noted
@@ -67,9 +67,8 @@ def noted_files() -> Generator[Noted]:
     """What is looked at meanwhile; it grows, and those who note around it learn of it at the end."""
     noted = Noted()
     try:
-        with noted_apart() as looks:
-            noted = looks
-            yield looks
+        with noted_apart(noted):
+            yield noted
     finally:
         note_all(noted)
 

@@ -68,13 +68,16 @@ class QuestionedProject(Project):
             self.questions = None
 
     def _hear(self, question: Question, script: str, name: str) -> ModuleFile | None:
-        if self.questions is None:
+        asked = self.questions
+        if asked is None:
             return question(self, script, name)
-        with noted_apart() as looks:
+        if (question, name) in asked.names:
+            return None
+        with noted_apart(asked.looks):
             found = question(self, script, name)
-        self.questions.looks.add(looks)
-        self.questions.names[question, name] = None
-        self.questions.is_answered |= found is not None
+        if found is None:
+            asked.names[question, name] = None
+        asked.is_answered |= found is not None
         return found
 
 
