@@ -1,16 +1,24 @@
-"""Values that a script doubles line by line: the reader gives them up before they fill the memory."""
+"""Values that a script doubles line by line, or copies and looks through again and again: the reader counts that."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.pipeline import operations, registry
 from lintrain.pipeline.arithmetic import LONGEST
+from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import read_pipeline
+from lintrain.pipeline.reader import Frame, Reader, read_pipeline
+from lintrain.pipeline.scope import MOST_STARS, Scope
 from lintrain.pipeline.values.files import FilePath
-from lintrain.pipeline.values.python import Constant
+from lintrain.pipeline.values.python import Constant, Library, Literal, Mapping, Sequence, Slice, Unknown, Value, join
+from lintrain.pipeline.weights import ITEMS_A_STEP
 from lintrain.source.source import Source
+
+load_libraries()
 
 HEAD = "import os\nimport torch\nfrom pathlib import Path\nfrom transformers import TrainingArguments\n"
 DOUBLINGS = 24
@@ -44,10 +52,134 @@ def test_a_path_that_is_doubled_is_not_known(line: str) -> None:
     assert not isinstance(pipeline.arguments[0].value("run_name"), FilePath)
 
 
-@pytest.mark.parametrize("line", ["y = x * 2", "y = x.copy()", "y = copy.copy(x)", "y = x + []", "y = x * torch.a"])
+SIZE = 800
+PLAIN = Source("t.py", "x = 1\n")
+PLACE = PLAIN.place(PLAIN.tree.body[0])
+
+
+def counted(act: Callable[[Reader], object]) -> int:
+    """The steps that something takes."""
+    reader = Reader(Pipeline(PLAIN, TargetVersions()))
+    reader.frames.append(Frame(None, Scope()))
+    act(reader)
+    return reader.steps
+
+
+def large_list() -> Sequence:
+    return Sequence([Constant(number) for number in range(SIZE)])
+
+
+def large_dictionary() -> Mapping:
+    return Mapping({f"k{number}": Constant(number) for number in range(SIZE)})
+
+
+def wrapped() -> Mapping:
+    return Mapping({"a": Sequence([large_list()])})
+
+
+@pytest.mark.parametrize("given", [large_list, large_dictionary, wrapped])
+def test_what_a_function_of_a_library_is_given_is_counted(given: Callable[[], Value]) -> None:
+    def is_free(path: str, by_name: bool) -> bool:
+        positional, named = ([], {"x": given()}) if by_name else ([given()], {})
+        steps = counted(lambda reader: reader.call(Library(path), positional, named, place=PLACE))
+        return steps < SIZE // ITEMS_A_STEP
+
+    assert not [(path, by_name) for path in registry.FUNCTIONS for by_name in (False, True) if is_free(path, by_name)]
+
+
+@pytest.mark.parametrize("name", ["copy", "keys", "values", "items"])
+def test_a_method_that_copies_a_dictionary_is_counted(name: str) -> None:
+    method = operations.attribute(Reader(Pipeline(PLAIN, TargetVersions())), large_dictionary(), name, PLACE)
+    assert counted(lambda reader: reader.call(method, [], place=PLACE)) >= SIZE // ITEMS_A_STEP
+
+
+ACTS: list[tuple[Callable[[], Value], Callable[[Reader, Value], object]]] = [
+    (large_list, lambda reader, value: operations.element(reader, value)),
+    (large_list, lambda reader, value: operations.binary(reader, value, "Add", value, PLACE)),
+    (large_list, lambda reader, value: operations.compare(reader, Constant("no"), "In", value, PLACE)),
+    (large_list, lambda reader, value: operations.unpack(reader, value, 2, 1)),
+    (large_list, lambda reader, value: operations.subscript(reader, value, Slice(), PLACE)),
+    (large_dictionary, lambda reader, value: operations.element(reader, value)),
+    (large_dictionary, lambda reader, value: operations.binary(reader, value, "BitOr", value, PLACE)),
+    (large_dictionary, lambda reader, value: operations.compare(reader, Constant("no"), "In", value, PLACE)),
+    (large_dictionary, lambda reader, value: operations.update(reader, {}, value)),
+    (large_dictionary, lambda reader, value: operations.subscript(reader, value, Unknown(), PLACE)),
+    (large_dictionary, lambda reader, value: operations.store_item(reader, value, Unknown(), Constant(1), PLACE)),
+]
+
+
+@pytest.mark.parametrize(("made", "act"), ACTS)
+def test_what_copies_or_looks_through_is_counted(
+    made: Callable[[], Value], act: Callable[[Reader, Value], object]
+) -> None:
+    value = made()
+    assert counted(lambda reader: act(reader, value)) >= SIZE // ITEMS_A_STEP
+
+
+LINES = ["y = [*x]", "y = f(*x)", "y = x * torch.a", "y = copy.copy(x)", "y = functools.partial(f, *x)()"]
+ENTRY_LINES = [
+    "y = dict(x)",
+    "y = {**x}",
+    "y = f(**x)",
+    "y = copy.copy(x)",
+    "y = pd.DataFrame(x)",
+    "y = Dataset.from_dict(x)",
+]
+IMPORTS = """import copy, functools, torch
+import pandas as pd
+from datasets import Dataset
+def f(*items, **named): return items
+"""
+
+
+@pytest.mark.parametrize("line", LINES)
 def test_a_large_list_is_not_copied_a_thousand_times(line: str) -> None:
-    code = f"import copy\nimport torch\nx = [{'1, ' * 30_000}]\n" + f"{line}\n" * 200
+    items = ", ".join(map(str, range(30_000)))
+    assert read_pipeline(Source("t.py", f"{IMPORTS}x = [{items}]\n" + f"{line}\n" * 800), TargetVersions()).is_exhausted
+
+
+@pytest.mark.parametrize("line", ENTRY_LINES)
+def test_a_large_dictionary_is_not_copied_a_thousand_times(line: str) -> None:
+    entries = ", ".join(f"'k{number}': 1" for number in range(30_000))
+    assert read_pipeline(
+        Source("t.py", f"{IMPORTS}x = {{{entries}}}\n" + f"{line}\n" * 800), TargetVersions()
+    ).is_exhausted
+
+
+@pytest.mark.parametrize("line", ["if q: pass", "try: pass\nexcept OSError: pass", "for x in q: pass", "while q: pass"])
+def test_thousands_of_names_are_not_copied_for_thousands_of_branches(line: str) -> None:
+    code = "".join(f"a{number} = 0\n" for number in range(30_000)) + f"{line}\n" * 600
     assert read_pipeline(Source("t.py", code), TargetVersions()).is_exhausted
+
+
+def test_ways_out_of_a_loop_do_not_keep_thousands_of_names_each() -> None:
+    code = "".join(f"a{number} = 0\n" for number in range(30_000)) + "while q:\n" + "    if q: break\n" * 60
+    assert read_pipeline(Source("t.py", code), TargetVersions()).is_exhausted
+
+
+def test_a_small_list_costs_nothing_more() -> None:
+    items = Sequence([Constant(number) for number in range(ITEMS_A_STEP - 1)])
+    assert counted(lambda reader: reader.call(Library("builtins.len"), [items], place=PLACE)) == 0
+
+
+def test_a_join_of_many_things_ends_with_the_first_few() -> None:
+    def numbers() -> Iterator[Value]:
+        for number in range(SIZE):
+            taken.append(number)
+            yield Constant(number)
+
+    taken: list[int] = []
+    assert isinstance(join(numbers()), Unknown)
+    assert len(taken) < 10
+
+
+def test_only_the_latest_imports_with_a_star_are_looked_through() -> None:
+    asked: list[Literal] = []
+    scope = Scope()
+    for number in range(MOST_STARS * 2):
+        scope.add_star(lambda name, number=number: asked.append(number))  # pyright: ignore[reportArgumentType]
+    assert scope.lookup("nothing") is None
+    assert asked == [*range(MOST_STARS * 2 - 1, MOST_STARS - 1, -1)]
 
 
 def test_what_is_put_together_within_bounds_is_known() -> None:

@@ -23,6 +23,7 @@ def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> N
         place = source.place(argument)
         if isinstance(argument, ast.Starred):
             if isinstance(value, Sequence) and value.is_complete:
+                reader.spend(len(value.items))
                 call.positional.extend(Argument(item, place) for item in value.items)
             else:
                 call.is_open, call.spread = True, value
@@ -55,6 +56,7 @@ def _add_expanded(call: Call, value: Value, place: Place, *, is_as_written: bool
         call.is_open = True
         return
     call.is_open = call.is_open or not value.is_complete
+    call.reader.spend(len(value.entries))
     for name, item in value.entries.items():
         if isinstance(name, str):
             named_at = value.written.get(name) if is_as_written else None

@@ -74,7 +74,7 @@ def execute_branches(
     is_guarded: bool = False,
 ) -> Flow:
     """Run each branch from the same start; go on with what those leave behind that do go on."""
-    before = dict(scope.names)
+    before = reader.names_of(scope)
     ends: list[dict[str, Value]] = []
     flows: list[Flow] = []
     for body, condition in branches:
@@ -95,7 +95,7 @@ def execute_branches(
 
 def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Flow:
     """`try`: its body, then each handler as a branch that starts somewhere in the body."""
-    before = dict(scope.names)
+    before = reader.names_of(scope)
     expected = any(_expects_missing_names(handler) for handler in node.handlers)
     reader.guards += expected
     flow = statements.execute_block(reader, [*node.body, *node.orelse], scope)

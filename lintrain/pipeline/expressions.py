@@ -122,7 +122,7 @@ def _spread(reader: Reader, inner: Value) -> list[Value]:
     """What `*inner` puts into a list: the parameters of a module stay together, as one item."""
     match inner:
         case SequenceValue(items=items):
-            return reader.copied(items)
+            return reader.counted(items)
         case Parameters():
             return [inner]
         case _:
@@ -136,7 +136,7 @@ def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
     for key, item in zip(node.keys, node.values, strict=True):
         value = evaluate(reader, item, scope)
         if key is None:
-            is_complete = operations.update(entries, value) and is_complete
+            is_complete = operations.update(reader, entries, value) and is_complete
             continue
         name = evaluate(reader, key, scope)
         if isinstance(name, Constant):

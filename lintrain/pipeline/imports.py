@@ -226,7 +226,7 @@ def _import_all(module: Scope, path: str) -> None:
     """`from a import *`: one of a module that is not known may put another thing under any name from before."""
     path = canonical(path)
     if path.partition(".")[0] in LIBRARIES:
-        module.stars.append(LibraryStar(path))
+        module.add_star(LibraryStar(path))
     else:
         module.stars = [star for star in module.stars if not isinstance(star, LibraryStar)]
 
@@ -234,7 +234,7 @@ def _import_all(module: Scope, path: str) -> None:
 def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope) -> None:
     module = project_modules.made_module(reader, file)
     if alias.name == "*":
-        scope.module().stars.append(project_modules.starred(reader, module))
+        scope.module().add_star(project_modules.starred(reader, module))
         return
     bound = alias.asname or alias.name
     if module.names is scope.module():

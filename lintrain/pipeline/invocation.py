@@ -22,7 +22,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.handing import escape
 from lintrain.pipeline.pipeline import LibraryCall
-from lintrain.pipeline.registry import CALLED, INSTANCES_CALLED, function_at, lineage_of, method_of, of_type
+from lintrain.pipeline.registry import CALLED, INSTANCES_CALLED, Transfer, function_at, lineage_of, method_of, of_type
 from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.files import Settings
 from lintrain.pipeline.values.model import Model, Module, Optimizer
@@ -43,6 +43,7 @@ from lintrain.pipeline.values.python import (
     Value,
     join,
 )
+from lintrain.pipeline.weights import weigh
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Frame, Reader
@@ -104,7 +105,7 @@ def _invoke_library(call: Call, callee: Library) -> Value:
     record_call(call)
     transfer = function_at(callee.path)
     if transfer is not None:
-        return transfer(call)
+        return _ask(call, transfer)
     escape(call)
     return LibraryObject(callee.path, call.values(), origin=call.place)
 
@@ -141,7 +142,7 @@ def _invoke_method(call: Call, callee: Bound) -> Value:
     if transfer is None and isinstance(callee.receiver, Instance):
         transfer = objects.transfer_of(callee.receiver, callee.name)
     if transfer is not None:
-        return transfer(call)
+        return _ask(call, transfer)
     escape(call)
     if isinstance(callee.receiver, Model | Module | Optimizer):
         call.reader.act(Act.ESCAPE, call.place, callee.receiver)
@@ -152,7 +153,7 @@ def _invoke_instance(call: Call, callee: Instance) -> Value:
     call.receiver = callee
     for path in lineage_of(callee.cls.library_bases):
         if path in INSTANCES_CALLED:
-            return INSTANCES_CALLED[path](call)
+            return _ask(call, INSTANCES_CALLED[path])
     found = callee.cls.lookup("__call__")
     if found is not None and isinstance(found[1], Function):
         return invoke(call, found[1], callee, found[0])
@@ -160,6 +161,7 @@ def _invoke_instance(call: Call, callee: Instance) -> Value:
 
 
 def _invoke_partial(call: Call, callee: Partial) -> Value:
+    call.reader.spend(len(callee.positional) + len(callee.keywords))
     call.positional[:0] = [Argument(value, call.place) for value in callee.positional]
     for name, value in callee.keywords.items():
         call.keywords.setdefault(name, Argument(value, call.place))
@@ -170,9 +172,18 @@ def _invoke_other(call: Call, callee: Value) -> Value:
     call.receiver = callee
     transfer = of_type(CALLED, callee)
     if transfer is not None:
-        return transfer(call)
+        return _ask(call, transfer)
     escape(call)
     return UNKNOWN
+
+
+def _ask(call: Call, transfer: Transfer) -> Value:
+    """What something of a library gives, which may look through all that it is given."""
+    for argument in call.positional:
+        weigh(call.reader, argument.value)
+    for argument in call.keywords.values():
+        weigh(call.reader, argument.value)
+    return transfer(call)
 
 
 def invoke(

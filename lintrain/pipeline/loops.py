@@ -28,7 +28,7 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
         reader.source.place(node), over, each, header, _body_place(reader, node.body), reader.once(_made_anew, node)
     )
     _forget_changing(reader, node, scope)
-    before = dict(scope.names)
+    before = reader.names_of(scope)
     assign(reader, node.target, each, scope)
     return _execute_loop(reader, loop, node.body, node.orelse, scope, before)
 
@@ -48,7 +48,7 @@ def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
         _body_place(reader, node.body),
         reader.once(_made_anew, node),
     )
-    return _execute_loop(reader, loop, node.body, node.orelse, scope, dict(scope.names))
+    return _execute_loop(reader, loop, node.body, node.orelse, scope, reader.names_of(scope))
 
 
 def _body_place(reader: Reader, body: Sequence[ast.stmt]) -> Place:

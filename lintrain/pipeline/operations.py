@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import arithmetic, imports, objects, project_modules, replacing, storing
+from lintrain.pipeline import arithmetic, imports, objects, project_modules, replacing, storing, weights
 from lintrain.pipeline.pipeline import LibraryName
 from lintrain.pipeline.registry import (
     ATTRIBUTES,
@@ -96,12 +96,11 @@ def subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
         return join([subscript(reader, value, option, place) for option in key.options])
     handler = of_type(SUBSCRIPTS, value)
     if handler:
+        weights.weigh(reader, key)
         return handler(reader, value, key, place)
-    return (
-        child(reader, value, f"[{key.value!r}]")
-        if isinstance(value, Unknown) and isinstance(key, Constant)
-        else UNKNOWN
-    )
+    if isinstance(value, Unknown) and isinstance(key, Constant):
+        return child(reader, value, f"[{key.value!r}]")
+    return UNKNOWN
 
 
 def element(reader: Reader, value: Value) -> Value:
@@ -113,12 +112,12 @@ def element(reader: Reader, value: Value) -> Value:
         return handler(reader, value)
     match value:
         case Sequence() if value.items:
-            each = join(value.items) if value.is_complete or len(value.items) == 1 else UNKNOWN
+            each = join(reader.counted(value.items)) if value.is_complete or len(value.items) == 1 else UNKNOWN
             if isinstance(each, Unknown):
                 forget_frames(value)
             return each
         case Mapping() if value.entries and value.is_complete:
-            return join([Constant(key) for key in value.entries])
+            return join(Constant(key) for key in reader.counted(value.entries))
         case Unknown() if value is not UNKNOWN:
             return child(reader, value, "[]")
         case _:
@@ -148,7 +147,7 @@ def unpack(reader: Reader, value: Value, count: int, starred: int | None = None)
         parts = [unpack(reader, option, count, starred) for option in value.options]
         return [join(options) for options in zip(*parts, strict=True)]
     if isinstance(value, Sequence) and value.is_complete:
-        return _spread(value.items, count, starred)
+        return _spread(value.items if starred is None else reader.counted(value.items), count, starred)
     handler = of_type(UNPACKED, value)
     known = handler(reader, value, count) if handler and starred is None else None
     if known is not None:
@@ -172,13 +171,13 @@ def binary(reader: Reader, left: Value, operator: str, right: Value, place: Plac
     if isinstance(left, Constant) and isinstance(right, Constant):
         return arithmetic.binary(left, operator, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
-        items = [*reader.copied(left.items), *reader.copied(right.items)]
+        items = [*reader.counted(left.items), *reader.counted(right.items)]
         return Sequence(items, left.kind, left.is_complete and right.is_complete)
     if isinstance(left, Sequence) and operator == "Mult" and isinstance(right, Constant):
-        reader.copied(left.items)
+        reader.counted(left.items)
         return arithmetic.repeat(left, right.value)
     if isinstance(left, Sequence) and operator == "Mult":
-        return Sequence([*reader.copied(left.items)], left.kind, False)
+        return Sequence([*reader.counted(left.items)], left.kind, False)
     return _operate(reader, left, operator, right, place)
 
 
@@ -191,6 +190,7 @@ def compare(reader: Reader, left: Value, operator: str, right: Value, place: Pla
         if not isinstance(other, Unknown | Either | Constant | Absent):
             return Constant(operator in {"IsNot", "NotEq"})
     if operator in {"In", "NotIn"} and isinstance(left, Constant):
+        weights.weigh(reader, right)
         known = arithmetic.contains(right, left)
         if known is not None:
             return Constant(known is (operator == "In"))
@@ -239,17 +239,17 @@ def entered(reader: Reader, manager: Value) -> Value:
     return manager if isinstance(manager, LibraryObject | Instance | OpenFile) else UNKNOWN
 
 
-def update(entries: dict[Literal, Value], other: Value) -> bool:
+def update(reader: Reader, entries: dict[Literal, Value], other: Value) -> bool:
     """Add the entries of another mapping; False where some of them are not known."""
     if isinstance(other, Mapping):
-        entries.update(other.entries)
+        entries.update(reader.counted(other.entries))
         return other.is_complete
     held = of_type(ENTRIES, other)
     if held is None:
-        entries.update(dict.fromkeys(entries, UNKNOWN))
+        entries.update(dict.fromkeys(reader.counted(entries), UNKNOWN))
         return False
     added, is_complete = held(other)
-    entries.update(added)
+    entries.update(reader.counted(added))
     return is_complete
 
 
@@ -262,6 +262,7 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place
         if isinstance(value, DataFrame) and (reader.uncalled or reader.conditions):
             value.forget()  # methods that change it may run in any order
         if handler:
+            weights.weigh(reader, value)
             handler(reader, option, name, value, place)
         elif isinstance(option, Class):
             option.attributes[name] = weakly(reader, option.attributes.get(name), value)
@@ -285,6 +286,7 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Pl
         return
     handler = of_type(STORED_ITEMS, owner)
     if handler:
+        weights.weigh(reader, value)
         handler(reader, owner, key, value, place)
         return
     match owner, key:

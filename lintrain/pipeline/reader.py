@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os.path
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sized
 from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, NoReturn, TypeVar
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
-from lintrain.pipeline import invocation, operations, statements
+from lintrain.pipeline import invocation, operations, statements, weights
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline, Returned
@@ -29,15 +29,13 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node", bound=ast.AST)
 Answer = TypeVar("Answer")
+Held = TypeVar("Held", bound=Sized)
 
 STEP_BUDGET = 250_000
 """Nodes that may be evaluated for one file, called functions counted at each call: about one second."""
 
 DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
-
-ITEMS_A_STEP = 16
-"""Items that are copied from one list into another in the time of a step."""
 
 PAUSE = 500
 """Steps after which a reading asks whether it is to go on: about two milliseconds."""
@@ -131,20 +129,27 @@ class Reader:
         """The answer to a question about the syntax of a node, asked only once while its file's tree is kept."""
         return self.source.once(question, node)
 
-    def spend(self) -> None:
-        """Count one step; raises BudgetSpentError when there are no more."""
-        self.steps += 1
+    def spend(self, steps: int = 1) -> None:
+        """Count steps; raises BudgetSpentError when there are no more."""
+        self.steps += steps
         if self.steps > self.limit:
             self.stop()
         if self.steps > self.asked_at:
             self.asked_at = self.steps + PAUSE
             self.go_on()
 
-    def copied(self, items: list[Value]) -> list[Value]:
-        """Items for another list, counted as steps: a list that is doubled line by line would fill the memory."""
-        self.steps += len(items) // ITEMS_A_STEP
-        self.spend()
-        return items
+    def counted(self, held: Held) -> Held:
+        """A list or dictionary that is copied or looked through, its items counted as steps.
+
+        One that is doubled line by line would fill the memory.
+        """
+        self.spend(len(held) // weights.ITEMS_A_STEP)
+        return held
+
+    def names_of(self, scope: Scope) -> dict[str, Value]:
+        """What the names of a scope stand for now, for a branch that starts from there."""
+        self.spend(len(scope.names) // weights.NAMES_A_STEP)
+        return dict(scope.names)
 
     def stop(self) -> NoReturn:
         """End the reading, or that of the script's modules, where the steps are spent."""

@@ -8,6 +8,9 @@ from dataclasses import field
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.values.python import Unknown, Value, join
 
+MOST_STARS = 64
+"""Imports with `*` whose names are looked for, the latest ones of a module."""
+
 StarImport = Callable[[str], Value | None]
 """What a module that was imported with `*` has under a name; None where it has none such."""
 
@@ -60,6 +63,10 @@ class Scope:
                 return scope.names[name]
             scope = scope.parent
         return None
+
+    def add_star(self, star: StarImport) -> None:
+        """Note an import with `*`."""
+        self.stars = [*self.stars, star][-MOST_STARS:]
 
     def starred(self, name: str) -> Value | None:
         """What a name stands for that an import with `*` brought in."""

@@ -27,6 +27,7 @@ def _store_somewhere(reader: Reader, owner: Mapping, key: Value, value: Value) -
     if len(keys) < len(options):
         owner.is_complete = False
         keys = list(owner.entries)
+        reader.spend(len(keys))
     loop = reader.loops[-1] if reader.loops else None
     is_each = loop is not None and loop.each is key and len(keys) == len(options)
     is_certain = is_each and not any(condition.depth >= len(reader.loops) for condition in reader.conditions)

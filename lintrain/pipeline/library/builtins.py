@@ -130,7 +130,7 @@ def _dict(call: Call) -> Value:
     entries: dict[Literal, Value] = {}
     is_complete = not call.is_open
     for argument in call.positional:
-        is_complete = operations.update(entries, argument.value) and is_complete
+        is_complete = operations.update(call.reader, entries, argument.value) and is_complete
     entries.update({name: argument.value for name, argument in call.keywords.items() if name != "**"})
     return Mapping(entries, is_complete and "**" not in call.keywords, origin=call.place)
 

@@ -33,7 +33,7 @@ def _entry(reader: Reader, value: Value, key: Value, place: Place) -> Value:
         return value.entries[key.value]
     if isinstance(key, Constant) and not value.is_complete:
         return operations.child(reader, value, f"[{key.value!r}]")
-    return join(value.entries.values()) if value.entries and value.is_complete else UNKNOWN
+    return join(reader.counted(value.entries).values()) if value.entries and value.is_complete else UNKNOWN
 
 
 @subscript_of(Sequence)
@@ -44,17 +44,18 @@ def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
         case Constant(value=int(index)) if value.is_complete and -len(value.items) <= index < len(value.items):
             return value.items[index]
         case Slice():
-            return _slice(value, key)
+            return _slice(reader, value, key)
         case _:
             return UNKNOWN
 
 
-def _slice(value: Sequence, key: Slice) -> Value:
+def _slice(reader: Reader, value: Sequence, key: Slice) -> Value:
+    items = reader.counted(value.items)
     bounds = [_bound(part) for part in (key.lower, key.upper, key.step)]
     if not value.is_complete or any(isinstance(bound, Value) for bound in bounds) or bounds[2] == 0:
-        return Sequence([join(value.items)] if value.items else [], value.kind, False)
+        return Sequence([join(items)] if items else [], value.kind, False)
     lower, upper, step = (bound if isinstance(bound, int) else None for bound in bounds)
-    return Sequence(value.items[lower:upper:step], value.kind)
+    return Sequence(items[lower:upper:step], value.kind)
 
 
 def _bound(part: Value) -> int | Value | None:
@@ -72,7 +73,7 @@ def _union(reader: Reader, left: Value, operator: str, right: Value, place: Plac
     if operator != "BitOr":
         return None
     entries: dict[Literal, Value] = {}
-    is_complete = [operations.update(entries, side) for side in (left, right)]
+    is_complete = [operations.update(reader, entries, side) for side in (left, right)]
     return Mapping(entries, all(is_complete), origin=place)
 
 
@@ -98,7 +99,7 @@ def _own_element(reader: Reader, value: Value) -> Value:
 @function("collections.OrderedDict")
 def _ordered(call: Call) -> Value:
     entries: dict[Literal, Value] = {}
-    known = [operations.update(entries, argument.value) for argument in call.positional]
+    known = [operations.update(call.reader, entries, argument.value) for argument in call.positional]
     entries.update({name: argument.value for name, argument in call.keywords.items() if name != "**"})
     return Mapping(entries, all(known) and not call.is_open and "**" not in call.keywords, origin=call.place)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lintrain.pipeline import objects
 from lintrain.pipeline.call import Call
 from lintrain.pipeline.registry import function
@@ -17,6 +19,9 @@ from lintrain.pipeline.values.python import (
     mapping_of,
 )
 
+if TYPE_CHECKING:
+    from lintrain.pipeline.reader import Reader
+
 DEEPEST = 4
 """Levels of lists and dictionaries that a deep copy is followed into."""
 
@@ -30,19 +35,21 @@ def _as_dictionary(call: Call) -> Value:
     return mapping_of(held, is_complete=True)
 
 
-def copied(value: Value, levels: int = DEEPEST) -> Value | None:
+def copied(reader: Reader, value: Value, levels: int = DEEPEST) -> Value | None:
     """A deep copy of literals, lists and dictionaries; None where something else is in it, or it is too deep."""
     match value:
         case Constant() | Unknown():
             return value
         case Sequence() if levels:
-            items = [copied(item, levels - 1) for item in value.items]
+            reader.spend()
+            items = [copied(reader, item, levels - 1) for item in value.items]
             known = [item for item in items if item is not None]
             return Sequence(known, value.kind, value.is_complete) if len(known) == len(items) else None
         case Mapping() if levels:
+            reader.spend()
             entries: dict[Literal, Value] = {}
             for key, held in value.entries.items():
-                made = copied(held, levels - 1)
+                made = copied(reader, held, levels - 1)
                 if made is None:
                     return None
                 entries[key] = made
@@ -56,10 +63,10 @@ def _copy(call: Call) -> Value:
     """A container of its own that holds the same things."""
     match call.value("x", 0):
         case Sequence() as value:
-            return Sequence([*call.reader.copied(value.items)], value.kind, value.is_complete, origin=call.place)
+            return Sequence([*call.reader.counted(value.items)], value.kind, value.is_complete, origin=call.place)
         case Mapping() as value:
-            return Mapping(dict(value.entries), value.is_complete, origin=call.place)
+            return Mapping(dict(call.reader.counted(value.entries)), value.is_complete, origin=call.place)
         case Instance() as value:
-            return Instance(value.cls, dict(value.attributes), origin=call.place)
+            return Instance(value.cls, dict(call.reader.counted(value.attributes)), origin=call.place)
         case value:
             return value

@@ -13,6 +13,8 @@ LIBRARY = "datasets"
 
 def derived(call: Call, parent: Dataset, operation: str) -> Dataset:
     """A data set with the columns of another; a caller that changes columns gives it new ones."""
+    call.reader.counted(parent.steps)
+    call.reader.counted(parent.columns or ())
     made = replace(
         parent,
         parent=parent,

@@ -39,7 +39,9 @@ def _set_feature(reader: Reader, owner: Value, key: Value, value: Value, place: 
 @method(Features, "copy")
 def _copy(call: Call) -> Value:
     features = call.receiver
-    return Features(dict(features.columns), features.is_complete) if isinstance(features, Features) else UNKNOWN
+    if not isinstance(features, Features):
+        return UNKNOWN
+    return Features(dict(call.reader.counted(features.columns)), features.is_complete)
 
 
 @attribute_of(Feature)
@@ -108,5 +110,6 @@ def _features(call: Call) -> Value:
     given = call.value("features", 0)
     if not isinstance(given, Mapping):
         return UNKNOWN
+    call.reader.spend(len(given.entries))
     types = {str(name): types_of(value).named(str(name)) for name, value in given.entries.items()}
     return Features(types, given.is_complete, origin=call.place)

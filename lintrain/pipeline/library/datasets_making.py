@@ -11,6 +11,7 @@ from lintrain.pipeline.registry import function
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features
 from lintrain.pipeline.values.frames import DataFrame
 from lintrain.pipeline.values.python import Mapping, Sequence, Value, is_missing, literal
+from lintrain.pipeline.weights import ITEMS_A_STEP
 
 
 @function("datasets.Dataset.from_dict", "datasets.IterableDataset.from_dict")
@@ -24,6 +25,7 @@ def _columns_of(call: Call, given: Value) -> Dataset:
     name = call.path.rpartition(".")[2]
     if not isinstance(given, Mapping):
         return started(call, name, None, is_complete=False)
+    call.reader.spend(len(given.entries))
     columns = {str(key): column_of(str(key), value, is_batch=True) for key, value in given.entries.items()}
     made = started(call, name, columns, is_complete=given.is_complete)
     made.rows = _length_of(given)
@@ -53,6 +55,7 @@ def _from_list(call: Call) -> Value:
         return started(call, "from_list", None, is_complete=False)
     rows = [item for item in given.items if isinstance(item, Mapping)]
     names = {str(name): None for row in rows for name in row.entries}
+    call.reader.spend(len(names) * len(rows) // ITEMS_A_STEP)
     columns = {name: column_of(name, _values_of(rows, name), is_batch=True) for name in names}
     is_complete = len(rows) == len(given.items) and all(row.is_complete for row in rows)
     made = started(call, "from_list", columns, is_complete=is_complete)

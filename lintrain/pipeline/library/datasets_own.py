@@ -31,16 +31,16 @@ def _make(call: Call) -> Value:
     if isinstance(made, Instance) and found is not None and isinstance(found[1], Function):
         method = Bound(made, "__getitem__", found[1], found[0])
         item = call.reader.call(method, [Unknown(name="index")], place=call.place)
-        columns, is_complete = _columns(item)
+        columns, is_complete = _columns(call, item)
         call.reader.record.own_rows.append(OwnRows(made, columns, is_complete, found[1].origin))
     return made
 
 
-def _columns(item: Value) -> tuple[dict[str, Column], bool]:
+def _columns(call: Call, item: Value) -> tuple[dict[str, Column], bool]:
     """What an item holds by name, where it is a dictionary."""
     entries: dict[Literal, Value] = {}
     if not isinstance(item, Mapping) and of_type(ENTRIES, item) is None:
         return {}, False
-    is_complete = operations.update(entries, item)
+    is_complete = operations.update(call.reader, entries, item)
     named = {name: value for name, value in entries.items() if isinstance(name, str)}
     return {name: column_of(name, value, is_batch=False) for name, value in named.items()}, is_complete

@@ -180,7 +180,7 @@ def _update(call: Call) -> Value:
     added: dict[Literal, Value] = {name: each.value for name, each in call.keywords.items() if name != "**"}
     is_known = "**" not in call.keywords
     for argument in call.positional:
-        is_known = operations.update(added, argument.value) and is_known
+        is_known = operations.update(call.reader, added, argument.value) and is_known
     for name, value in added.items():
         store(call.reader, call.receiver, Constant(name), value, call.place)
     if not is_known and isinstance(call.receiver, Rows | Encoding):

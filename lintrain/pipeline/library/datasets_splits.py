@@ -143,7 +143,7 @@ def _made(call: Call) -> Value:
     entries: dict[Literal, Value] = {name: each.value for name, each in call.keywords.items() if name != "**"}
     is_complete = not call.is_open and "**" not in call.keywords
     for argument in call.positional:
-        is_complete = operations.update(entries, argument.value) and is_complete
+        is_complete = operations.update(call.reader, entries, argument.value) and is_complete
     splits = {str(name): split for name, split in entries.items() if isinstance(split, Dataset)}
     for name, split in splits.items():
         split.split = split.split or name

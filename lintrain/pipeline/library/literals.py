@@ -59,7 +59,7 @@ def _number(call: Call) -> Value:
 def _copied(call: Call) -> Value:
     receiver = call.receiver
     return (
-        Sequence([*call.reader.copied(receiver.items)], receiver.kind, receiver.is_complete)
+        Sequence([*call.reader.counted(receiver.items)], receiver.kind, receiver.is_complete)
         if isinstance(receiver, Sequence)
         else UNKNOWN
     )
@@ -94,7 +94,8 @@ def _update(call: Call) -> Value:
     receiver = call.receiver
     if isinstance(receiver, Mapping):
         for argument in call.positional:
-            receiver.is_complete = operations.update(receiver.entries, argument.value) and receiver.is_complete
+            is_known = operations.update(call.reader, receiver.entries, argument.value)
+            receiver.is_complete = is_known and receiver.is_complete
         named = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
         receiver.entries.update(named)
         receiver.is_complete = receiver.is_complete and not call.is_open and "**" not in call.keywords
@@ -104,7 +105,9 @@ def _update(call: Call) -> Value:
 @method(Mapping, "copy")
 def _copy(call: Call) -> Value:
     receiver = call.receiver
-    return Mapping(dict(receiver.entries), receiver.is_complete) if isinstance(receiver, Mapping) else UNKNOWN
+    if not isinstance(receiver, Mapping):
+        return UNKNOWN
+    return Mapping(dict(call.reader.counted(receiver.entries)), receiver.is_complete)
 
 
 @attribute_of(Constant)

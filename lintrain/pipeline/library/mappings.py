@@ -12,7 +12,7 @@ from lintrain.pipeline.values.python import Constant, Literal, Mapping, Sequence
 @method(DatasetDict, "keys")
 @method(Features, "keys")
 def _keys(call: Call) -> Value:
-    held, is_complete = _held(call.receiver)
+    held, is_complete = _held(call)
     return Sequence([Constant(key) for key in held], "list", is_complete)
 
 
@@ -20,7 +20,7 @@ def _keys(call: Call) -> Value:
 @method(DatasetDict, "values")
 @method(Features, "values")
 def _values(call: Call) -> Value:
-    held, is_complete = _held(call.receiver)
+    held, is_complete = _held(call)
     return Sequence(list(held.values()), "list", is_complete)
 
 
@@ -28,12 +28,15 @@ def _values(call: Call) -> Value:
 @method(DatasetDict, "items")
 @method(Features, "items")
 def _items(call: Call) -> Value:
-    held, is_complete = _held(call.receiver)
+    held, is_complete = _held(call)
     return Sequence([Sequence([Constant(key), value], "tuple") for key, value in held.items()], "list", is_complete)
 
 
-def _held(value: Value) -> tuple[dict[Literal, Value], bool]:
-    if isinstance(value, Mapping):
-        return value.entries, value.is_complete
+def _held(call: Call) -> tuple[dict[Literal, Value], bool]:
+    value = call.receiver
     entries = of_type(ENTRIES, value)
-    return entries(value) if entries else ({}, False)
+    held, is_complete = entries(value) if entries else ({}, False)
+    if isinstance(value, Mapping):
+        held, is_complete = value.entries, value.is_complete
+    call.reader.spend(len(held))
+    return held, is_complete

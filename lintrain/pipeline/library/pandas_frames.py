@@ -53,6 +53,7 @@ def _make(call: Call) -> Value:
     given = call.value("data", 0)
     if not isinstance(given, Mapping) or call.is_open or len(call.positional) + len(call.keywords) != 1:
         return LibraryObject(call.path, call.values(), origin=call.place)
+    call.reader.spend(len(given.entries))
     columns = {str(key): _column(str(key), value) for key, value in given.entries.items()}
     first = next(iter(given.entries.values()), None)
     rows = len(first.items) if isinstance(first, Sequence) and first.is_complete else None
@@ -116,12 +117,12 @@ def _chosen(reader: Reader, frame: DataFrame, names: list[object], place: Place)
 
 def same_rows(reader: Reader, frame: DataFrame, place: Place) -> DataFrame:
     """A frame of its own with the same rows."""
-    return replace(frame, columns=dict(frame.columns), depth=depth_of(reader), origin=place)
+    return replace(frame, columns=dict(reader.counted(frame.columns)), depth=depth_of(reader), origin=place)
 
 
 def some_rows(reader: Reader, frame: DataFrame, place: Place) -> DataFrame:
     """A frame with some of the rows, in an order of its own."""
-    columns = {name: in_part(column) for name, column in frame.columns.items()}
+    columns = {name: in_part(column) for name, column in reader.counted(frame.columns).items()}
     return DataFrame(columns, frame.is_complete, None, None, False, depth_of(reader), origin=place)
 
 
@@ -166,6 +167,7 @@ def _put(reader: Reader, frame: DataFrame, name: str, column: Column) -> None:
     if not is_certain and name not in frame.columns:
         frame.is_complete = False
         return
+    reader.counted(frame.columns)
     frame.put(name, column if is_certain else Column(name))
 
 

@@ -115,6 +115,7 @@ def _assign(call: Call) -> Value:
     made = same_rows(call.reader, frame, call.place)
     made.is_complete = frame.is_complete and not call.is_open
     for name, argument in call.keywords.items():
+        call.reader.counted(made.columns)
         made.put(name, column_of(name, argument.value, is_batch=True))
     return made if not call.is_open else UNKNOWN
 
@@ -127,9 +128,9 @@ def _as_type(call: Call) -> Value:
         return UNKNOWN
     made = same_rows(call.reader, frame, call.place)
     named = types.entries if isinstance(types, Mapping) else dict.fromkeys(frame.columns, types)
-    for name, given in named.items():
-        if name in frame.columns:
-            made.put(str(name), replace(frame.columns[str(name)], kind=kind_as(given)))
+    changed = {str(name): kind_as(given) for name, given in named.items() if name in frame.columns}
+    made.columns |= {name: replace(frame.columns[name], kind=kind) for name, kind in changed.items()}
+    made.sorted_by = None if made.sorted_by in changed else made.sorted_by
     return made
 
 

@@ -33,6 +33,7 @@ from lintrain.pipeline.values.python import (
     mapping_of,
     text_of,
 )
+from lintrain.pipeline.weights import DEEPEST
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -56,16 +57,23 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) 
         owner.entries[name] = operations.weakly(reader, owner.entries.get(name), value)
 
 
-def settings_of(value: Value, change: Callable[[Value], Value] = lambda held: held) -> Value:
-    """The same values as settings, each changed in this way; Unknown where they are none."""
+def settings_of(
+    reader: Reader, value: Value, change: Callable[[Value], Value] = lambda held: held, levels: int = DEEPEST
+) -> Value:
+    """The same values as settings, each changed in this way; Unknown where they are none, or lie too deep."""
+    inside = partial(settings_of, reader, change=change, levels=levels - 1)
+    if isinstance(value, Mapping | Instance | Sequence):
+        reader.spend()
     match value:
+        case Mapping() | Instance() | Sequence() if not levels:
+            return UNKNOWN
         case Mapping():
-            entries: dict[Literal, Value] = {key: settings_of(held, change) for key, held in value.entries.items()}
+            entries: dict[Literal, Value] = {key: inside(held) for key, held in value.entries.items()}
             return Settings(entries, value.is_complete, origin=value.origin)
         case Instance() if objects.is_dataclass(value.cls):
-            return settings_of(mapping_of(value.attributes, is_complete=True), change)
+            return inside(mapping_of(value.attributes, is_complete=True))
         case Sequence():
-            return Sequence([settings_of(item, change) for item in value.items], value.kind, value.is_complete)
+            return Sequence([inside(item) for item in value.items], value.kind, value.is_complete)
         case Constant(value=str(text)) if NOT_PLAIN.search(text):
             return UNKNOWN
         case _:
@@ -75,7 +83,7 @@ def settings_of(value: Value, change: Callable[[Value], Value] = lambda held: he
 @function("omegaconf.OmegaConf.load")
 def _load(call: Call) -> Value:
     path = path_of(call.value("file_", 0))
-    return settings_of(settings_in(call, path, READ)) if path else UNKNOWN
+    return settings_of(call.reader, settings_in(call, path, READ)) if path else UNKNOWN
 
 
 @function("omegaconf.OmegaConf.create", "omegaconf.OmegaConf.structured", "omegaconf.DictConfig")
@@ -84,7 +92,7 @@ def _create(call: Call) -> Value:
     value: Value = call.positional[0].value if call.positional else mapping_of({}, is_complete=not call.is_open)
     if isinstance(value, Class):
         value = objects.instantiate(Call(call.reader, None, call.place, "", value), value)
-    made = settings_of(value)
+    made = settings_of(call.reader, value)
     if isinstance(made, Settings):
         made.entries.update({name: each.value for name, each in call.keywords.items() if name != "**"})
     return made
@@ -100,11 +108,11 @@ def _merge(call: Call) -> Value:
     """The later one wins; where one is not known, as with the command line's, all values are defaults."""
     made = Settings({}, True, origin=call.place)
     for argument in call.positional:
-        part = settings_of(argument.value)
+        part = settings_of(call.reader, argument.value)
         if isinstance(part, Settings):
             _merge_into(made, part)
         elif isinstance(argument.value, LibraryObject) and argument.value.path.endswith(("from_cli", "from_dotlist")):
-            defaults = settings_of(made, attribute_default)
+            defaults = settings_of(call.reader, made, attribute_default)
             made = Settings(defaults.entries, False) if isinstance(defaults, Settings) else made
         else:
             return UNKNOWN
@@ -153,4 +161,4 @@ def _composed(reader: Reader, place: Place, root: Path, name: str) -> Value:
 
 def _file(reader: Reader, place: Place, path: Path) -> Value:
     value = as_value(Call(reader, None, place), READ(path), is_default=True)
-    return settings_of(value)
+    return settings_of(reader, value)

@@ -132,8 +132,10 @@ def _deep_copy(call: Call) -> Value:
     """A module of its own: training it, or putting it into eval mode, leaves the first one alone."""
     given = call.value("x", 0)
     if isinstance(given, Instance):
-        return replace(given, attributes=dict(given.attributes), origin=call.place)
-    return replace(given, origin=call.place) if isinstance(given, Model | Module) else copied(given) or UNKNOWN
+        return replace(given, attributes=dict(call.reader.counted(given.attributes)), origin=call.place)
+    if isinstance(given, Model | Module):
+        return replace(given, origin=call.place)
+    return copied(call.reader, given) or UNKNOWN
 
 
 @called(Module)

@@ -225,9 +225,11 @@ def join(values: Iterable[Value]) -> Value:
             if isinstance(option, Unknown):
                 return option if not options or options == [option] else UNKNOWN
             _add_option(options, option)
+            if len(options) > MOST_OPTIONS:
+                return UNKNOWN
     if len(options) == 1:
         return options[0]
-    return Either(tuple(options)) if 0 < len(options) <= MOST_OPTIONS else UNKNOWN
+    return Either(tuple(options)) if options else UNKNOWN
 
 
 def _add_option(options: list[Value], option: Value) -> None:
