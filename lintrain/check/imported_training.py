@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from itertools import chain
 from typing import NamedTuple, TypeGuard
 
 from lintrain.core.lazy_dataclass import dataclass
-from lintrain.pipeline.quick import TRAINING_ACTS, acts_of, imports, is_act, words_in
-from lintrain.source.project import ModuleFile, Project
+from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.pipeline.quick import ANYWHERE, TRAINING_ACTS, acts_of, imports, is_act, words_in
+from lintrain.source.project import Project
 from lintrain.source.source import Source
 
 MOST_IMPORTS = 40
@@ -20,6 +24,11 @@ DEEPEST = 2
 
 RUNNING, MAIN = "", "if __name__"
 """The names under which the statements stand that a module runs, and that it runs only as a script."""
+
+LIBRARIES = frozenset(TRAINING_ACTS) | sys.stdlib_module_names
+"""Packages that are no modules of a project."""
+
+ACTS_IN_BYTES = lazy_pattern("|".join(sorted({"Trainer", *ANYWHERE, *chain(*TRAINING_ACTS.values())})).encode())
 
 CALLED_BY_LIBRARIES = frozenset(
     {"compute_loss", "configure_optimizers", "forward", "train_dataloader", "train_step", "training_step"}
@@ -65,43 +74,44 @@ def imports_training(source: Source, project: Project) -> bool:
     return _Search(source, project).leads_on(source.path, contents, used, DEEPEST)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class _Search:
-    """The modules that are gone through for one script."""
+    """The modules that are gone through for one script, each once for the same names."""
 
     script: Source
     project: Project
+    seen: set[tuple[str, frozenset[str]]] = field(default_factory=set[tuple[str, frozenset[str]]])
 
     def leads_on(self, path: str, contents: _Contents, used: frozenset[str], deeper: int) -> bool:
         """Whether an import of a file, of which these words are used, leads to training."""
         return any(
-            self._trains(module, names, used, deeper)
+            self._trains(file, names, used, deeper)
             for name in list(contents.imported)[:MOST_IMPORTS]
             for wanted in contents.imported[name]
-            for module, names in self._meant(path, wanted, used if name in used else frozenset())
+            for file, names in self._meant(path, wanted, used if name in used else frozenset())
         )
 
-    def _meant(self, path: str, wanted: _Wanted, used: frozenset[str]) -> Iterator[tuple[ModuleFile, frozenset[str]]]:
-        """The module that an import means, and the names that are used of it: of a whole module all that are said."""
+    def _meant(self, path: str, wanted: _Wanted, used: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+        """The file that an import means, and the names that are used of it: of a whole module all that are said."""
         level, name, project = wanted.level, wanted.module, self.project
         found = project.find_relative(path, level, name) if level else project.find(self.script.path, name)
-        if found is None:
-            return
-        below = project.submodule(found, wanted.name) if wanted.name is not None else None
-        if below is not None:
-            yield below, used
-        else:
-            yield found, used if wanted.name is None or not used else frozenset({wanted.name})
+        below = project.submodule(found, wanted.name) if found is not None and wanted.name is not None else None
+        names = used if wanted.name is None or below is not None or not used else frozenset({wanted.name})
+        module = below or found
+        if module is not None and module.file is not None and (module.file, names) not in self.seen:
+            self.seen.add((module.file, names))
+            yield module.file, names
 
-    def _trains(self, module: ModuleFile, names: frozenset[str], used: frozenset[str], deeper: int) -> bool:
-        code = self.project.load(module.file) if module.file is not None else None
+    def _trains(self, file: str, names: frozenset[str], used: frozenset[str], deeper: int) -> bool:
+        is_last = deeper == 0
+        code = None if is_last and not self.project.contains(file, ACTS_IN_BYTES) else self.project.load(file)
         if code is None:
             return False
         contents = code.told(_contents)
         said = contents.said_by(names, used)
         if any(is_act(word, contents.acts) for word in said):
             return True
-        return deeper > 0 and module.file is not None and self.leads_on(module.file, contents, said, deeper - 1)
+        return not is_last and self.leads_on(file, contents, said, deeper - 1)
 
 
 def _contents(source: Source) -> _Contents:
@@ -145,7 +155,7 @@ def _wanted(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, _Wanted]]:
 
 
 def _is_library(wanted: _Wanted) -> bool:
-    return not wanted.level and wanted.module.partition(".")[0] in TRAINING_ACTS
+    return not wanted.level and wanted.module.partition(".")[0] in LIBRARIES
 
 
 def _is_called_by_name(part: ast.stmt) -> TypeGuard[ast.FunctionDef]:
