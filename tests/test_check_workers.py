@@ -14,7 +14,7 @@ import pytest
 
 import lintrain.check.crew
 import lintrain.check.workers
-from lintrain.check.crew import Alone, crew_for, portions
+from lintrain.check.crew import Alone, crew_for, portions, processors
 from lintrain.check.files import FileReader
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
@@ -27,6 +27,7 @@ from lintrain.cli._request import request_of
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import RuleFile, load_rules, read_rule_file
 from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import Settings
 from tests.planted import HEAD
 
 ROOT = Path(__file__).parent.parent
@@ -109,6 +110,13 @@ def test_processes_are_started_only_where_they_pay(monkeypatch: pytest.MonkeyPat
     assert processes(["a.py", "c.py"], 4) == 1
     assert processes(["a.py", "d.ipynb", "gone.py"], 4) == 1
     assert isinstance(crew_for(FileReader(Request(["a.py"], (), selection, no_targets, jobs=4)), ["a.py"]), Alone)
+
+
+def test_a_repository_asks_for_no_more_processes_than_there_are_cpus(tmp_path: Path) -> None:
+    selection = choose({}, Choice("c", ""), Choice("l", ""))
+    settings, asked = Settings(tmp_path, jobs=200), CheckOptions(no_cache=True, jobs=200)
+    assert request_of(CheckOptions(no_cache=True), settings, (), selection, ["a.py"]).jobs == processors()
+    assert request_of(asked, settings, (), selection, ["a.py"]).jobs == 200
 
 
 def test_answers_come_in_the_order_of_the_request_the_largest_file_read_first() -> None:

@@ -61,6 +61,8 @@ def test_a_value_may_stand_behind_an_equals_sign(word: str, monkeypatch: pytest.
         ["--output-format", "poem"],
         ["-qv"],
         ["--jobs", "0"],
+        ["--jobs", "257"],
+        ["--jobs", "9" * 5000],
         ["--jobs=two"],
         ["--", "-a.py"],
     ],

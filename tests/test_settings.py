@@ -126,6 +126,13 @@ def test_an_unknown_key_that_is_near_to_none_gets_the_list(project: Path) -> Non
         ('output-format = "xml"', f'`output-format`: must be {AMONG_FORMATS}, not `"xml"`'),
         ('[levels]\ndata = "off"', "`levels.data`: must be 'error', 'warning' or 'note', not `\"off\"`"),
         ('[target-versions]\ntransformers = "new"', "`target-versions.transformers`: `new` is not a version"),
+        ("jobs = 257", "`jobs`: must be less than or equal to 256, not `257`"),
+        (f"exclude = {['*'] * 1001}", "`exclude`: has 1001 entries, and may have 1000"),
+        (f"per-file-ignores.a = {['data'] * 1001}", "`per-file-ignores.a`: has 1001 entries, and may have 1000"),
+        (
+            "[per-file-ignores]\n" + "\n".join(f"a{number} = []" for number in range(1001)),
+            "`per-file-ignores`: has 1001 entries, and may have 1000",
+        ),
         ("[target-versions]\ntransformers = 4", "`target-versions.transformers`: must be a string, not `4`"),
     ],
 )

@@ -39,7 +39,7 @@ def request_of(
         speaks_of_modules=not options.reads_stdin,
         knows_verdicts=not options.no_cache,
         baseline=baseline_of(options, settings),
-        jobs=settings.jobs or processors(),
+        jobs=options.jobs or min(settings.jobs or processors(), processors()),
         store=store_of(options, settings) if len(files) > 1 and not options.no_cache else None,
     )
 

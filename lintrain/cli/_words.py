@@ -15,6 +15,7 @@ from typing import Any
 
 from lintrain.cli._options import CheckOptions
 from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import MOST_JOBS
 
 SINGULAR = {"targets": "target"}
 """Options that are repeated one by one, by the field that holds all of them."""
@@ -71,8 +72,8 @@ def _option(word: str, waiting: Iterator[str]) -> tuple[str, object]:
 
 
 def _is_count(text: str) -> bool:
-    """Whether a text is a whole number from 1 on, written plainly."""
-    return text.isascii() and text.isdigit() and int(text) > 0
+    """Whether a text is a number of processes that may be asked for, written plainly."""
+    return text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= MOST_JOBS
 
 
 @cache

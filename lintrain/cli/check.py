@@ -10,6 +10,7 @@ import click
 
 from lintrain.cli._names import complete_selectors
 from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import MOST_JOBS
 
 EXIT_CODES = """\b
 Exit codes:
@@ -61,7 +62,9 @@ def _listed(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--show-settings", is_flag=True, help="Show the settings that would be used.")
 @click.option("--cache-dir", metavar="FOLDER", help="Keep answers there, instead of in your own cache folder.")
 @click.option("--no-cache", is_flag=True, help="Read everything afresh, and show no verdicts of earlier probes.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Read with so many processes at most (default: one per CPU).")
+@click.option(
+    "--jobs", type=click.IntRange(1, MOST_JOBS), help="Read with so many processes at most (default: one per CPU)."
+)
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("-q", "--quiet", is_flag=True, help="Findings only, no summary.")
 @click.option("-v", "--verbose", is_flag=True, help="Also say what was not read, and how long it took.")

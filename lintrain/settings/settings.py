@@ -9,6 +9,9 @@ from pathlib import Path
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.discovery import DEFAULT_EXCLUDES
 
+MOST_JOBS = 256
+"""Processes that may be asked for."""
+
 
 class UsageError(Exception):
     """Something that the user asked for and lintrain cannot do; the text says what and where, the run exits with 2."""

@@ -10,11 +10,17 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from lintrain.settings.formats import Format
-from lintrain.settings.settings import UsageError, checked_address, checked_version
+from lintrain.settings.settings import MOST_JOBS, UsageError, checked_address, checked_version
 
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
+
+
+MOST_ENTRIES = 1_000
+"""Entries of one list or table: each pattern is held against every file, each name against every rule."""
+
+Names = Annotated[list[str], Field(max_length=MOST_ENTRIES)]
 
 
 class Table(BaseModel):
@@ -22,20 +28,20 @@ class Table(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=_dashed)
 
-    select: list[str] | None = None
-    extend_select: list[str] | None = None
-    ignore: list[str] | None = None
-    per_file_ignores: dict[str, list[str]] | None = None
-    exclude: list[str] | None = None
-    extend_exclude: list[str] | None = None
+    select: Names | None = None
+    extend_select: Names | None = None
+    ignore: Names | None = None
+    per_file_ignores: Annotated[dict[str, Names], Field(max_length=MOST_ENTRIES)] | None = None
+    exclude: Names | None = None
+    extend_exclude: Names | None = None
     respect_gitignore: bool | None = None
     force_exclude: bool | None = None
     output_format: Format | None = None
     preview: bool | None = None
-    jobs: Annotated[int, Field(ge=1)] | None = None
+    jobs: Annotated[int, Field(ge=1, le=MOST_JOBS)] | None = None
     baseline: str | None = None
     documentation: Annotated[str, AfterValidator(checked_address)] | None = None
-    levels: dict[str, Literal["error", "warning", "note"]] | None = None
+    levels: Annotated[dict[str, Literal["error", "warning", "note"]], Field(max_length=MOST_ENTRIES)] | None = None
     target_versions: dict[str, Annotated[str, AfterValidator(checked_version)]] | None = Field(default=None)
 
 
@@ -62,6 +68,8 @@ def _describe(problem: ErrorDetails) -> str:
     if problem["type"] == "extra_forbidden":
         near = get_close_matches(key, KEYS, n=1, cutoff=0.5)
         return f"unknown key `{key}`; " + (f"nearest: `{near[0]}`" if near else f"keys: {', '.join(KEYS)}")
+    if problem["type"] == "too_long":
+        return f"`{key}`: has {len(problem['input'])} entries, and may have {MOST_ENTRIES}"
     reason = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     reason = reason.replace("should be a valid", "must be a").replace("should be", "must be")
     value = "" if problem["type"] == "value_error" else f", not {_as_toml(problem['input'])}"
