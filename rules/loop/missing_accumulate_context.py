@@ -146,7 +146,7 @@ def _accumulates(launcher: Launcher) -> bool:
     """Whether an Accelerator certainly divides by more than 1, and no plugin does the rest."""
     steps = divisor_of(launcher)
     plugins = any("plugin" in name for name in launcher.arguments)
-    if plugins or launcher.is_open or not launcher.is_accelerator or not isinstance(steps, Constant):
+    if plugins or launcher.is_open or not isinstance(steps, Constant):
         return False
     return not steps.is_default and (number_of(steps) or 1) > 1
 

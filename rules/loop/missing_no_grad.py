@@ -154,7 +154,4 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
 
 
 def _trains_in_same_function(pipeline: Pipeline, forward: Event) -> bool:
-    return any(
-        event.uncalled and event.function == forward.function and not event.without_grad
-        for event in pipeline.acts(Act.BACKWARD)
-    )
+    return any(event.uncalled and event.function == forward.function for event in pipeline.acts(Act.BACKWARD))
