@@ -132,9 +132,9 @@ class MissingParameters(Rule):
     words = "backward & optim|Adam|Adafactor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        trained = _trained(pipeline)
-        if not trains_by_hand(pipeline) or not trained:
+        if not trains_by_hand(pipeline):
             return
+        trained = _trained(pipeline)
         found: dict[Place, Finding] = {}
         for training in training_loops(pipeline):
             forwards = list(_forwards(training))
@@ -149,26 +149,24 @@ class MissingParameters(Rule):
         name = pipeline.names_of(forward.subject)[0].name
         made = forward.subject.origin
         given = _only_parameters(pipeline, forward)
+        code = f"[*{pipeline.code(given)}, *{name}.parameters()]" if given else ""
         return self.finding(
             forward.place,
             f"`{name}` takes part in the loss, but no optimizer has its parameters",
             because=[
                 *([Reason(made, "made here, never trained", "origin")] if made else []),
                 Reason(training.steps[-1].place, "changes other parameters", "step"),
-                *([Reason(given, "has these only", "given")] if given else []),
+                *([Reason(given, "has these only", "given", code)] if given else []),
             ],
             help=f"give `{name}.parameters()` to the optimizer, or run it under `torch.no_grad()` if it is to stay",
-            facts={"code": f"[*{pipeline.code(given)}, *{name}.parameters()]" if given else None},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         return weights_outside(evidence, "optimizers")
 
     def fix(self, finding: Finding) -> Fix | None:
-        given, code = finding.related("given"), finding.facts.get("code")
-        if not given or not isinstance(code, str):
-            return None
-        return Fix.of("give it these parameters too", Replace(given[0].place, code), safe=False)
+        edits = [Replace(each.place, each.text) for each in finding.related("given")]
+        return Fix.of("give it these parameters too", *edits, safe=False) if edits else None
 
 
 def _trained(pipeline: Pipeline) -> list[Value]:
@@ -199,9 +197,7 @@ def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, tra
         return False
     held = rf"\b{re.escape(name)}\b(\.\w+)*\.(parameters|named_parameters|load_state_dict|eval|requires_grad_|detach)\("
     fate = pipeline.acts(Act.FREEZE, Act.EVAL_MODE, Act.ESCAPE, Act.NEW_PART)
-    is_detached = ".detach()" in pipeline.code(training.backward.place) or mentions(
-        pipeline, r"\.detach\(|(?<!utils)\.data\b"
-    )
+    is_detached = mentions(pipeline, r"\.detach\(|(?<!utils)\.data\b")
     if is_detached or mentions(pipeline, held) or any(touches(event, module) for event in fate):
         return False
     stays = _stays(module) or words_of(name) & STAYS
