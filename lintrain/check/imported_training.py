@@ -19,7 +19,7 @@ from lintrain.source.source import Source
 MOST_IMPORTS = 40
 """Imports of a file that are looked at, and names of one of them."""
 
-DEEPEST = 2
+DEEPEST = 1
 """Modules between a script and the one that trains for it."""
 
 RUNNING, MAIN = "", "if __name__"
