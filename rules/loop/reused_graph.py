@@ -209,7 +209,7 @@ class ReusedGraph(Rule):
             f"`{carried}` comes with the graph that the iteration before has freed",
             because=[Reason(backward.place, "frees the graph", "backward")],
             help=f"detach `{carried}` before the next iteration uses it",
-            facts={"statement": _detaching(carried, forward, backward)},
+            facts={"statement": _detaching(carried, forward)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -221,11 +221,9 @@ class ReusedGraph(Rule):
         text = f"{loop.backwards} backward passes went each through a graph of its own"
         return refuted(text, backwards=loop.backwards) if loop.backwards > 1 else unsettled(text)
 
-    def fix(self, finding: Finding) -> Fix | None:
-        statement, backwards = finding.facts.get("statement"), finding.related("backward")
-        if not isinstance(statement, str) or not backwards:
-            return None
-        return Fix.of("take the state off the graph", InsertAfter(backwards[0].place, statement), safe=False)
+    def fix(self, finding: Finding) -> Fix:
+        backward, statement = finding.related("backward")[0].place, str(finding.facts["statement"])
+        return Fix.of("take the state off the graph", InsertAfter(backward, statement), safe=False)
 
 
 def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tuple[str, Event]]:
@@ -234,19 +232,21 @@ def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tupl
     for forward in training.inside:
         if forward.act is not Act.FORWARD or forward.without_grad or forward.loops[-1] is not training.loop:
             continue
+        if forward.conditions != training.backward.conditions:  # perhaps it goes backward once, behind the last state
+            continue
         if not training.loop.place.holds(forward.place):  # a function's own name is made anew by each call
             continue
         if not _is_recurrent(forward.subject) and not _hands_a_state_on(forward.subject):
             continue
         for node in assignments:
             carried = _taken_and_given(node)
-            is_it = carried is not None and pipeline.source.place(node.value) == forward.place
-            if carried and is_it and not _is_made_anew(pipeline, training, carried):
+            is_it = pipeline.source.place(node.value) == forward.place
+            if carried and is_it and not _is_made_anew(pipeline, training, carried, node.targets[0]):
                 yield carried, forward
 
 
 def _is_recurrent(module: Value) -> bool:
-    return isinstance(module, Module) and module.path.startswith("torch.nn.") and module.name in RECURRENT
+    return isinstance(module, Module) and module.name in RECURRENT
 
 
 def _hands_a_state_on(module: Value) -> bool:
@@ -297,13 +297,12 @@ def _taken_and_given(node: ast.Assign) -> str | None:
             return None
 
 
-def _is_made_anew(pipeline: Pipeline, training: TrainingLoop, carried: str) -> bool:
-    """Whether the loop binds the name by anything else, or takes the state off its graph."""
+def _is_made_anew(pipeline: Pipeline, training: TrainingLoop, carried: str, target: ast.expr) -> bool:
+    """Whether the loop binds the name by anything else than the pass, or takes the state off its graph."""
     code = pipeline.code(training.loop.place)
-    others = re.search(rf"(?<![\w.,] )\b{carried}\s*=(?!=)|for {carried}\b", code)
-    return (
-        others is not None or "detach" in code or ".data" in code or carried in re.findall(r"\w+", training.loop.header)
-    )
+    bound = re.findall(rf"(?<![\w.,] )\b{carried}\s*=(?!=)", code)  # not behind a comma, where the pass may bind it
+    is_looped = re.search(rf"\bfor [\w,()* ]*\b{carried}\b", code) is not None
+    return len(bound) > isinstance(target, ast.Name) or is_looped or "detach" in code or ".data" in code
 
 
 def _layer_of(module: Value) -> Value:
@@ -316,11 +315,9 @@ def _layer_of(module: Value) -> Value:
     return module.attributes.get(layers[0], module) if len(layers) == 1 else module
 
 
-def _detaching(carried: str, forward: Event, backward: Event) -> str | None:
+def _detaching(carried: str, forward: Event) -> str:
     """The statement that takes a layer's state off the graph: an LSTM has two, others one."""
     layer = _layer_of(forward.subject)
-    if not isinstance(layer, Module) or not _is_recurrent(layer) or backward.conditions != forward.conditions:
-        return None
-    if layer.name.startswith("LSTM"):
+    if isinstance(layer, Module) and layer.name.startswith("LSTM"):
         return f"{carried} = tuple(part.detach() for part in {carried})"
     return f"{carried} = {carried}.detach()"
