@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import pytest
 
@@ -13,9 +15,11 @@ from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.reader import Frame, Reader, read_pipeline
 from lintrain.pipeline.scope import MOST_STARS, Scope
+from lintrain.pipeline.tokens import parts_of
 from lintrain.pipeline.values.files import FilePath
 from lintrain.pipeline.values.python import Constant, Library, Literal, Mapping, Sequence, Slice, Unknown, Value, join
-from lintrain.pipeline.weights import ITEMS_A_STEP
+from lintrain.pipeline.values.tokens import MOST_PARTS
+from lintrain.pipeline.weights import DEEPEST, ITEMS_A_STEP, weighed
 from lintrain.source.source import Source
 
 load_libraries()
@@ -155,6 +159,45 @@ def test_thousands_of_names_are_not_copied_for_thousands_of_branches(line: str) 
 def test_ways_out_of_a_loop_do_not_keep_thousands_of_names_each() -> None:
     code = "".join(f"a{number} = 0\n" for number in range(30_000)) + "while q:\n" + "    if q: break\n" * 60
     assert read_pipeline(Source("t.py", code), TargetVersions()).is_exhausted
+
+
+def nested(levels: int) -> Value:
+    made: Value = Constant(1)
+    for _ in range(levels):
+        made = Sequence([made, made])
+    return made
+
+
+def test_lists_that_lie_in_each_other_too_deep_are_not_handed_to_libraries() -> None:
+    reader = Reader(Pipeline(PLAIN, TargetVersions()))
+    reader.frames.append(Frame(None, Scope()))
+    for levels in (1, DEEPEST):
+        given = nested(levels)
+        assert weighed(reader, given) is given
+    assert isinstance(weighed(reader, nested(DEEPEST + 1)), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("start", "line", "use"),
+    [
+        ("[q, q]", "x = [x, x]", "torch.optim.AdamW(x)"),
+        ("[q, q]", "x = [x, x]", "tok(x)"),
+        ("[q, q]", "x = [x, x]", "Dataset.from_dict({'a': x})"),
+        ("q", "x = torch.some(x, x)", "torch.optim.AdamW(x)"),
+        ("tok.eos_token", "x = f'{x}{x}'", "tok(x)"),
+        ("tok.eos_token", "x = x + x", "tok(x)"),
+        ("torch.nn.Linear(1, 1)", "x = torch.nn.Sequential(x, x)", "x(torch.ones(1))"),
+    ],
+)
+def test_what_holds_the_same_thing_twice_again_and_again_ends(start: str, line: str, use: str) -> None:
+    head = f"{HEAD}from transformers import AutoTokenizer\nfrom datasets import Dataset\n"
+    code = (
+        f"{head}tok = AutoTokenizer.from_pretrained('gpt2')\nx = {start}\n" + f"{line}\n" * DOUBLINGS + f"y = {use}\n"
+    )
+    before = time.process_time()
+    pipeline = read_pipeline(Source("t.py", code), TargetVersions())
+    assert not [text for text in pipeline.texts if len(list(islice(parts_of(text), MOST_PARTS + 1))) > MOST_PARTS]
+    assert time.process_time() - before < 4
 
 
 def test_a_small_list_costs_nothing_more() -> None:

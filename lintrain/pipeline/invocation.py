@@ -43,7 +43,7 @@ from lintrain.pipeline.values.python import (
     Value,
     join,
 )
-from lintrain.pipeline.weights import weigh
+from lintrain.pipeline.weights import weighed
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Frame, Reader
@@ -179,10 +179,8 @@ def _invoke_other(call: Call, callee: Value) -> Value:
 
 def _ask(call: Call, transfer: Transfer) -> Value:
     """What something of a library gives, which may look through all that it is given."""
-    for argument in call.positional:
-        weigh(call.reader, argument.value)
-    for argument in call.keywords.values():
-        weigh(call.reader, argument.value)
+    for argument in (*call.positional, *call.keywords.values()):
+        argument.value = weighed(call.reader, argument.value)
     return transfer(call)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
-from lintrain.pipeline import arithmetic, imports, objects, project_modules, replacing, storing, weights
+from lintrain.pipeline import arithmetic, imports, objects, project_modules, replacing, storing
 from lintrain.pipeline.pipeline import LibraryName
 from lintrain.pipeline.registry import (
     ATTRIBUTES,
@@ -41,6 +41,7 @@ from lintrain.pipeline.values.python import (
     join,
 )
 from lintrain.pipeline.values.tokens import Text
+from lintrain.pipeline.weights import weighed
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -96,8 +97,7 @@ def subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
         return join([subscript(reader, value, option, place) for option in key.options])
     handler = of_type(SUBSCRIPTS, value)
     if handler:
-        weights.weigh(reader, key)
-        return handler(reader, value, key, place)
+        return handler(reader, value, weighed(reader, key), place)
     if isinstance(value, Unknown) and isinstance(key, Constant):
         return child(reader, value, f"[{key.value!r}]")
     return UNKNOWN
@@ -190,7 +190,7 @@ def compare(reader: Reader, left: Value, operator: str, right: Value, place: Pla
         if not isinstance(other, Unknown | Either | Constant | Absent):
             return Constant(operator in {"IsNot", "NotEq"})
     if operator in {"In", "NotIn"} and isinstance(left, Constant):
-        weights.weigh(reader, right)
+        weighed(reader, right)
         known = arithmetic.contains(right, left)
         if known is not None:
             return Constant(known is (operator == "In"))
@@ -229,7 +229,7 @@ def truth(value: Value) -> bool | None:
 
 def text_of_parts(reader: Reader, parts: Iterable[Value], place: Place) -> Text:
     """The text that code puts together out of these parts."""
-    made = Text(parts=tuple(parts), origin=place)
+    made = Text.of(parts, place)
     reader.record.texts.append(made)
     return made
 
@@ -262,8 +262,7 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place
         if isinstance(value, DataFrame) and (reader.uncalled or reader.conditions):
             value.forget()  # methods that change it may run in any order
         if handler:
-            weights.weigh(reader, value)
-            handler(reader, option, name, value, place)
+            handler(reader, option, name, weighed(reader, value), place)
         elif isinstance(option, Class):
             option.attributes[name] = weakly(reader, option.attributes.get(name), value)
 
@@ -286,8 +285,7 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Pl
         return
     handler = of_type(STORED_ITEMS, owner)
     if handler:
-        weights.weigh(reader, value)
-        handler(reader, owner, key, value, place)
+        handler(reader, owner, key, weighed(reader, value), place)
         return
     match owner, key:
         case Mapping(), _:

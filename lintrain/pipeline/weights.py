@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lintrain.pipeline.values.python import Either, Mapping, Sequence, Value
+from lintrain.pipeline.values.python import Either, Mapping, Sequence, Unknown, Value
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -21,27 +21,23 @@ NAMES_A_STEP = 64
 HOLDERS = (Sequence, Mapping, Either)
 
 
-def weigh(reader: Reader, value: Value) -> None:
-    """Count what a list or dictionary holds as steps, for code of a library that may look at all of it."""
-    if isinstance(value, HOLDERS):
-        most = (reader.limit - reader.steps) * ITEMS_A_STEP
-        reader.spend(_weight(value, most) // ITEMS_A_STEP)
+def weighed(reader: Reader, value: Value) -> Value:
+    """A value for code of a library that may look through all of it: what it holds is counted as steps.
 
-
-def _weight(value: Value, most: int) -> int:
-    """The number of things inside a value, those that lie in several of them once for each; counted to `most`."""
-    count, level = 0, [value]
+    Unknown where lists lie in each other too deep: one that holds another twice, and that one again, has no end.
+    """
+    level = [value] if isinstance(value, HOLDERS) else []
     for _ in range(DEEPEST):
+        if not level:
+            return value
         inside: list[Value] = []
         for each in level:
-            inside.extend(_parts(each))
-            if count + len(inside) > most:
-                return most + ITEMS_A_STEP
-        count += len(inside)
+            parts = _parts(each)
+            reader.spend(len(parts) // ITEMS_A_STEP)
+            inside.extend(parts)
+        reader.spend(len(level) // ITEMS_A_STEP)
         level = [each for each in inside if isinstance(each, HOLDERS)]
-        if not level:
-            break
-    return count
+    return Unknown() if level else value
 
 
 def _parts(value: Value) -> list[Value] | tuple[Value, ...]:

@@ -45,6 +45,7 @@ HEAD_OF = (
 
 def through(call: Call, module: Module, given: Value) -> Value:
     """What a module gives when it is called on a value."""
+    call.reader.spend()
     before = _entering(given, module)
     name = module.name
     if name == "Sequential":

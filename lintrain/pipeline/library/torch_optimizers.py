@@ -95,19 +95,23 @@ def _default_rate(call: Call) -> Value:
     return UNKNOWN if call.is_open or rate is None else Constant(rate, True)
 
 
-def _trained(parameters: Value) -> list[Value]:
-    """The modules whose parameters are among these."""
+def _trained(parameters: Value, seen: set[int] | None = None) -> list[Value]:
+    """The modules whose parameters are among these; what was `seen` in them before is not looked into again."""
+    seen = set() if seen is None else seen
+    if id(parameters) in seen:
+        return []
+    seen.add(id(parameters))
     match parameters:
         case Parameters() | Parameter():
             return list(parameters.of)
         case Sequence():
-            return _distinct(module for item in parameters.items for module in _trained(item))
+            return _distinct(module for item in parameters.items for module in _trained(item, seen))
         case Mapping():
-            return _trained(parameters.entries.get("params", ABSENT))
+            return _trained(parameters.entries.get("params", ABSENT), seen)
         case LibraryObject():
-            return _distinct(module for item in parameters.arguments.values() for module in _trained(item))
+            return _distinct(module for item in parameters.arguments.values() for module in _trained(item, seen))
         case Either():
-            return _distinct(module for option in parameters.options for module in _trained(option))
+            return _distinct(module for option in parameters.options for module in _trained(option, seen))
         case _:
             return []
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
+
+MOST_PARTS = 1_000
+"""Parts that a text is known to be put together of: one that is doubled line by line has no end of them."""
 
 KINDS = ("pad", "eos", "bos", "unk", "mask", "sep", "cls")
 SPECIAL_TOKENS = frozenset(f"{kind}_token{ending}" for kind in KINDS for ending in ("", "_id"))
@@ -29,6 +34,15 @@ class Text(Unknown):
     """Text that code puts together out of these parts, in order: literals, columns, special tokens."""
 
     parts: tuple[Value, ...] = ()
+    size: int = 1
+    """The number of its parts, those of the texts in it written out."""
+
+    @classmethod
+    def of(cls, parts: Iterable[Value], place: Place) -> Text:
+        """The text of these parts; where it is put together of too many, none of them is known."""
+        known = tuple(parts)
+        size = sum(part.size if isinstance(part, Text) else 1 for part in known)
+        return cls(parts=known, size=size, origin=place) if size <= MOST_PARTS else cls(origin=place)
 
 
 @dataclass(eq=False, slots=True)
