@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.cache.own_code import digest_of_code
+from lintrain.cache.own_code import ENOUGH, digest_of_code, digest_of_program
 from lintrain.cache.store import Store
 from tests.kept_project import Ask, ask, project, put
 
@@ -77,6 +77,16 @@ def test_code_of_a_checkout_is_known_by_the_stamps_of_its_files(package: Path, n
     assert code_of(package) == before
     put(name, "other code\n")(package)
     assert code_of(package) != before
+
+
+@pytest.mark.parametrize("other", [b"build 2" + b"-" * ENOUGH, b"build 1" + b"-" * ENOUGH + b"more"])
+def test_a_program_is_known_by_its_beginning_and_its_size(tmp_path: Path, other: bytes) -> None:
+    program = tmp_path / "ruff"
+    program.write_bytes(b"build 1" + b"-" * ENOUGH)
+    before = digest_of_program(str(program))
+    assert digest_of_program(str(program)) == before
+    program.write_bytes(other)
+    assert digest_of_program(str(program)) != before
 
 
 def test_code_that_has_no_say_in_what_a_file_shows_is_left_out(package: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from errno import EACCES, EROFS
 from pathlib import Path
@@ -125,6 +126,14 @@ def test_what_is_kept_is_bounded_in_bytes(five: Path, monkeypatch: pytest.Monkey
 def test_what_is_kept_is_bounded_in_number(five: Path, most: int, left: str) -> None:
     prune(str(five), most)
     assert sorted(each.name for each in five.iterdir()) == list(left)
+
+
+def test_what_nobody_wrote_again_for_a_month_goes(five: Path) -> None:
+    for name, seconds in (("0", whole_files.OLDEST + 100), ("1", whole_files.OLDEST - 100)):
+        state = (five / name).stat()
+        os.utime(five / name, ns=(state.st_atime_ns, time.time_ns() - seconds * 10**9))
+    prune(str(five), 100)
+    assert sorted(each.name for each in five.iterdir()) == list("1234")
 
 
 def test_what_a_killed_run_left_half_written_goes_after_an_hour(five: Path) -> None:
