@@ -236,7 +236,7 @@ def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tupl
             continue
         if not training.loop.place.holds(forward.place):  # a function's own name is made anew by each call
             continue
-        if not _is_recurrent(forward.subject) and not _hands_a_state_on(forward.subject):
+        if _recurrent_layer(forward.subject) is None:
             continue
         for node in assignments:
             carried = _taken_and_given(node)
@@ -245,29 +245,30 @@ def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tupl
                 yield carried, forward
 
 
-def _is_recurrent(module: Value) -> bool:
-    return isinstance(module, Module) and module.name in RECURRENT
+def _recurrent_layer(module: Value) -> Module | None:
+    """The layer that a state is one of: the module itself, or the one that its `forward` gives the state to."""
+    layer = _layer_with_the_state(module) if isinstance(module, Instance) else module
+    return layer if isinstance(layer, Module) and layer.name in RECURRENT else None
 
 
-def _hands_a_state_on(module: Value) -> bool:
-    """Whether `forward` gives its second argument to a recurrent layer, and the state that comes out to its caller."""
-    found = module.cls.lookup("forward") if isinstance(module, Instance) else None
-    if found is None or not isinstance(module, Instance) or not isinstance(found[1], Function):
-        return False
+def _layer_with_the_state(module: Instance) -> Value | None:
+    """The layer that `forward` gives its second argument to, and whose state its caller gets."""
+    found = module.cls.lookup("forward")
+    if found is None or not isinstance(found[1], Function):
+        return None
     forward = found[1].node
     names = [parameter.arg for parameter in forward.args.args]
     if isinstance(forward, ast.Lambda) or len(names) != 3 or DETACHES.search(ast.unparse(forward)):
-        return False
+        return None
     match forward.body:
         case [*_, ast.Return(value=ast.Tuple(elts=[_, ast.Name(id=given)]))]:
             layers = [layer for layer, *states in _layers_in(forward) if states == [names[2], given]]
         case _:
-            return False
+            return None
     bound = [node.id for node in ast.walk(forward) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     is_bound_once = bound.count(given) == 1 and bound.count(names[2]) == (given == names[2])
     returns = [node for node in ast.walk(forward) if isinstance(node, ast.Return)]
-    is_recurrent = len(layers) == 1 and _is_recurrent(module.attributes.get(layers[0], module))
-    return is_recurrent and is_bound_once and len(returns) == 1
+    return module.attributes.get(layers[0]) if len(layers) == 1 and is_bound_once and len(returns) == 1 else None
 
 
 def _layers_in(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str, str]]:
@@ -305,19 +306,9 @@ def _is_made_anew(pipeline: Pipeline, training: TrainingLoop, carried: str, targ
     return len(bound) > isinstance(target, ast.Name) or is_looped or "detach" in code or ".data" in code
 
 
-def _layer_of(module: Value) -> Value:
-    """The recurrent layer that a state is one of: the module itself, or the one to which it hands the state on."""
-    found = module.cls.lookup("forward") if isinstance(module, Instance) else None
-    if not isinstance(module, Instance) or found is None or not isinstance(found[1], Function):
-        return module
-    forward = found[1].node
-    layers = [] if isinstance(forward, ast.Lambda) else [layer for layer, *_ in _layers_in(forward)]
-    return module.attributes.get(layers[0], module) if len(layers) == 1 else module
-
-
 def _detaching(carried: str, forward: Event) -> str:
     """The statement that takes a layer's state off the graph: an LSTM has two, others one."""
-    layer = _layer_of(forward.subject)
-    if isinstance(layer, Module) and layer.name.startswith("LSTM"):
+    layer = _recurrent_layer(forward.subject)
+    if layer is not None and layer.name.startswith("LSTM"):
         return f"{carried} = tuple(part.detach() for part in {carried})"
     return f"{carried} = {carried}.detach()"
