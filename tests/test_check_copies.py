@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lintrain.check import copies, files
 from lintrain.check.files import FileReader, ReadFile
-from lintrain.check.one_file import Reading
+from lintrain.check.one_file import Reading, check_source
 from lintrain.check.outcome import Crash
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.source.reading import read_file
+from lintrain.source.source import Source
 from tests.conftest import ROOT
 from tests.notebooks import notebook
 from tests.test_noted import reader_of
@@ -46,11 +50,11 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def read_afresh(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that the rules were asked about."""
     paths: list[str] = []
-    plain = files.check_source
+    plain: Callable[..., object] = check_source
 
-    def heard(source: files.Source, *given: object) -> object:
+    def heard(source: Source, *given: object) -> object:
         paths.append(source.path)
-        return plain(source, *given)  # type: ignore[arg-type] # as it was called
+        return plain(source, *given)  # type: ignore[arg-type,unused-ignore] # as it was called
 
     monkeypatch.setattr(files, "check_source", heard)
     return paths
@@ -170,12 +174,15 @@ def test_a_module_that_is_asked_for_twice_is_found_twice(course: Path) -> None:
     assert second.reading.training == alone(COURSE[1]).reading.training
 
 
+def _given(reading: Reading, find_targets: Callable[[], TargetVersions]) -> Reading:
+    return reading
+
+
 def test_a_reading_that_failed_is_no_answer_for_others(course: Path) -> None:
     kept = copies.Copies(copies.QuestionedProject())
     for name in COURSE:
-        crash = Crash(name, "seed", "KeyError: 1")
-        reading = kept.reading_of(read_file(name), frozenset(), TargetVersions, lambda _, it=crash: Reading((), (it,)))
-        assert reading.crashes == (crash,)
+        failed = Reading(crashes=(Crash(name, "seed", "KeyError: 1"),))
+        assert kept.reading_of(read_file(name), frozenset(), TargetVersions, partial(_given, failed)) is failed
 
 
 def test_a_file_that_both_reach_is_the_same_for_both(course: Path, read_afresh: list[str]) -> None:
@@ -231,7 +238,7 @@ def test_scripts_and_what_an_editor_holds_are_read_by_themselves(
     assert read_afresh == ["a/train.py", "b/train.py"]
     plain = reader_of(list(COURSE)).request
     given = {COURSE[0]: Path(COURSE[0]).read_bytes()}
-    reader = FileReader(files.replace(plain, given=given))
+    reader = FileReader(replace(plain, given=given))
     for name in COURSE:
         reader.read(name)
     assert read_afresh[2:] == list(COURSE)

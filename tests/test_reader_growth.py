@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -216,11 +217,15 @@ def test_a_join_of_many_things_ends_with_the_first_few() -> None:
     assert len(taken) < 10
 
 
+def _note(asked: list[Literal], number: int, name: str) -> None:
+    asked.append(number)
+
+
 def test_only_the_latest_imports_with_a_star_are_looked_through() -> None:
     asked: list[Literal] = []
     scope = Scope()
     for number in range(MOST_STARS * 2):
-        scope.add_star(lambda name, number=number: asked.append(number))  # pyright: ignore[reportArgumentType]
+        scope.add_star(partial(_note, asked, number))
     assert scope.lookup("nothing") is None
     assert asked == [*range(MOST_STARS * 2 - 1, MOST_STARS - 1, -1)]
 

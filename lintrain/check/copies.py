@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from lintrain.cache.noted import Noted, note_all, noted_apart
 from lintrain.core.lazy_dataclass import dataclass
@@ -207,9 +207,8 @@ def _moved(known: Known, path: str) -> Reading | None:
 
 def _renamed(plain: Any, old: str, new: str) -> Any:  # Any: what JSON holds
     """Plain words with another path in the places."""
-    if not isinstance(plain, list):
-        return plain  # pyright: ignore[reportUnknownVariableType] - a value of any kind
-    words = cast("list[Any]", plain)
-    if words[0] == "Place":
-        return [words[0], new if words[1] == old else words[1], *words[2:]]
-    return [_renamed(each, old, new) for each in words]
+    if plain.__class__ is not list:
+        return plain
+    if plain[0] == "Place":
+        return [plain[0], new if plain[1] == old else plain[1], *plain[2:]]
+    return [_renamed(each, old, new) for each in plain]

@@ -160,8 +160,9 @@ def _is_library(wanted: _Wanted) -> bool:
 
 def _is_called_by_name(part: ast.stmt) -> TypeGuard[ast.FunctionDef]:
     """Whether a part of a class is a method that only those run who say its name."""
-    is_method = isinstance(part, ast.FunctionDef)
-    return is_method and not part.name.startswith("__") and part.name not in CALLED_BY_LIBRARIES
+    if not isinstance(part, ast.FunctionDef):
+        return False
+    return not part.name.startswith("__") and part.name not in CALLED_BY_LIBRARIES
 
 
 def _names_made(statement: ast.stmt) -> list[str]:

@@ -274,12 +274,15 @@ def _unevaluated(source: Source) -> Iterator[ast.expr]:
     formatted = {part for text in source.nodes_of(ast.JoinedStr) for part in text.values}
     texts = (node for node in source.nodes_of(ast.Constant) if isinstance(node.value, str))
     yield from (node for node in texts if node not in formatted)
-    for function in source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef):
+    functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*source.nodes_of(ast.FunctionDef)]
+    functions += source.nodes_of(ast.AsyncFunctionDef)
+    for function in functions:
         yield from (inner.annotation for inner in walk(function) if isinstance(inner, ast.AnnAssign))
         if postponed and function.returns:
             yield function.returns
     if postponed:
-        annotated = source.nodes_of(ast.arg, ast.AnnAssign)
+        annotated: list[ast.arg | ast.AnnAssign] = [*source.nodes_of(ast.arg)]
+        annotated += source.nodes_of(ast.AnnAssign)
         yield from (node.annotation for node in annotated if node.annotation)
 
 

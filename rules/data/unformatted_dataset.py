@@ -148,11 +148,10 @@ class UnformattedDataset(Rule):
 
 def _makes_tensors(pipeline: Pipeline) -> bool:
     """Whether the script names what makes tensors; a variable is often called `tensor`: of that only `torch.tensor`."""
-    for node in pipeline.source.nodes_of(ast.Attribute, ast.Name):
-        name = node.attr if isinstance(node, ast.Attribute) else node.id
-        if name in MAKES_TENSORS or (name == "tensor" and isinstance(node, ast.Attribute)):
-            return True
-    return False
+    source = pipeline.source
+    attributes = {node.attr for node in source.nodes_of(ast.Attribute)}
+    names = {node.id for node in source.nodes_of(ast.Name)}
+    return "tensor" in attributes or not MAKES_TENSORS.isdisjoint(attributes | names)
 
 
 def _gives_lists(loader: Loader, dataset: Dataset) -> bool:
