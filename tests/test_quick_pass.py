@@ -38,6 +38,7 @@ def test_a_file_that_may_train_is_read(code: str) -> None:
         "from .transformers import Trainer",
         "from transformers import pipeline\npipeline('summarization')",
         "import datasets\nprint('Trainer: loss.backward()')",
+        "import torch\nfrom mine.optim import Adam",
         "import torch\nclass TrainerState: ...",
         "import torch\nmodel.compile()",
         "model.fit(x)",

@@ -55,6 +55,7 @@ GIVES = [
     "from transformers import *\nTrainingArguments('out', {})",
     "from transformers import TrainingArguments\nT = TrainingArguments\nU = T\nU('out', {})",
     "from transformers import TrainingArguments\nclass Mine(TrainingArguments): ...\nMine('out', {})",
+    "from transformers import TrainingArguments\nclass Mine(TrainingArguments): ...\nM = Mine\nM('out', {})",
     "from transformers import TrainingArguments\nfrom functools import partial\npartial(TrainingArguments, {})",
     (
         "from transformers import TrainingArguments\nclass Mine(TrainingArguments):\n"
@@ -89,6 +90,7 @@ def test_what_stars_may_stand_for_is_every_word_of_the_file(given: str) -> None:
         "from transformers import AutoModel\nmark.skip(reason='slow')",
         "from transformers import BitsAndBytesConfig\nBitsAndBytesConfig(load_in_4bit=True)",
         "from datasets import load_dataset\nload_dataset('csv').map(f, num_procs=2)",
+        "from transformers import *\ndef train(**given): ...\ntrain(learning=3)",
     ],
 )
 def test_what_is_given_to_others_is_not(code: str) -> None:
@@ -133,3 +135,9 @@ def test_a_file_that_trains_nothing_is_not_read_where_its_versions_have_all(monk
     monkeypatch.setattr("lintrain.pipeline.reader.read_pipeline", None)
     source = Source("embed.py", NOTHING_TRAINS.format("pipeline", "output_attentions=True"))
     assert not check_source(source, load_rules(), lambda: TARGETS).crashes
+
+
+def test_a_file_of_torch_alone_that_trains_nothing_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lintrain.pipeline.reader.read_pipeline", None)
+    code = "import torch\nnet = build()\nnet.load_state_dict(torch.load('weights.pt'), strict=False)\n"
+    assert not check_source(Source("use.py", code), load_rules(), lambda: TARGETS).crashes
