@@ -11,7 +11,7 @@ from lintrain.rulebook import RuleFile, load_rules
 from tools.mutation.operators import mutants_of
 from tools.mutation.reading import named_files, try_reader
 from tools.mutation.swapping import can_swap, loaded_rule, swapped
-from tools.mutation.trials import killer_of, page_notices, tests_naming
+from tools.mutation.trials import killer_of, naming_tests, page_notices
 from tools.mutation.type_checks import mistyped
 
 CODE = '''
@@ -161,6 +161,6 @@ def test_only_files_of_the_reader_can_be_named() -> None:
 
 
 def test_tests_that_name_a_rule_in_their_parameters_are_asked() -> None:
-    names = [each.partition("::")[2] for each in tests_naming("raw-logits-in-nll-loss")]
+    names = [each.partition("::")[2] for each in naming_tests("raw-logits-in-nll-loss")]
     assert "test_another_call_is_left_alone" in names
     assert "test_a_rule_that_failed_on_a_run_mends_nothing" not in names

@@ -106,7 +106,7 @@ def _lines(rule: RuleFile, mistake: Mistake, text: str) -> list[int]:
 
 def tests_notice(rule: RuleFile) -> bool:
     """Whether a test of the reader, or of what a run showed, that names the rule fails."""
-    chosen = tests_naming(rule.name)
+    chosen = naming_tests(rule.name)
     if not chosen:
         return False
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
@@ -115,7 +115,7 @@ def tests_notice(rule: RuleFile) -> bool:
 
 
 @cache
-def tests_naming(name: str) -> tuple[str, ...]:
+def naming_tests(name: str) -> tuple[str, ...]:
     """The tests of such files in which the rule's name stands; whole files where it stands beside them."""
     found: list[str] = []
     for path in sorted(path for pattern in FILES_OF_TESTS for path in (ROOT / "tests").glob(pattern)):
