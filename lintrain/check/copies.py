@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import field, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from lintrain.cache.noted import Noted, note_all, noted_apart
@@ -160,6 +159,8 @@ class Copies:
 def _code_of(source: Source) -> bytes:
     """A digest of the code, of where its cells begin and end, and of what stands in its masked lines."""
     notebook = source.notebook
+    from hashlib import blake2b
+
     cells = [(cell.number, cell.first_line, cell.last_line) for cell in notebook.cells] if notebook else []
     masked = dict(notebook.masked) if notebook else {}
     digest = blake2b(repr((cells, masked)).encode("utf-8", "surrogatepass"))
