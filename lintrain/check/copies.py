@@ -158,9 +158,9 @@ class Copies:
 
 def _code_of(source: Source) -> bytes:
     """A digest of the code, of where its cells begin and end, and of what stands in its masked lines."""
-    notebook = source.notebook
     from hashlib import blake2b
 
+    notebook = source.notebook
     cells = [(cell.number, cell.first_line, cell.last_line) for cell in notebook.cells] if notebook else []
     masked = dict(notebook.masked) if notebook else {}
     digest = blake2b(repr((cells, masked)).encode("utf-8", "surrogatepass"))
