@@ -1,0 +1,1 @@
+"""Attacks on the promises of SECURITY.md: `python -m tests.attacks` runs them all."""
