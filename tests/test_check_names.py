@@ -12,6 +12,7 @@ from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.names import ruff
+from lintrain.names.ruff import start_search
 from tests.notebooks import notebook
 
 
@@ -169,9 +170,25 @@ def test_a_file_with_more_code_than_anybody_writes_is_not_given_to_ruff(
     monkeypatch: pytest.MonkeyPatch, name: str, lines: int
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(ruff, "_launch", lambda _search, command, _stdin: asked.extend(command))
+    monkeypatch.setattr(ruff, "_launch", lambda _search, command, paths, _stdin: asked.extend((*command, *paths)))
     code = IMPORT + "x = 1\n" * lines
     outcome_of(notebook(code) if name.endswith("ipynb") else code, name)
     assert asked == []
     outcome_of(notebook(IMPORT, "x = 1\n" * 99) if name.endswith("ipynb") else IMPORT + "x = 1\n" * 99, name)
     assert asked[-1:] == [name]
+
+
+def test_a_file_that_overflows_ruffs_stack_takes_no_other_along(tmp_path: Path) -> None:
+    (tmp_path / "deep.py").write_text(IMPORT + f"x = {' + '.join(['a'] * 9000)}\n")
+    for number in range(6):
+        (tmp_path / f"bad{number}.py").write_text(f"{IMPORT}print(nowhere)\n")
+    found = start_search([str(path) for path in sorted(tmp_path.iterdir())], {})
+    clues = found.collect()
+    assert sorted(Path(path).name for path in clues) == [f"bad{number}.py" for number in range(6)]
+    assert "deep.py" in found.problem
+
+
+def test_a_name_that_is_no_utf_8_is_looked_at_as_well(tmp_path: Path) -> None:
+    path = f"{tmp_path}/a\udcff.py"
+    Path(path).write_text(f"{IMPORT}print(nowhere)\n")
+    assert list(start_search([path], {}).collect()) == [path]

@@ -10,6 +10,7 @@ import pytest
 from lintrain import __version__
 from lintrain.builtin import BUILTINS
 from lintrain.cli import run
+from lintrain.core.shown import for_terminal
 from lintrain.report.look import Look
 from lintrain.report.pages import page_text, pages, table
 from lintrain.rulebook import load_rules
@@ -77,7 +78,7 @@ def test_a_page_in_colours_says_the_same() -> None:
     import re
 
     page = pages([PLANTED])[0]
-    coloured = page_text(page, Look(80, coloured=True))
+    coloured = for_terminal(page_text(page, Look(80, coloured=True)))
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == page_text(page, Look(80))
 

@@ -28,7 +28,7 @@ LEADING_OUT: dict[str, str] = {
     "preview": '"../outside/theirs.py"',
     "jobs": '"../outside/theirs.py"',
     "baseline": '"../outside/theirs.py"',
-    "documentation": '"file:///{outside}/theirs.py"',
+    "documentation": '"https://{outside}/theirs.py"',
     "levels": '{"../outside/theirs.py" = "note"}',
     "target-versions": '{"../outside/theirs.py" = "1.0"}',
 }

@@ -20,6 +20,7 @@ from lintrain.core.evidence import (
     Stage,
     StepEvidence,
 )
+from lintrain.core.shown import for_terminal
 from lintrain.report.columns import columns
 from lintrain.report.look import Look
 from lintrain.report.stages import failure_lines, numbers, run_lines, samples
@@ -96,7 +97,7 @@ def test_a_rate_that_stays_is_not_drawn() -> None:
 def test_the_numbers_of_an_extra_stand_below_each_other(*, coloured: bool) -> None:
     starts = DeterminismEvidence(((1.0, 0.9), (1.0, 0.8)), 10, ("a",), 2, 1, True, ("numpy",))
     measured = replace(MEASURED, determinism=starts, stages=(Stage("determinism", "passed", 26.4),))
-    lines = [unstyle(line) for line in run_lines(measured, Look(width=80, coloured=coloured))]
+    lines = [unstyle(for_terminal(line)) for line in run_lines(measured, Look(width=80, coloured=coloured))]
     assert lines[2:] == [
         "  ✓ determinism   26.40 s  losses      1, 0.9 in one start; 1, 0.8 in the other",
         "                           not alike   1 of 10 weights before the first step; 1",

@@ -19,8 +19,9 @@ from lintrain.cli._options import (
     selection_of,
     settings_of,
 )
-from lintrain.cli._output import Refusal, say, write_document, write_report
+from lintrain.cli._output import Refusal, say, say_text, write_document, write_for_people, write_report
 from lintrain.cli._request import request_of
+from lintrain.core.shown import shown
 from lintrain.report.columns import wrap
 from lintrain.report.look import Look, look_of
 from lintrain.report.people import people_blocks
@@ -66,7 +67,7 @@ def _check(options: CheckOptions) -> int:
 
         files = only_changed(options, options.changed_since, files)
     if options.show_files:
-        write_report("".join(f"{file}\n" for file in files))
+        write_report("".join(f"{shown(file)}\n" for file in files))
         return CLEAN
     if not files:
         changed = f" changed since {options.changed_since}" if options.changed_since else ""
@@ -91,7 +92,7 @@ def _tell(options: CheckOptions, settings: Settings, request: Request, outcome: 
 
 
 def _write(options: CheckOptions, settings: Settings, text: str) -> None:
-    write = write_report if form_of(options, settings) in FOR_PEOPLE else write_document
+    write = write_for_people if form_of(options, settings) in FOR_PEOPLE else write_document
     write(text, options.output_file)
 
 
@@ -116,7 +117,7 @@ def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: 
         return FAILED if mended.outcome.crashes else FOUND if is_told_by_code else CLEAN
     text = report_text(options, settings, mended.outcome, request.rules, mended.fixed.total())
     if options.reads_stdin and not options.output_file:
-        say(text.removesuffix("\n"))
+        say_text(text.removesuffix("\n"))
     else:
         _write(options, settings, text)
     code = _close(options, request, mended.outcome, started)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.cli._options import CheckOptions
-from lintrain.cli._output import say, write_bytes, write_contents, write_report
+from lintrain.cli._output import say, write_bytes, write_contents, write_document, write_for_people
 from lintrain.report.diff import diff
 from lintrain.report.look import Look, look_of
 from lintrain.report.summary import count, shown_fixes
@@ -22,11 +23,18 @@ def show_diff(options: CheckOptions, request: Request, outcome: Outcome) -> int:
     lines: list[str] = []
     for path, content in mended.contents.items():
         lines.extend(diff(mended.before[path], read_bytes(path, content), look))
-    write_report("".join(f"{line}\n" for line in lines), options.output_file)
+    _write_diff("".join(f"{line}\n" for line in lines), options, look)
     if not options.quiet:
         say(f"lintrain: `--fix` would mend {count(mended.fixed.total(), 'finding')}")
     _list_fixes(options, mended)
     return 1 if mended.contents and not options.exit_zero else 0
+
+
+def _write_diff(text: str, options: CheckOptions, look: Look) -> None:
+    """Write a diff to the letter if `patch` may read it, and as a terminal or a CI log may show it otherwise."""
+    is_watched = look.coloured or sys.stdout.isatty() or bool(os.environ.get("CI") or os.environ.get("TF_BUILD"))
+    write = write_for_people if is_watched else write_document
+    write(text, options.output_file)
 
 
 def write_fixes(options: CheckOptions, request: Request, outcome: Outcome) -> Mended:

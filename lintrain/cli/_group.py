@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 
 import click
 
 from lintrain import __version__
-from lintrain.cli._output import Refusal
+from lintrain.cli._output import Refusal, say_text
 
 
 class CommandFolder(click.Group):
@@ -50,7 +51,9 @@ def call(arguments: list[str]) -> int:
     try:
         code = group.main(arguments, prog_name="lintrain", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        text = StringIO()
+        error.show(text)
+        say_text(text.getvalue().removesuffix("\n"))
         return error.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error

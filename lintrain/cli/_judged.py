@@ -19,7 +19,7 @@ from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Selection
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
-from lintrain.cli._output import Refusal, say, write_document, write_report
+from lintrain.cli._output import Refusal, say, write_document, write_for_people
 from lintrain.cli._request import Targets
 from lintrain.core.finding import Finding
 from lintrain.core.lazy_dataclass import dataclass
@@ -266,5 +266,5 @@ def form_of(*, as_json: bool, output_format: str | None) -> str:
 def write_judgement(judgement: Judgement, name: str, file: Path | None) -> None:
     """Write the report in a form to a file or to standard output; raises Refusal where it cannot be written."""
     text = judgement.as_form(name, look_of(sys.stdout) if file is None else Look())
-    write = write_report if name in FOR_PEOPLE else write_document
+    write = write_for_people if name in FOR_PEOPLE else write_document
     write(text, file)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from lintrain.cli._output import Refusal, say, write_document, write_report
+from lintrain.cli._output import Refusal, say, write_document, write_for_people
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.report.document import CheckReport, without_suppressed
 from lintrain.report.joining import join
@@ -43,7 +43,7 @@ def merge(options: MergeOptions) -> int:
     report = without_suppressed(joined.report) if options.hide_suppressed else joined.report
     name = options.output_format or ("full" if sys.stdout.isatty() and not options.output_file else "concise")
     if name in FOR_PEOPLE:
-        write_report(_people_text(name, report, options), options.output_file)
+        write_for_people(_people_text(name, report, options), options.output_file)
     else:
         write_document(_program_text(name, report), options.output_file)
     for note in joined.notes:

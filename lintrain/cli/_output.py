@@ -11,6 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
+from lintrain.core.shown import for_terminal
 from lintrain.source.bounds import way_out
 from lintrain.source.plain_files import read_start
 
@@ -27,8 +28,13 @@ class Refusal(Exception):  # noqa: N818 - what it is
 
 
 def say(line: str) -> None:
-    """Write a line for the person, beside the report."""
-    _write(sys.stderr, line + "\n")
+    """Write a line for the person, beside the report; a line break in it comes from foreign text and is escaped."""
+    say_text(line.replace("\n", "\\n"))
+
+
+def say_text(text: str) -> None:
+    """Write lines for the person, beside the report."""
+    _write(sys.stderr, text + "\n")
 
 
 def write_report(text: str, file: Path | None = None) -> None:
@@ -41,6 +47,11 @@ def write_report(text: str, file: Path | None = None) -> None:
         file.write_bytes(text.encode("utf-8", "replace"))
     except OSError as error:
         raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
+
+
+def write_for_people(text: str, file: Path | None = None) -> None:
+    """Write a report for people, which holds nothing that a terminal would obey; raises as `write_report`."""
+    write_report(text if file is None else for_terminal(text), file)
 
 
 def write_document(text: str, file: Path | None = None) -> None:
@@ -136,7 +147,11 @@ def _give_up(stream: TextIO, error: OSError) -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write and flush; a reader that has gone (`| head`) is no error of ours, and the exit code stays true."""
+    """Write and flush what may be shown of a text.
+
+    A reader that has gone (`| head`) is no error of ours, and the exit code stays true.
+    """
+    text = for_terminal(text)
     if _HEARING:
         _tell(stream, text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
     _escape_what_it_lacks(stream)

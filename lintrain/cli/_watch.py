@@ -10,9 +10,10 @@ from pathlib import Path
 
 from lintrain.cli._options import CheckOptions, demand_sense, excludes_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
+from lintrain.core.shown import trusted
 from lintrain.settings.settings import Settings, UsageError
 
-CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+CLEAR = trusted("\x1b[H\x1b[2J\x1b[3J")
 WATCHED = (".py", ".ipynb", ".toml", ".yaml", ".yml", ".json")
 """What a check reads: code, its configuration, and the settings beside a script."""
 

@@ -10,6 +10,7 @@ from lintrain.cli._judged import Judgement
 from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
+from lintrain.core.shown import for_terminal
 from lintrain.core.verdict import Ruling, Verdict
 from lintrain.report.look import look_of
 
@@ -72,7 +73,7 @@ class Report:
 
     def text(self, stream: TextIO | None = None) -> str:
         """The whole report, as wide and as coloured as a stream can show it; plain without one."""
-        return self._judgement.as_text(look_of(io.StringIO() if stream is None else stream))
+        return for_terminal(self._judgement.as_text(look_of(io.StringIO() if stream is None else stream)))
 
     def to_json(self) -> str:
         """The whole report for programs, as `lintrain probe --json` writes it."""

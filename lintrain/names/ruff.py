@@ -13,8 +13,9 @@ from threading import Thread
 from typing import Any
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.shown import shown
 from lintrain.source.bounds import find_program
-from lintrain.source.reading import UnreadableError, read_bytes
+from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
 NAME_CODES = ("F821", "F823")
 COMPILER_CODES = ("F701", "F702", "F704", "F706", "F707")
@@ -22,6 +23,13 @@ COMPILER_CODES = ("F701", "F702", "F704", "F706", "F707")
 
 BATCH = 30_000
 """Characters of file names given to one process: the shortest limit of the systems that we run on (Windows)."""
+
+
+MOST_RETRIES = 64
+"""How often a batch is halved: an expression of 9,000 terms overflows ruff's stack, and takes its batch along."""
+
+MOST_SECONDS = 120
+"""For one process; ruff takes milliseconds for an ordinary file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +53,24 @@ class NameSearch:
     readers: list[Thread] = field(default_factory=list[Thread])
     outputs: list[bytes] = field(default_factory=list[bytes])
     problem: str = ""
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    """The paths that ruff knows by another name."""
+    retries: int = MOST_RETRIES
+    is_stopped: bool = False
+
+    def spend_retry(self) -> bool:
+        """Whether a batch that ended ruff may be tried again in two halves, to find the file that did."""
+        self.retries -= 1
+        return self.retries >= 0
 
     def collect(self) -> dict[str, list[Clue]]:
         """Wait for the end and give the clues by absolute path."""
-        for reader in self.readers:
+        for reader in self.readers:  # which may start others while it is joined
             reader.join()
         clues: dict[str, list[Clue]] = {}
         try:
             for path, clue in (found for output in self.outputs for found in _read_clues(output)):
-                clues.setdefault(path, []).append(clue)
+                clues.setdefault(self.names.get(path, path), []).append(clue)
         except (LookupError, TypeError, ValueError):
             self.problem = "ruff answered in a form that is not known, so undefined names are not looked for"
             return {}
@@ -61,6 +78,7 @@ class NameSearch:
 
     def stop(self) -> None:
         """End the processes of a run that was interrupted."""
+        self.is_stopped = True
         for process in self.processes:
             process.kill()
 
@@ -77,12 +95,28 @@ def start_search(paths: Sequence[str], given: Mapping[str, bytes]) -> NameSearch
     codes = ",".join((*NAME_CODES, *COMPILER_CODES))
     command = [program, "check", "--isolated", "--no-cache", "--quiet", "--select", codes, "--output-format", "json"]
     for path in paths:
-        content = _in_utf_8(path, given[path]) if path in given else None
-        if content is not None:
-            _launch(search, [*command, "--stdin-filename", path, "-"], content)
-    for batch in _batches([path for path in paths if path not in given]):
-        _launch(search, [*command, "--", *batch], None)
+        if path in given or not _is_utf_8(path):
+            _launch_alone(search, command, path, given)
+    for batch in _batches([path for path in paths if path not in given and _is_utf_8(path)]):
+        _launch(search, [*command, "--"], batch, None)
     return search
+
+
+def _launch_alone(search: NameSearch, command: Sequence[str], path: str, given: Mapping[str, bytes]) -> None:
+    """Give ruff one file through its standard input, under a name that its answer can hold."""
+    try:
+        content = _in_utf_8(path, given[path] if path in given else load_bytes(path))
+    except UnreadableError:
+        return
+    name = shown(path)
+    search.names[os.path.abspath(name)] = os.path.abspath(path)  # noqa: PTH100 - links are kept
+    if content is not None:
+        _launch(search, [*command, "--stdin-filename", name, "-"], (), content)
+
+
+def _is_utf_8(path: str) -> bool:
+    """Whether a path is text; ruff writes another one as no path that there is."""
+    return path.isascii() or not any("\udc80" <= sign <= "\udcff" for sign in path)
 
 
 def _in_utf_8(path: str, raw: bytes) -> bytes | None:
@@ -97,26 +131,49 @@ def _in_utf_8(path: str, raw: bytes) -> bytes | None:
     return raw
 
 
-def _launch(search: NameSearch, command: list[str], stdin: bytes | None) -> None:
+def _launch(search: NameSearch, command: Sequence[str], paths: Sequence[str], stdin: bytes | None) -> None:
     given = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+    words = [*command, *paths]
     try:
-        process = subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
         search.problem = f"ruff could not be started ({error}), so undefined names are not looked for"
         return
     search.processes.append(process)
-    reader = Thread(target=_drain, args=(search, process, stdin), daemon=True)
+    reader = Thread(target=_drain, args=(search, process, command, paths, stdin), daemon=True)
     reader.start()
     search.readers.append(reader)
 
 
-def _drain(search: NameSearch, process: subprocess.Popen[bytes], stdin: bytes | None) -> None:
-    output, errors = process.communicate(stdin)
+def _drain(
+    search: NameSearch,
+    process: subprocess.Popen[bytes],
+    command: Sequence[str],
+    paths: Sequence[str],
+    stdin: bytes | None,
+) -> None:
+    try:
+        output, errors = process.communicate(stdin, timeout=MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, errors = process.communicate()
     if process.returncode in (0, 1):
         search.outputs.append(output)
+    elif search.is_stopped:
+        return
+    elif len(paths) > 1 and search.spend_retry():
+        middle = len(paths) // 2
+        for part in (paths[:middle], paths[middle:]):
+            _launch(search, command, part, stdin)
     else:
-        last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-        search.problem = f"ruff failed ({last[0]}), so undefined names are not looked for"
+        search.problem = _failure(paths, errors)
+
+
+def _failure(paths: Sequence[str], errors: bytes) -> str:
+    last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+    where = f" on {shown(paths[0])}" if len(paths) == 1 else ""
+    left = " there" if where else ""
+    return f"ruff failed{where} ({last[0]}), so undefined names are not looked for{left}"
 
 
 def _batches(paths: Sequence[str]) -> Iterator[list[str]]:

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from lintrain.core.shown import for_terminal
 from lintrain.report.look import Look, look_of
 from lintrain.report.stages import sign
 
@@ -31,9 +32,9 @@ def open_checklist(*, quiet: bool, stream: TextIO | None = None) -> Checklist:
     """A live one on a terminal, plain lines in a pipe, nothing when quiet."""
     if quiet:
         return Silence()
-    shown = sys.stderr if stream is None else stream
-    look = look_of(shown)
-    return LiveLines(look) if shown.isatty() and look.coloured else PlainLines(look, shown)
+    out = sys.stderr if stream is None else stream
+    look = look_of(out)
+    return LiveLines(look) if out.isatty() and look.coloured else PlainLines(look, out)
 
 
 class Silence:
@@ -59,7 +60,7 @@ class PlainLines(Silence):
         """Write a line where there is one."""
         line = _settled(event, self._look)
         if line:
-            self._stream.write(f"{line}\n")
+            self._stream.write(for_terminal(line) + "\n")
             self._stream.flush()
 
 
@@ -119,4 +120,4 @@ class LiveLines(Silence):
         if self._running:
             spinner = "⠋⠙⠹⠸⠼⠴⠦⠧"[int(time.monotonic() * 8) % 8] if self._look.unicode else "."
             lines.append(f"{spinner} {self._running}{self._done} ({time.monotonic() - self._since:.0f} s)")
-        return Text.from_ansi("\n".join(lines))
+        return Text.from_ansi(for_terminal("\n".join(lines)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import unified_diff
 
+from lintrain.core.shown import shown
 from lintrain.report.look import Look
 from lintrain.source.source import Source
 
@@ -15,7 +16,7 @@ def diff(before: Source, after: Source, look: Look) -> Iterator[str]:
     """The lines of the difference between two states of one file."""
     old, new = _parts(before), _parts(after)
     for name in new:
-        lines = unified_diff(old.get(name, []), new[name], name, name, lineterm="")
+        lines = unified_diff(old.get(name, []), new[name], shown(name), shown(name), lineterm="")
         for number, line in enumerate(lines):
             yield look.paint(line, bold=True) if number < 2 else look.paint(line, COLOURS.get(line[:1]))
 

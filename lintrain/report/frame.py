@@ -8,6 +8,7 @@ from lintrain.core.finding import Finding
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
 from lintrain.core.place import Place
+from lintrain.core.shown import shown
 from lintrain.report.columns import clip, columns, printable, window
 from lintrain.report.look import ACCENT, Look
 from lintrain.source.source import Source
@@ -82,7 +83,7 @@ def frame(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str
     previous = rows[0].group if len({row.group for row in rows}) == 1 else None
     for row in rows:
         if row.group != previous:
-            yield f"{' ' * gutter} {bar} {look.paint(row.group or row.place.path, dim=True)}"
+            yield f"{' ' * gutter} {bar} {look.paint(shown(row.group or row.place.path), dim=True)}"
             previous = row.group
         for label, text in _lines(row, room, beside, look):
             yield f"{look.paint(label.rjust(gutter), 'blue', bold=True)} {bar} {text}".rstrip()

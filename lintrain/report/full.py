@@ -8,6 +8,7 @@ from lintrain.check.outcome import Reported
 from lintrain.core.finding import Finding
 from lintrain.core.fix import Fix
 from lintrain.core.place import Place
+from lintrain.core.shown import shown
 from lintrain.report.columns import columns, printable, wrap
 from lintrain.report.frame import FindSource, frame, gutter_of
 from lintrain.report.look import Look
@@ -42,10 +43,10 @@ def place_of(place: Place, find_source: FindSource) -> str:
     """A place as people and editors write it: `path:line:column`, in a notebook `path:cell 2:line:column`."""
     source = find_source(place.path)
     if source is None:
-        return str(place)
+        return shown(str(place))
     location = source.locate(place)
     cell = f"cell {location.cell}:" if location.cell is not None else ""
-    return f"{place.path}:{cell}{location.line}:{location.column}"
+    return f"{shown(place.path)}:{cell}{location.line}:{location.column}"
 
 
 def line_of(place: Place, find_source: FindSource) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from lintrain.check.outcome import Reported
+from lintrain.core.shown import shown
 from lintrain.report.frame import FindSource
 from lintrain.report.full import message_of, place_of
 from lintrain.report.look import Look
@@ -15,10 +16,10 @@ def grouped(reported: Iterable[Reported], find_source: FindSource, look: Look) -
     """A block for each file: its name, and a line for each finding with the places in one column."""
     in_order = sorted(reported, key=lambda one: one.finding.place.path)
     for path, group in groupby(in_order, key=lambda one: one.finding.place.path):
-        found = [(place_of(one.finding.place, find_source).removeprefix(f"{path}:"), one) for one in group]
+        found = [(place_of(one.finding.place, find_source).removeprefix(f"{shown(path)}:"), one) for one in group]
         width = max(len(where) for where, _ in found)
         lines = (f"  {where:<{width}}  {_said(one, find_source, look)}" for where, one in found)
-        yield "\n".join([f"{look.paint(path, bold=True)}:", *lines])
+        yield "\n".join([f"{look.paint(shown(path), bold=True)}:", *lines])
 
 
 def _said(one: Reported, find_source: FindSource, look: Look) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
+from lintrain.core.shown import trusted
 from lintrain.report.columns import CUT
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class Look:
             return text
         from click import style
 
-        return style(text, fg=colour, bold=bold or None, dim=dim or None)
+        before, after = trusted(style("\0", fg=colour, bold=bold or None, dim=dim or None)).split("\0")
+        return f"{before}{text}{after}"
 
     def level(self, level: Level, text: str) -> str:
         """A text in the colour of a level."""

@@ -8,7 +8,11 @@ from itertools import groupby
 from textwrap import dedent
 
 from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.core.shown import shown
 from lintrain.report.pages import Page
+
+SIGNS = lazy_pattern(r"[!-/:-@\[-`{-~]")
+"""The ASCII signs, which Markdown shows as they are after a backslash."""
 
 WITHIN_PARAGRAPH = lazy_pattern(r"(?<=\S)\n(?=\S)(?![-*+|>#]|\d+[.)] )")
 """Where a line ends and its paragraph goes on: no item of a list begins there, and no row of a table."""
@@ -29,6 +33,15 @@ def brief_markdown(page: Page) -> str:
     texts = page.manual.sections
     sections = (f"**{heading}**\n\n{flowing(texts[heading])}" for heading in BRIEF if heading in texts)
     return "\n\n".join([f"**{page.name}**: {page.manual.title}", flowing(page.manual.why), *sections])
+
+
+def escaped_markdown(text: str) -> str:
+    """A text that Markdown shows as it is, without links, images and HTML; code between backticks stays code."""
+    text = shown(text)
+    if "``" in text or text.count("`") % 2:
+        return SIGNS.sub(r"\\\g<0>", text)
+    parts = text.split("`")
+    return "`".join(part if number % 2 else SIGNS.sub(r"\\\g<0>", part) for number, part in enumerate(parts))
 
 
 def flowing(text: str) -> str:

@@ -9,6 +9,7 @@ from lintrain.builtin import BUILTINS, Builtin
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
 from lintrain.core.manual import Manual
+from lintrain.core.shown import trusted
 from lintrain.report.columns import clip, columns, wrap
 from lintrain.report.look import ACCENT, Look
 from lintrain.rulebook import RuleFile
@@ -163,4 +164,4 @@ def _code(code: str, look: Look) -> list[str]:
     console = Console(width=1000, color_system="standard", force_terminal=True, highlight=False, markup=False)
     with console.capture() as capture:
         console.print(Syntax("", "python", theme="ansi_dark").highlight(code), end="")
-    return capture.get().rstrip("\n").split("\n")
+    return trusted(capture.get()).rstrip("\n").split("\n")

@@ -37,12 +37,12 @@ def absolute(path: str) -> str:
 
 def uri_in(path: PurePath, root: PurePath) -> str | None:
     """The relative URI of an absolute path below a folder; None where it lies elsewhere."""
-    return quote(relative(path, root), safe="/") if path.is_relative_to(root) else None
+    return quote(os.fsencode(relative(path, root)), safe="/") if path.is_relative_to(root) else None
 
 
 def file_uri(path: PurePath) -> str:
     """The URI of an absolute path, of any system."""
-    written = quote(path.as_posix(), safe="/:")
+    written = quote(os.fsencode(path.as_posix()), safe="/:")
     return f"file:{written}" if written.startswith("//") else f"file:///{written.removeprefix('/')}"
 
 

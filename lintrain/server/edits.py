@@ -11,6 +11,7 @@ from lintrain.check.mending import mend
 from lintrain.check.outcome import Reported
 from lintrain.check.request import Request
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.shown import shown
 from lintrain.core.verdict import Ruling
 from lintrain.server.checking import Checked
 from lintrain.server.text import Units, line_edits
@@ -43,7 +44,9 @@ def ignored(checked: Checked, one: Reported) -> bytes | None:
     if source is None:
         return None
     refuted = one.verdict is not None and one.verdict.ruling is Ruling.REFUTED
-    comments = Comments(source, f"refuted by a probe: {one.verdict.reason}" if refuted and one.verdict else REASON)
+    comments = Comments(
+        source, shown(f"refuted by a probe: {one.verdict.reason}") if refuted and one.verdict else REASON
+    )
     try:
         return comments.written(checked.raw) if comments.silence(one.finding) else None
     except CellsBrokenError:

@@ -11,7 +11,7 @@ from lsprotocol import types as lsp
 
 from lintrain.check.outcome import Reported
 from lintrain.core.lazy_pattern import lazy_pattern
-from lintrain.report.markdown import brief_markdown
+from lintrain.report.markdown import brief_markdown, escaped_markdown
 from lintrain.server.pages import page_of
 from lintrain.server.session import Session
 from lintrain.server.text import split_lines
@@ -47,7 +47,7 @@ async def hover(session: Session, given: lsp.HoverParams) -> lsp.Hover | None:
 def _of_finding(one: Reported) -> Iterator[str]:
     """The last verdict, and the page."""
     if one.verdict:
-        yield f"**{one.verdict.ruling.value}** by the last probe: {one.verdict.reason}"
+        yield f"**{one.verdict.ruling.value}** by the last probe: {escaped_markdown(one.verdict.reason)}"
     if page := page_of(one.finding.rule):
         yield brief_markdown(page)
 

@@ -44,9 +44,20 @@ class Settings:
 
 
 def checked_address(text: str) -> str:
-    """The address of a site as it was written; raises ValueError for anything else."""
-    if not text.startswith(("https://", "http://", "file:///")) or any(sign.isspace() for sign in text):
-        raise ValueError(f"`{text}` is no address (`https://…`, `http://…`, `file:///…`)")
+    """The address of a site as it was written; raises ValueError for anything else.
+
+    Reports, terminals and editors make links of it, so it names a web server: a `file:` address may name a folder of
+    another machine, which Windows would log in to.
+    """
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(text)
+        is_site = parts.scheme in ("https", "http") and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        is_site = False
+    if not is_site or not (text.isascii() and text.isprintable()) or any(sign in text for sign in " \"'<>()[]\\`|^{}"):
+        raise ValueError(f"`{text}` is not the address of a site (`https://…`, `http://…`)")
     return text
 
 

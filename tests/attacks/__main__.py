@@ -2,8 +2,8 @@
 
     python -m tests.attacks [--list] [WORD ...]
 
-A word chooses attacks whose name, module or promise contains it; with none, all are run. Prints a line for each attack, and a
-last one with the numbers; ends with 1 if a promise did not hold.
+A word chooses attacks whose name, module or promise contains it; with none, all are run. Prints a line for each attack,
+and a last one with the numbers; ends with 1 if a promise did not hold.
 """
 
 from __future__ import annotations

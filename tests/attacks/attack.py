@@ -1,7 +1,7 @@
 """What an attack is, and the registry that modules of this package add theirs to.
 
-An attack is a function that gets an empty folder, does in it what somebody hostile would do, runs lintrain, and asserts that
-the promise held:
+An attack is a function that gets an empty folder, does in it what somebody hostile would do, runs lintrain, and asserts
+that the promise held:
 
     @attack("git-starts-nothing", cases={"invalid-byte": b"\\xff", "plain": b"clean"})
     def filter_named(folder: Path, name: bytes) -> None:

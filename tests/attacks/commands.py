@@ -41,7 +41,7 @@ os.write(usage, json.dumps(measured).encode())
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended: exit code (negative for a signal), output, CPU seconds and peak bytes of its largest process."""
+    """How a command ended: exit code (negative: the signal), output, CPU seconds, peak bytes of its largest process."""
 
     code: int
     out: bytes
@@ -69,7 +69,7 @@ def lintrain(
         environment = {
             **os.environ,
             "HOME": home,
-            "LINTRAIN_CACHE_DIR": os.path.join(home, "cache"),
+            "LINTRAIN_CACHE_DIR": f"{home}/cache",
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": "120",

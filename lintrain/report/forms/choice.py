@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lintrain.core.shown import escaped_json, escaped_xml, shown
 from lintrain.report.document import CheckReport, as_json, as_json_lines
 from lintrain.report.frame import FindSource
 from lintrain.rulebook import RuleFile
@@ -25,26 +26,26 @@ def program_text(
     """
     match name:
         case "json":
-            return as_json(report) + "\n"
+            return escaped_json(as_json(report)) + "\n"
         case "json-lines":
-            return as_json_lines(report)
+            return escaped_json(as_json_lines(report))
         case "sarif":
             from lintrain.report.forms.sarif import sarif
             from lintrain.report.pages import pages
 
-            return sarif(report, find_source, pages(rules), documentation) + "\n"
+            return escaped_json(sarif(report, find_source, pages(rules), documentation)) + "\n"
         case "rdjson":
             from lintrain.report.forms.rdjson import rdjson
 
-            return rdjson(report, find_source, documentation) + "\n"
+            return escaped_json(rdjson(report, find_source, documentation)) + "\n"
         case "junit":
             from lintrain.report.forms.junit import junit
 
-            return junit(report) + "\n"
+            return escaped_xml(junit(report)) + "\n"
         case "gitlab":
             from lintrain.report.forms.gitlab import gitlab
 
-            return gitlab(report) + "\n"
+            return escaped_json(gitlab(report)) + "\n"
         case _:
             return _lines(name, report)
 
@@ -68,4 +69,4 @@ def _lines(name: str, report: CheckReport) -> str:
 
 
 def _text(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{shown(line)}\n" for line in lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.core.level import Level
+from lintrain.core.shown import shown, without_commands
 from lintrain.report.document import CheckReport
 from lintrain.report.forms.wording import message_of
 
@@ -15,5 +16,6 @@ CATEGORIES = {Level.ERROR: "E", Level.WARNING: "W", Level.NOTE: "I"}
 def pylint(report: CheckReport) -> Iterator[str]:
     """A line for each finding."""
     for entry in report.problems:
-        where = f"{entry.position.path}:{entry.position.file_line}"
-        yield f"{where}: [{CATEGORIES[entry.level]}({entry.rule}), ] {message_of(entry)}"
+        where = f"{shown(entry.position.path)}:{entry.position.file_line}"
+        line = f"{where}: [{CATEGORIES[entry.level]}({entry.rule}), ] {message_of(entry)}"
+        yield without_commands(line)

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from lintrain import __version__
 from lintrain.check.outcome import Reported
+from lintrain.core.shown import shown
 from lintrain.report.document import ProbeEntry
 from lintrain.report.frame import FindSource
 from lintrain.report.page.findings import findings
@@ -55,4 +56,4 @@ def _rules(reported: Sequence[Reported]) -> Markup:
 
 
 def _file(path: str, reported: Sequence[Reported], find_source: FindSource) -> Markup:
-    return tag("section", joined(tag("h2", tag("code", path)), findings(reported, find_source)))
+    return tag("section", joined(tag("h2", tag("code", shown(path))), findings(reported, find_source)))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from lintrain.check.outcome import Reported
 from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
+from lintrain.core.shown import shown
 from lintrain.core.verdict import Measured, Verdict
 from lintrain.report.columns import printable
 from lintrain.report.frame import FindSource, Row, rows_of
@@ -79,7 +80,7 @@ def _lines(rows: Sequence[Row]) -> Iterator[Markup]:
     above = rows[0].group if len({row.group for row in rows}) == 1 else ""
     for row in rows:
         if row.group != above:
-            yield tag("span", f"{row.group or row.place.path}\n", class_="group")
+            yield tag("span", f"{shown(row.group or row.place.path)}\n", class_="group")
             above = row.group
         yield joined(tag("span", f"{row.label:>{gutter}} ", class_="gutter"), _code(row), "\n")
         for note in row.notes:

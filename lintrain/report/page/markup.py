@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from lintrain.core.shown import inert
 from lintrain.report.columns import printable
 
 VOID = frozenset({"br", "link", "meta"})
@@ -68,4 +69,4 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
 
 def _shown(text: str) -> str:
     """Text that every encoder takes and that steers nothing."""
-    return printable(text).encode("utf-8", "replace").decode()
+    return inert(printable(text))
