@@ -22,6 +22,7 @@ NUMBERS = {
     f"configuration has at most {loading.LARGEST_FILE // MIB} MiB": "the largest configuration",
     f"its keys at most {loading.DEEPEST_KEY} parts": "the longest key",
     f"given up after {'a minute' if git.MOST_SECONDS == 60 else '?'}": "git's time",
+    f"it gets at most {git.MOST_MEMORY // MIB} MiB": "git's memory",
     f"Parquet files of at most {parquet_files.LARGEST // MIB} MiB": "the largest Parquet file",
     f"with at most {parquet_files.LARGEST_END // KIB} KiB about themselves": "its metadata",
     f"({parquet_files.SAFE_VERSION} or newer)": "the oldest pyarrow",
@@ -54,7 +55,7 @@ sys.exit(run(sys.argv[1:]))
     [
         (["check", "--no-cache", "."], {"ruff"}),
         (["check", "--no-cache", "--fix", "--diff", "."], {"ruff"}),
-        (["check", "--no-cache", "--changed-since", "HEAD", "."], {"ruff", "git"}),
+        (["check", "--no-cache", "--changed-since", "HEAD", "."], {"ruff", "sh"}),
         (["baseline"], {"ruff"}),
         (["rules"], set[str]()),
         (["explain", "raw-dataset"], set[str]()),

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from lintrain.cli._options import CheckOptions
 from lintrain.settings.loading import common_folder
 from lintrain.settings.settings import UsageError
-from lintrain.source.git import GitError, changed_files
+from lintrain.source.changed import changed_files
+from lintrain.source.git import GitError
 from lintrain.source.importers import Importers
 
 

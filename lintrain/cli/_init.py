@@ -16,9 +16,9 @@ from lintrain.settings.loading import LARGEST_FILE, OWN_FILES, PROJECT_FILE, has
 from lintrain.settings.settings import UsageError
 from lintrain.settings.starting import VENDORED, appended, as_own_file, starting_table
 from lintrain.source.discovery import Discovery
-from lintrain.source.git import repository_of
 from lintrain.source.plain_files import read_plain_text
 from lintrain.source.reading import UnreadableError, load_bytes
+from lintrain.source.repository import own_repository
 
 MOST_LISTED = 8
 
@@ -45,7 +45,8 @@ class Step:
 
 def init(*, dry_run: bool, with_hook: bool) -> int:
     """Carry out the command and give its exit code; raises Refusal."""
-    top = repository_of(Path.cwd())
+    found = own_repository(str(Path.cwd()))
+    top = Path(found) if found else None
     root = _root(top)
     look = _look_at(root)
     steps = [_configuration(root, look), *(_hook(root, top) if with_hook else ())]

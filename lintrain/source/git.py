@@ -1,130 +1,299 @@
-"""What git says of the files of a repository."""
+"""Questions to git about what a repository has stored, in a configuration that is entirely ours.
+
+git gets a folder of its own in place of `.git`: with a configuration that we write, links to the repository's refs,
+and the places of its objects and its index. It sees no configuration of the repository, the user or the system, no
+hooks and no attributes, and an empty folder as work tree. So nothing that it reads can name a program, and no file of
+the work tree passes through it. Its time, memory and output are bounded.
+"""
+
+# ruff: noqa: PTH102, PTH110, PTH112, PTH114, PTH115, PTH118, PTH120, PTH208, PTH211
+# Paths are strings here, as in the walk that compares them.
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
-from lintrain.source.bounds import find_program, safe_path
+from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.source.bounds import find_program
+from lintrain.source.git_files import UnfitError, demand_plain_files, demand_plain_objects
+from lintrain.source.plain_files import read_plain
+from lintrain.source.repository import LONGEST_LINE, Repository
 
+SHELL = "/bin/sh"
 MOST_SECONDS = 60
+"""For all questions of one command together."""
+MOST_MEMORY = 768 * 2**20
+MOST_OUTPUT = 128 * 2**20
+LARGEST_CONFIGURATION = LARGEST_REF = 2**20
+LARGEST_INDEX = 2**30
+MOST_UPSTREAMS = 2000
 
-HARMLESS = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull), ("safe.bareRepository", "explicit"))
-"""What a repository's own configuration may not decide: programs that git starts beside a question."""
+CONFIGURATION = """\
+[core]
+	repositoryformatversion = {version}
+	bare = false
+	fsmonitor = false
+	untrackedCache = false
+	hooksPath = {nowhere}
+	packedGitWindowSize = 32m
+	packedGitLimit = 256m
+[index]
+	threads = 1
+[extensions]
+"""
+EXTENSIONS = {"objectformat": ("sha1", "sha256"), "refstorage": ("files", "reftable")}
+"""How a repository stores what it holds; git reads it only from a file."""
 
-NO_REQUESTS = {
+UPSTREAM = lazy_pattern(
+    rb"(?:branch\..*\.(?:remote|merge|pushremote)|remote\..*\.(?:fetch|push)|remote\.pushdefault|push\.default)",
+    re.DOTALL,
+)
+"""What decides which branch `@{upstream}` means: names of branches and remotes."""
+
+ALONE = {
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""A question is answered from what lies here: a missing object would be fetched by a command of the configuration."""
+"""git's environment, with the paths that it is given: of the caller's nothing is passed on but what Windows needs."""
 
 
 class GitError(Exception):
     """A question that git cannot answer; the text says why."""
 
 
-def changed_files(folder: Path, revision: str) -> frozenset[str]:
-    """The files (real, absolute paths) that differ from where this branch left a revision; raises GitError.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What git wrote, and its exit code."""
 
-    Changes that are not committed count, files that git does not know yet, and what was renamed, under its new name.
+    code: int
+    output: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """git, ready to be asked about one repository until a moment of the monotonic clock."""
+
+    program: str
+    folder: str
+    environment: Mapping[str, str]
+    until: float
+
+    def ask(self, *words: str) -> bytes:
+        """What git answers; raises GitError, also where it ends with another exit code than 0."""
+        answer = self.try_asking(*words)
+        if answer.code:
+            raise GitError(f"git {words[0]} failed{_last_line(answer.output)}")
+        return answer.output
+
+    def try_asking(self, *words: str) -> Answer:
+        """What git answers, whatever its exit code; raises GitError where it gives no answer."""
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.Popen(
+                    _bounded([self.program, *words]),
+                    cwd=self.folder,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                )
+            except (OSError, ValueError) as error:
+                told = getattr(error, "strerror", None) or str(error)
+                raise GitError(f"git could not be started: {told.lower()}") from error
+            output = self._read_all(process)
+            if process.returncode < 0:
+                raise GitError(f"git {words[0]} needed more than {MOST_SECONDS} seconds or {MOST_MEMORY >> 20} MiB")
+            errors.seek(0)
+            return Answer(process.returncode, output if process.returncode == 0 else errors.read(LONGEST_LINE))
+
+    def _read_all(self, process: subprocess.Popen[bytes]) -> bytes:
+        """All of the output, within the bounds; raises GitError."""
+        timer = Timer(max(0.0, self.until - time.monotonic()), process.kill)
+        timer.start()
+        try:
+            with process:
+                output = process.stdout.read(MOST_OUTPUT + 1) if process.stdout else b""
+                if len(output) > MOST_OUTPUT:
+                    raise GitError(f"git answered with more than {MOST_OUTPUT >> 20} MiB")
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            timer.cancel()
+        if time.monotonic() >= self.until:
+            raise GitError(f"git gave no answer within {MOST_SECONDS} seconds")
+        return output
+
+
+def _bounded(command: Sequence[str]) -> list[str]:
+    """A command that starts with bounds on what it may use and write; Windows has none.
+
+    The shell sets them, before anything of the repository is read: to set them from here would come too late.
     """
-    top = _top(folder)
-    start = _start(top, revision)
-    changed = _names(
-        top,
-        "diff",
-        "--name-only",
-        "-z",
-        "--no-renames",
-        "--no-ext-diff",
-        "--ignore-submodules=all",
-        "--diff-filter=d",
-        start,
-        "--",
-    )
-    unknown = _names(top, "ls-files", "--others", "--exclude-standard", "-z")
-    return frozenset(os.path.realpath(os.path.join(top, name)) for name in (*changed, *unknown))  # noqa: PTH118 - many
-
-
-def repository_of(folder: Path) -> Path | None:
-    """The top folder of the repository that a folder lies in, or None where git knows of none."""
     try:
-        return Path(_top(folder))
-    except GitError:
-        return None
+        import resource
+    except ImportError:
+        return [*command]
+    bounds = (
+        ("c", 1, resource.RLIMIT_CORE, 0),
+        ("t", 1, resource.RLIMIT_CPU, MOST_SECONDS),
+        ("f", 512, resource.RLIMIT_FSIZE, LARGEST_CONFIGURATION),
+        ("d", 1024, resource.RLIMIT_DATA, MOST_MEMORY),
+    )
+    hardest = {kind: resource.getrlimit(kind)[1] for _, _, kind, _ in bounds}
+    within = ((sign, unit, most, hardest[kind]) for sign, unit, kind, most in bounds)
+    allowed = [(sign, (most if hard < 0 else min(most, hard)) // unit) for sign, unit, most, hard in within]
+    limits = "; ".join(f"ulimit -{sign} {number}" for sign, number in allowed)
+    return [SHELL, "-c", f'{limits}; exec "$@"', SHELL, *command]
 
 
-def _top(folder: Path) -> str:
-    done = _git(folder, "rev-parse", "--show-toplevel")
-    if done.returncode:
-        raise GitError(f"`{folder}` is in no git repository")
-    return _text(done.stdout).rstrip("\n")
+def _last_line(errors: bytes) -> str:
+    lines = errors.decode("ascii", "replace").strip().splitlines()
+    return f": {''.join(each for each in lines[-1][:300] if each.isprintable())}" if lines else ""
 
 
-def _start(top: str, revision: str) -> str:
-    """The commit to compare with: the last one that this branch shares with the revision, else the revision itself."""
-    named = _git(Path(top), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if named.returncode:
-        shallow = _text(_git(Path(top), "rev-parse", "--is-shallow-repository").stdout).strip() == "true"
-        hint = "; the clone is shallow, fetch its history first (`git fetch --unshallow`)" if shallow else ""
-        raise GitError(f"git knows no revision `{revision}`{hint}")
-    commit = _text(named.stdout).strip()
-    shared = _git(Path(top), "merge-base", commit, "HEAD")
-    return commit if shared.returncode else _text(shared.stdout).split("\n", 1)[0]
-
-
-def _names(top: str, *words: str) -> Iterator[str]:
-    done = _git(Path(top), *words, settings=_without_filters(top))
-    if done.returncode:
-        raise GitError(f"git {words[0]} failed: {_text(done.stderr).strip()}")
-    yield from filter(None, _text(done.stdout).split("\0"))
-
-
-def _text(output: bytes) -> str:
-    return os.fsdecode(output)
-
-
-def _git(
-    folder: Path, *words: str, settings: Sequence[tuple[str, str]] = HARMLESS
-) -> subprocess.CompletedProcess[bytes]:
-    around = (os.curdir, os.fspath(folder))
+@contextmanager
+def git_for(repository: Repository, revision: str) -> Generator[Git]:
+    """git in a configuration of ours, able to resolve this revision; raises GitError."""
+    around = (os.curdir, repository.top)
     program = find_program("git", *around)
     if program is None:
         raise GitError("git is not installed")
-    try:
-        return subprocess.run(
-            [program, *words],
-            cwd=folder,
-            env={**os.environ, **NO_REQUESTS, **_settings(settings), "PATH": os.pathsep.join(safe_path(*around))},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=MOST_SECONDS,
-        )
-    except OSError as error:
-        raise GitError(f"git could not be started: {(error.strerror or str(error)).lower()}") from error
-    except subprocess.TimeoutExpired as error:
-        raise GitError(f"git gave no answer within {MOST_SECONDS} seconds") from error
+    with tempfile.TemporaryDirectory(prefix="lintrain-git-") as folder:
+        try:
+            yield _prepared(program, folder, repository, revision)
+        except (UnfitError, OSError) as error:
+            raise GitError(str(error) if isinstance(error, UnfitError) else _told(error)) from error
 
 
-def _without_filters(top: str) -> list[tuple[str, str]]:
-    """Settings with which no program of the repository rewrites files before they are compared."""
-    programs = _git(
-        Path(top), "config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$"
-    )
-    names = dict.fromkeys(_text(programs.stdout).split("\0")[:-1])
-    return [*HARMLESS, *((name, "false" if name.endswith(".required") else "") for name in names)]
+def _told(error: OSError) -> str:
+    return f"{error.filename}: {(error.strerror or str(error)).lower()}" if error.filename else str(error).lower()
 
 
-def _settings(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Settings for git as variables of its environment: on its command line a name may not hold every sign."""
-    given = os.environ.get("GIT_CONFIG_COUNT", "")
-    first = int(given) if given.isdecimal() else 0
-    found = {"GIT_CONFIG_COUNT": str(first + len(pairs))}
-    for number, (name, value) in enumerate(pairs, first):
-        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+def _prepared(program: str, folder: str, repository: Repository, revision: str) -> Git:
+    is_relative = "@{" in revision  # `@{upstream}`, `@{yesterday}`: needs the names of remotes, or the reflog
+    logs = ("logs",) if is_relative else ()
+    empty, common, own = (os.path.join(folder, name) for name in ("empty", "common", "own"))
+    os.mkdir(empty)
+    _stand_in(repository.common, common, ("refs", "packed-refs", "reftable", "shallow", *logs))
+    is_linked = repository.own != repository.common
+    if is_linked:
+        _stand_in(repository.own, own, ("refs", "reftable", *logs))
+        Path(own, "commondir").write_text("../common\n")
+    _copy_heads(repository.own, own if is_linked else common)
+    environment = {
+        **ALONE,
+        **{name: os.environ[name] for name in ("SYSTEMROOT", "TEMP", "TMP") if os.name == "nt" and name in os.environ},
+        **_places(repository, own if is_linked else common, empty),
+        "PATH": os.path.dirname(program),
+        "HOME": empty,
+        "XDG_CONFIG_HOME": empty,
+    }
+    git = Git(program, empty, environment, time.monotonic() + MOST_SECONDS)
+    return _configured(git, repository, common, is_relative)
+
+
+def _places(repository: Repository, own: str, empty: str) -> dict[str, str]:
+    """Where git finds what it is asked about; raises UnfitError where something there is no plain file."""
+    objects = os.path.join(repository.common, "objects")
+    demand_plain_objects(objects)
+    demand_plain_files(repository.index, LARGEST_INDEX)
+    return {
+        "GIT_DIR": own,
+        "GIT_WORK_TREE": empty,
+        "GIT_OBJECT_DIRECTORY": objects,
+        "GIT_INDEX_FILE": repository.index,
+    }
+
+
+def _stand_in(real: str, folder: str, names: tuple[str, ...]) -> None:
+    """A folder for git with links to what is needed of a folder of the repository."""
+    os.mkdir(folder)
+    for name in names:
+        path, link = os.path.join(real, name), os.path.join(folder, name)
+        if not os.path.exists(path):
+            continue
+        demand_plain_files(path, LARGEST_REF if name == "refs" else MOST_OUTPUT)
+        try:
+            os.symlink(path, link)
+        except OSError:  # Windows demands a privilege for links
+            (shutil.copytree if os.path.isdir(path) else shutil.copyfile)(path, link)
+    if not os.path.exists(os.path.join(folder, "refs")):
+        os.mkdir(os.path.join(folder, "refs"))
+
+
+def _copy_heads(real: str, folder: str) -> None:
+    """Copy `HEAD` and what is named like it, and the parts of a split index, whose times git would change."""
+    for name in os.listdir(real):
+        path = os.path.join(real, name)
+        if name == "HEAD" and os.path.islink(path):
+            content = b"ref: " + os.fsencode(os.readlink(path))
+        elif name == "HEAD" or name.endswith("_HEAD"):
+            demand_plain_files(path)
+            content = read_plain(path, LONGEST_LINE if name == "HEAD" else LARGEST_CONFIGURATION)
+        elif name.startswith("sharedindex."):
+            demand_plain_files(path)
+            content = read_plain(path, MOST_OUTPUT)
+        else:
+            continue
+        Path(folder, name).write_bytes(content)
+
+
+def _configured(git: Git, repository: Repository, common: str, is_relative: bool) -> Git:
+    """git with the few facts of the repository's configuration that say how it is stored and what branches follow."""
+    ours = Path(common, "config")
+    ours.write_text(CONFIGURATION.format(version=0, nowhere=os.devnull))
+    facts = list(_facts(git, repository))
+    stored = [(name, value) for name, value in facts if _is_extension(name, value)]
+    if stored:
+        lines = (f"\t{os.fsdecode(name.partition(b'.')[2])} = {os.fsdecode(value)}\n" for name, value in stored)
+        ours.write_text(CONFIGURATION.format(version=1, nowhere=os.devnull) + "".join(lines))
+    upstreams = [each for each in facts if UPSTREAM.fullmatch(each[0])][:MOST_UPSTREAMS] if is_relative else []
+    return Git(git.program, git.folder, {**git.environment, **_variables(upstreams)}, git.until)
+
+
+def _is_extension(name: bytes, value: bytes) -> bool:
+    section, _, key = os.fsdecode(name).partition(".")
+    return section == "extensions" and os.fsdecode(value) in EXTENSIONS.get(key, ())
+
+
+def _facts(git: Git, repository: Repository) -> Iterator[tuple[bytes, bytes]]:
+    """What the repository's configuration holds, as data: git reads a copy of it that it does not obey."""
+    path = os.path.join(repository.common, "config")
+    if not os.path.exists(path):
+        return
+    demand_plain_files(path)
+    copy = Path(git.folder, "theirs")
+    copy.write_bytes(read_plain(path, LARGEST_CONFIGURATION))
+    listed = git.try_asking("config", "--file", str(copy), "--no-includes", "--null", "--list")
+    if listed.code:
+        raise GitError(f"{path}: git does not understand it")
+    copy.unlink()
+    for each in listed.output.split(b"\0"):
+        name, _, value = each.partition(b"\n")
+        yield name, value
+
+
+def _variables(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Settings for git as variables of its environment: in a file their names would have to be quoted."""
+    found = {"GIT_CONFIG_COUNT": str(len(pairs))} if pairs else {}
+    for number, (name, value) in enumerate(pairs):
+        found |= {f"GIT_CONFIG_KEY_{number}": os.fsdecode(name), f"GIT_CONFIG_VALUE_{number}": os.fsdecode(value)}
     return found

@@ -10,6 +10,7 @@ import faulthandler
 import io
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -23,7 +24,19 @@ MOST_SECONDS = 60
 """For one command line, on a machine that does other things too."""
 
 PROGRAMS = ("ruff", "git")
-CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate")
+SHELL = "/bin/sh"
+LIMITS = re.compile(r'(?:ulimit -[a-z] \d+; )+exec "\$@"')
+CHANGES: dict[str, tuple[tuple[int, int], ...]] = {
+    "os.remove": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.mkdir": ((0, 2),),
+    "os.rmdir": ((0, 1),),
+    "os.link": ((0, 2), (1, 3)),
+    "os.symlink": ((1, 2),),
+    "os.chmod": ((0, 2),),
+    "os.truncate": ((0, 1),),
+}
+"""Events that change a path: its place among the values, and that of the descriptor of its folder."""
 STARTS = ("os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "socket.connect", "pty.spawn")
 CACHES = (".lintrain_cache", ".cache", "lintrain/files", "lintrain/runs", "lintrain/verdicts")
 """Where the project keeps answers that it would like to be believed."""
@@ -53,6 +66,27 @@ def is_inside(path: object, folder: str) -> bool:
     return os.path.abspath(os.fsdecode(path)).startswith(folder + os.sep)  # noqa: PTH100 - links are not followed
 
 
+def changes(event: str, values: tuple[Any, ...], folder: str) -> bool:
+    """Whether an event changes something in the folder."""
+    return any(is_inside(_whole(values, *where), folder) for where in CHANGES[event])
+
+
+def _whole(values: tuple[Any, ...], path: int, descriptor: int) -> object:
+    """A path of an event, with the folder that an open descriptor stands for."""
+    around = values[descriptor] if descriptor < len(values) else -1
+    if not isinstance(around, int) or around < 0:
+        return values[path]
+    return os.path.join(os.readlink(f"/proc/self/fd/{around}"), os.fsdecode(values[path]))  # noqa: PTH115, PTH118
+
+
+def started(values: tuple[Any, ...]) -> str:
+    """The program that a process becomes: the shell which sets the bounds of git does nothing else."""
+    program, words = values[:2]
+    if program == SHELL and LIMITS.fullmatch(words[2]) and words[3] == SHELL:
+        return str(words[4])
+    return str(program)
+
+
 def watch(event: str, values: tuple[Any, ...], folder: str) -> None:
     """Note an event that lintrain has no reason for."""
     if event == "exec" and isinstance(values[0], CodeType) and is_inside(values[0].co_filename, folder):
@@ -63,9 +97,9 @@ def watch(event: str, values: tuple[Any, ...], folder: str) -> None:
         note(event, str(values[0]))
     elif event == "open" and is_inside(values[0], folder) and any(f"/{each}/" in str(values[0]) for each in CACHES):
         note("kept", str(values[0]))
-    elif event in CHANGES and any(is_inside(value, folder) for value in values):
+    elif event in CHANGES and changes(event, values, folder):
         note(event, *map(str, values))
-    elif event in STARTS or (event == "subprocess.Popen" and os.path.basename(str(values[0])) not in PROGRAMS):  # noqa: PTH119
+    elif event in STARTS or (event == "subprocess.Popen" and os.path.basename(started(values)) not in PROGRAMS):  # noqa: PTH119
         note(event, str(values[0]))
 
 

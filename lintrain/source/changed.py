@@ -1,0 +1,237 @@
+"""The files of a work tree that differ from an earlier commit.
+
+git says what the commit and the index hold. The files themselves we compare: by the times and the size that the index
+has noted of each, and by their content if those differ. So no filter, attribute or hook of the repository has a say.
+"""
+
+# ruff: noqa: PTH115, PTH116, PTH118
+# A work tree has thousands of files, and a `Path` costs ten times a string.
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.source.git import Git, GitError, git_for
+from lintrain.source.gitignore import Ignores
+from lintrain.source.plain_files import read_plain
+from lintrain.source.repository import Repository, git_folder_of, repository_around
+
+LARGEST_COMPARED = 64 * 2**20
+"""Bytes of a file whose content is compared; a larger one with other times counts as changed."""
+MOST_COMPARED = 2**30
+"""Bytes of all files whose content is compared; what is left then counts as changed."""
+
+SUBMODULE = b"160000"
+NOTED = 0xFFFFFFFF
+"""The index keeps the lower 32 bits of sizes, times and inodes."""
+
+ENTRY = lazy_pattern(
+    rb"(?P<mode>\d{6}) (?P<content>[0-9a-f]{40,64}) (?P<stage>\d)\t(?P<name>[^\0]+)\0"
+    rb"(?:  ctime: (\d+):(\d+)\n  mtime: (\d+):(\d+)\n  dev: \d+\tino: (\d+)\n  uid: \d+\tgid: \d+\n"
+    rb"  size: (\d+)\tflags: [0-9a-f]+\n)?"
+)
+DIFFERENCE = lazy_pattern(rb":\d{6} \d{6} (?P<before>[0-9a-f]+) [0-9a-f]+ (?P<status>[A-Z])\d*\0(?P<name>[^\0]+)\0")
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {size}\n"
+"""What git stores in place of a file that git-lfs keeps (its specification, version 1)."""
+
+
+class Entry(NamedTuple):
+    """A file of the index: its content's name, and the state that it had on the disk when it was noted."""
+
+    content: str
+    is_settled: bool
+    state: tuple[int, ...] | None
+
+
+def changed_files(folder: Path, revision: str) -> frozenset[str]:
+    """The files (real, absolute paths) that differ from where this branch left a revision; raises GitError.
+
+    Changes that are not committed count, files that git does not know yet, and what was renamed, under its new name.
+    The mode of a file and the kind of its line ends are no difference.
+    """
+    repository = repository_around(os.fspath(folder))
+    if repository is None:
+        raise GitError(f"`{folder}` is in no git repository")
+    with git_for(repository, revision) as git:
+        start = _start(git, repository, revision)
+        before = _before(git, start)
+        entries, submodules = _entries(git)
+        comparison = Comparison(repository.top, before, _time_of(repository.index), MOST_COMPARED)
+    names = [name for name, entry in entries.items() if comparison.differs(name, entry)]
+    names += _unknown_files(repository.top, entries.keys(), submodules)
+    return frozenset(os.path.realpath(os.path.join(repository.top, name)) for name in names)
+
+
+def _start(git: Git, repository: Repository, revision: str) -> str:
+    """The commit to compare with: the last one that this branch shares with the revision, else the revision itself."""
+    named = git.try_asking("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if named.code:
+        is_shallow = os.path.exists(os.path.join(repository.common, "shallow"))  # noqa: PTH110 - as above
+        hint = "; the clone is shallow, fetch its history first (`git fetch --unshallow`)" if is_shallow else ""
+        raise GitError(f"git knows no revision `{revision}`{hint}")
+    commit = named.output.decode("ascii").strip()
+    shared = git.try_asking("merge-base", commit, "HEAD")
+    return commit if shared.code else shared.output.decode("ascii").split("\n", 1)[0]
+
+
+def _before(git: Git, start: str) -> Mapping[str, str]:
+    """What the commit holds of every file whose entry in the index differs; empty text for what it does not hold."""
+    words = ("--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+    listed = git.ask("diff-index", *words, start, "--")
+    return {
+        os.fsdecode(found["name"]): "" if found["status"] == b"A" else found["before"].decode("ascii")
+        for found in _all(DIFFERENCE, listed, "diff-index")
+    }
+
+
+def _entries(git: Git) -> tuple[dict[str, Entry], frozenset[str]]:
+    """The files of the index, and the folders of submodules."""
+    files, submodules = dict[str, Entry](), set[str]()
+    for found in _all(ENTRY, git.ask("ls-files", "--stage", "--debug", "-z"), "ls-files"):
+        name = os.fsdecode(found["name"])
+        if found["mode"] == SUBMODULE:
+            submodules.add(name)
+        else:
+            files[name] = _entry(found)
+    return files, frozenset(submodules)
+
+
+def _entry(found: re.Match[bytes]) -> Entry:
+    numbers = found.groups()[4:]
+    state = tuple(map(int, numbers)) if numbers[0] is not None else None
+    return Entry(found["content"].decode("ascii"), found["stage"] == b"0", state)
+
+
+def _all(pattern: re.Pattern[bytes], listed: bytes, command: str) -> Iterator[re.Match[bytes]]:
+    """Every entry of a list; raises GitError where something between them is not understood."""
+    at = 0
+    for found in pattern.finditer(listed):
+        if found.start() != at:
+            break
+        at = found.end()
+        yield found
+    if at != len(listed):
+        raise GitError(f"git {command} answered in a form that is not known")
+
+
+def _time_of(index: str) -> int:
+    try:
+        return os.stat(index).st_mtime_ns
+    except OSError:
+        return 0
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The files of a work tree against what a commit holds of them.
+
+    `noted_at` is when the index was written, `left` how many bytes may still be compared.
+    """
+
+    top: str
+    before: Mapping[str, str]
+    noted_at: int
+    left: int
+
+    def differs(self, name: str, entry: Entry) -> bool:
+        """Whether the file is there and does not hold what the commit holds of it."""
+        path = os.path.join(self.top, name)
+        try:
+            state = os.lstat(path)
+        except (OSError, ValueError):
+            return False
+        if not (stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode)):
+            return False
+        wanted = self.before.get(name, entry.content)
+        if not entry.is_settled or not wanted:
+            return True
+        if _is_as_noted(state, entry.state, self.noted_at):
+            return wanted != entry.content
+        return not self._holds(path, state, wanted)
+
+    def _holds(self, path: str, state: os.stat_result, wanted: str) -> bool:
+        """Whether a file has a content of this name, as it is, or as git stores text and large files."""
+        if state.st_size > min(LARGEST_COMPARED, self.left):
+            return False
+        self.left -= state.st_size
+        try:
+            if stat.S_ISLNK(state.st_mode):
+                return _name_of(os.fsencode(os.readlink(path)), wanted) == wanted
+            content = read_plain(path, LARGEST_COMPARED)
+        except OSError:
+            return False
+        return any(_name_of(each, wanted) == wanted for each in _stored_forms(content))
+
+
+def _is_as_noted(state: os.stat_result, noted: Sequence[int] | None, noted_at: int) -> bool:
+    """Whether the file has the state that the index has noted, and had it for some time when that was written."""
+    if noted is None:
+        return False
+    changed, changed_part, written, written_part, inode, size = noted
+    second = 1_000_000_000
+    if written * second + written_part >= (noted_at if written_part else noted_at - noted_at % second):
+        return False
+    return (
+        state.st_size & NOTED == size
+        and state.st_ino & NOTED in (inode, 0 if inode else state.st_ino & NOTED)
+        and _is_time(state.st_mtime_ns, written, written_part)
+        and _is_time(state.st_ctime_ns, changed, changed_part)
+    )
+
+
+def _is_time(now: int, seconds: int, part: int) -> bool:
+    """Whether a time is the one that was noted; some programs that write the index leave the part of the second out."""
+    whole, fraction = divmod(now, 1_000_000_000)
+    return whole & NOTED == seconds and part in (fraction, 0)
+
+
+def _stored_forms(content: bytes) -> Iterator[bytes]:
+    yield content
+    if b"\r\n" in content:
+        yield content.replace(b"\r\n", b"\n")
+    yield POINTER.format(digest=hashlib.sha256(content).hexdigest(), size=len(content)).encode()
+
+
+def _name_of(content: bytes, like: str) -> str:
+    """The name that git gives a content, in a repository whose names look like another one."""
+    method = hashlib.sha1 if len(like) == 40 else hashlib.sha256
+    return method(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _unknown_files(top: str, known: Collection[str], submodules: frozenset[str]) -> Iterator[str]:
+    """The files that are neither in the index nor left out by the repository's patterns."""
+    waiting = [("", Ignores.above(top))]
+    while waiting:
+        below, ignores = waiting.pop()
+        folder = os.path.join(top, below) if below else top
+        entries = _entries_of(folder)
+        if below and ".git" in entries and git_folder_of(folder):
+            continue  # another repository
+        ignores = ignores.within(folder, set(entries))
+        for name, is_folder in entries.items():
+            path = f"{below}/{name}" if below else name
+            if name == ".git" or path in known or path in submodules:
+                continue
+            if not ignores.leave_out(os.path.join(folder, name), is_folder):
+                if is_folder:
+                    waiting.append((path, ignores))
+                else:
+                    yield path
+
+
+def _entries_of(folder: str) -> dict[str, bool]:
+    """The names in a folder, and of each whether it is a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    except OSError:
+        return {}
