@@ -125,7 +125,7 @@ def afresh(*words: str) -> list[str]:
 
 
 def shelves(project: Path) -> list[Path]:
-    return sorted((project.parent / "cache" / "files").iterdir())
+    return sorted((project.parent / "cache" / ".lintrain_cache" / "files").iterdir())
 
 
 ALL = sorted(name for name in FILES if name.endswith((".py", ".ipynb")))

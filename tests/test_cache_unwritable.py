@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from lintrain.cache import whole_files
-from lintrain.cache.whole_files import prune, put, sealed, unsealed
+from lintrain.cache import removal
+from lintrain.cache.removal import prune
+from lintrain.cache.whole_files import HEADS, make_folder, put, sealed, unsealed
 from tests.conftest import ROOT
 from tests.kept_project import CHECK, Ask, afresh, ask, project, read_afresh
 from tests.kept_project import put as write
@@ -105,41 +106,61 @@ def test_processes_that_write_one_file_at_once_leave_it_whole_at_every_moment(tm
     assert [each.name for each in tmp_path.iterdir()] == ["one"]
 
 
+def name_of(number: int) -> str:
+    return f"{number:032x}"
+
+
+def left_in(folder: Path) -> list[int]:
+    return sorted(int(each.name, 16) for each in folder.iterdir())
+
+
 @pytest.fixture
 def five(tmp_path: Path) -> Path:
-    """A folder with five files of ten bytes, the first one written last."""
+    """A folder with five answers of a hundred bytes, the first one written last."""
+    folder = tmp_path / ".lintrain_cache" / "answers"
+    make_folder(str(folder))
     for number in range(5):
-        (tmp_path / f"{number}").write_bytes(b"0123456789")
-        state = (tmp_path / f"{number}").stat()
-        os.utime(tmp_path / f"{number}", ns=(state.st_atime_ns, state.st_mtime_ns - number * 10**10))
-    return tmp_path
+        file = folder / name_of(number)
+        file.write_bytes(HEADS["answers"].ljust(100))
+        state = file.stat()
+        os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns - number * 10**10))
+    return folder
 
 
-@pytest.mark.parametrize(("most", "left"), [(50, "01234"), (49, "0123"), (30, "012"), (9, "")])
-def test_what_is_kept_is_bounded_in_bytes(five: Path, monkeypatch: pytest.MonkeyPatch, most: int, left: str) -> None:
-    monkeypatch.setattr(whole_files, "MOST_BYTES", most)
+@pytest.mark.parametrize(("most", "left"), [(500, 5), (499, 4), (300, 3), (99, 0)])
+def test_what_is_kept_is_bounded_in_bytes(five: Path, monkeypatch: pytest.MonkeyPatch, most: int, left: int) -> None:
+    monkeypatch.setattr(removal, "MOST_BYTES", most)
     prune(str(five), 100)
-    assert sorted(each.name for each in five.iterdir()) == list(left)
+    assert left_in(five) == list(range(left))
 
 
-@pytest.mark.parametrize(("most", "left"), [(5, "01234"), (2, "01")])
-def test_what_is_kept_is_bounded_in_number(five: Path, most: int, left: str) -> None:
+@pytest.mark.parametrize(("most", "left"), [(5, 5), (2, 2)])
+def test_what_is_kept_is_bounded_in_number(five: Path, most: int, left: int) -> None:
     prune(str(five), most)
-    assert sorted(each.name for each in five.iterdir()) == list(left)
+    assert left_in(five) == list(range(left))
 
 
 def test_what_nobody_wrote_again_for_a_month_goes(five: Path) -> None:
-    for name, seconds in (("0", whole_files.OLDEST + 100), ("1", whole_files.OLDEST - 100)):
-        state = (five / name).stat()
-        os.utime(five / name, ns=(state.st_atime_ns, time.time_ns() - seconds * 10**9))
+    for number, seconds in ((0, removal.OLDEST + 100), (1, removal.OLDEST - 100)):
+        state = (five / name_of(number)).stat()
+        os.utime(five / name_of(number), ns=(state.st_atime_ns, time.time_ns() - seconds * 10**9))
     prune(str(five), 100)
-    assert sorted(each.name for each in five.iterdir()) == list("1234")
+    assert left_in(five) == [1, 2, 3, 4]
 
 
 def test_what_a_killed_run_left_half_written_goes_after_an_hour(five: Path) -> None:
-    for name, seconds in (("old.new", 3700), ("young.new", 3500), ("whole", 3700)):
-        (five / name).write_bytes(b"")
+    old, fresh, whole = f"{name_of(7)}.12.new", f"{name_of(8)}.12.new", name_of(9)
+    for name, seconds, content in ((old, 3700, b"lintrain"), (fresh, 3500, b""), (whole, 3700, HEADS["answers"])):
+        (five / name).write_bytes(content)
         state = (five / name).stat()
         os.utime(five / name, ns=(state.st_atime_ns, state.st_mtime_ns - seconds * 10**9))
     prune(str(five), 100)
-    assert {each.name for each in five.iterdir()} == {*"01234", "young.new", "whole"}
+    assert {each.name for each in five.iterdir()} == {*map(name_of, range(5)), fresh, whole}
+
+
+@pytest.mark.parametrize("name", ["notes.txt", f"{7:032x}", f"{7:032x}.new", f"{7:032X}.1.new", f"{7:032x}.1.new"])
+def test_a_file_that_does_not_begin_as_ours_stays(five: Path, name: str) -> None:
+    (five / name).write_bytes(b"a diary\n")
+    os.utime(five / name, (0, 0))
+    prune(str(five), 0)
+    assert [each.name for each in five.iterdir()] == [name]

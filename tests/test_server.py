@@ -218,7 +218,7 @@ def test_a_rule_is_explained_in_a_document(connect: Connect, tmp_path: Path) -> 
     client = connect({"window": {"showDocument": {"support": True}}})
     client.ask("workspace/executeCommand", {"command": "lintrain.explain", "arguments": ["raw-dataset"]})
     shown = client.wait_for(lambda message: message["method"] == "window/showDocument")["params"]
-    page = tmp_path / "cache/pages/raw-dataset.md"
+    page = tmp_path / "cache/.lintrain_cache/pages/raw-dataset.md"
     assert shown["uri"] == page.as_uri()
     assert "```python" in page.read_text()
 

@@ -1,13 +1,19 @@
-"""Where lintrain keeps what it can make again."""
+"""Where lintrain keeps what it can make again, and whether what lies there may be believed."""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Sequence
 
 FOLDER_VARIABLE = "LINTRAIN_CACHE_DIR"
 FOLDER_OPTION = "--cache-dir"
+
+OWN = ".lintrain_cache"
+"""The folder of our own below the one that is named: nothing else there is touched, and no check reads it."""
+
+WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder() -> str:
@@ -25,8 +31,13 @@ def cache_folder() -> str:
     return user_cache_dir("lintrain", appauthor=False)
 
 
+def store_folder(store: str, named: str | os.PathLike[str] | None = None) -> str:
+    """The folder for one kind of what is kept, below a folder that was named, else below the usual one."""
+    return os.path.join(named or cache_folder(), OWN, store)
+
+
 def folder_for(words: Sequence[str]) -> str:
-    """The folder for the answers of a command line, which may name it."""
+    """The folder that a command line names for its answers, else the usual one."""
     for at, word in enumerate(words):
         if word.startswith(f"{FOLDER_OPTION}="):
             return word.partition("=")[2]
@@ -35,12 +46,51 @@ def folder_for(words: Sequence[str]) -> str:
     return cache_folder()
 
 
-def is_ours(folder: str) -> bool:
-    """Whether nobody but this user can write into a folder, so that what lies in it may be believed."""
-    if not hasattr(os, "geteuid"):
-        return os.path.isdir(folder)  # Windows: folders of a user are private by what they inherit
+def is_ours(store: str) -> bool:
+    """Whether nobody but this user can write into a folder of ours or replace it, so that its files may be believed.
+
+    It and the folder around it are no links. The folders further up may be reached over links, but nobody else may
+    rename what lies in them.
+    """
+    own = os.path.dirname(store)
     try:
-        state = os.stat(folder)
+        real = os.path.realpath(os.path.dirname(own))
+        return is_private(os.lstat(store)) and is_private(os.lstat(own)) and _is_safe(real)
     except OSError:
         return False
-    return state.st_uid == os.geteuid() and not state.st_mode & 0o022
+
+
+def is_private(state: os.stat_result) -> bool:
+    """Whether a folder belongs to this user, and only this user may write into it."""
+    if not hasattr(os, "geteuid"):
+        return stat.S_ISDIR(state.st_mode)  # Windows: folders of a user are private by what they inherit
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & WRITABLE
+
+
+def _is_safe(folder: str) -> bool:
+    """Whether in this folder and those around it only the user and the system may rename the entries of the user."""
+    if not hasattr(os, "geteuid"):
+        return True
+    trusted = (0, os.geteuid())
+    while True:
+        state = os.lstat(folder)
+        is_open = state.st_mode & WRITABLE and not state.st_mode & stat.S_ISVTX and not _is_only_for_user(state)
+        if state.st_uid not in trusted or is_open:
+            return False
+        if folder == os.path.dirname(folder):
+            return True
+        folder = os.path.dirname(folder)
+
+
+def _is_only_for_user(state: os.stat_result) -> bool:
+    """Whether a folder is writable for a group that has no other member: many systems give each user such a one."""
+    if state.st_mode & stat.S_IWOTH:
+        return False
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(state.st_gid)
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and user.pw_gid == group.gr_gid and {*group.gr_mem} <= {user.pw_name}

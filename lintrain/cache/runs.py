@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lintrain.cache.place import folder_for, is_ours
+from lintrain.cache.place import folder_for, is_ours, store_folder
 from lintrain.cache.stamps import ABSENT, FILE, FOLDER, LISTED, stamp_of
-from lintrain.cache.whole_files import digest, make_folder, prune, put, sealed, unsealed
+from lintrain.cache.whole_files import HEADS, digest, make_folder, put, read_kept, sealed, unsealed
 
-MAGIC = b"lintrain answer 1\n"
+MAGIC = HEADS["answers"]
 VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "CI_PROJECT_DIR", "PATH", "HOME", "XDG_CACHE_HOME")
 PREFIXES = ("LINTRAIN_", "HF_", "HUGGINGFACE_", "PYTHON", "LC_", "LANG")
 """Of the environment, what an answer may depend on."""
@@ -52,12 +52,11 @@ def _columns() -> int | None:
 
 def kept_answer(words: Sequence[str], key: bytes) -> tuple[int, list[Written]] | None:
     """The exit code and what was written, where an answer is kept that still holds."""
-    folder = os.path.join(folder_for(words), "answers")
+    folder = store_folder("answers", folder_for(words))
     if not is_ours(folder):
         return None
     try:
-        with open(os.path.join(folder, _name(key)), "rb") as file:
-            return _answer(file.read(), key)
+        return _answer(read_kept(folder, _name(key)), key)
     except (OSError, ValueError, IndexError):
         return None
 
@@ -99,8 +98,10 @@ def _parts(written: bytes, sizes: Iterable[bytes]) -> Iterator[Written]:
 
 def keep_answer(words: Sequence[str], key: bytes, seen: Looks, code: int, written: Sequence[Written]) -> None:
     """Keep what a run answered; a folder that cannot be written, or a full disk, keeps nothing."""
+    from lintrain.cache.removal import prune
+
     try:
-        folder = os.path.join(folder_for(words), "answers")
+        folder = store_folder("answers", folder_for(words))
         make_folder(folder)  # first, for whether it is there may be one of the looks
         if is_ours(folder):
             put(folder, _name(key), sealed(MAGIC, _body(key, seen, code, written)))

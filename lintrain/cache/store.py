@@ -14,11 +14,12 @@ from typing import Any
 
 from lintrain.cache.noted import Noted
 from lintrain.cache.place import is_ours
+from lintrain.cache.removal import prune
 from lintrain.cache.sights import Look, Sights, looks_of
 from lintrain.cache.watch import unheard
-from lintrain.cache.whole_files import digest, make_folder, prune, put, sealed, unsealed
+from lintrain.cache.whole_files import HEADS, digest, make_folder, put, read_kept, sealed, unsealed
 
-MAGIC = b"lintrain files 1\n"
+MAGIC = HEADS["files"]
 
 MOST_KEPT = 20_000
 """Folders of which something is kept; those written longest ago go first."""
@@ -43,6 +44,7 @@ class Store:
         self.key = key
         self.sights = Sights()
         self._shelves: dict[str, Shelf] = {}
+        self._ours: bool | None = None
 
     def find(self, path: str) -> tuple[Said, list[Look]] | None:
         """What was said of a file and what it rests on, where all of that is as it was."""
@@ -76,20 +78,26 @@ class Store:
         if not by_folder:
             return
         make_folder(self.folder)
-        if is_ours(self.folder):
+        self._ours = None
+        if self._is_ours():
             for folder, files in by_folder.items():
                 self._write(folder, files)
             prune(self.folder, MOST_KEPT)
 
     def _read(self, folder: str) -> Shelf:
-        if not is_ours(self.folder):
+        if not self._is_ours():
             return EMPTY
         try:
-            with open(os.path.join(self.folder, self._name(folder)), "rb") as file:
-                content = unsealed(MAGIC, file.read())
+            content = unsealed(MAGIC, read_kept(self.folder, self._name(folder)))
             return _shelf(json.loads(content), self.key) if content else EMPTY
         except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return EMPTY
+
+    def _is_ours(self) -> bool:
+        """Whether the folder may be believed: found out once in a run, and again when it was made."""
+        if self._ours is None:
+            self._ours = is_ours(self.folder)
+        return self._ours
 
     def _write(self, folder: str, files: Mapping[str, tuple[Said, list[Look]]]) -> None:
         """Put the files beside those that are known of the folder, as far as these are still there and as they were."""

@@ -106,7 +106,7 @@ class Watch:
         setattr(os, name, partial(heard, plain))
 
     def _heard_stat(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
-        if named.get("dir_fd") is not None:
+        if named.get("dir_fd") is not None and not _UNHEARD:
             self.is_spoilt = True
         self.note(path, FILE if named.get("follow_symlinks", True) else LINK)
         return plain(path, *given, **named)

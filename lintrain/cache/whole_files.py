@@ -1,11 +1,12 @@
-"""Files of what is kept: put in their place whole, sealed against damage, bounded in number, bytes and age."""
+"""Files of what is kept: put in their place whole, and sealed against damage."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
-OLDEST = 30 * 24 * 3600
-"""Seconds after which a file that nobody wrote again goes."""
+from lintrain.cache.place import WRITABLE, is_private
 
 MOST_BYTES = 256 * 1024 * 1024
 """What the files of a folder may hold together; the oldest go first."""
@@ -13,29 +14,92 @@ MOST_BYTES = 256 * 1024 * 1024
 SEAL = 32
 """Characters of the digest that stands before the content of a file."""
 
+HEADS = {
+    "answers": b"lintrain answer 1\n",
+    "files": b"lintrain files 1\n",
+    "verdicts": b"lintrain verdicts 1\n",
+    "pages": b"<!-- lintrain page 1: written anew whenever it is shown -->\n",
+}
+"""How the files in each folder of what is kept begin: no other file is believed or removed."""
+
+TAG = "CACHEDIR.TAG"
+TAGGED = b"""\
+Signature: 8a477f597d28d172789f06886806bc55
+# This folder is the cache of lintrain (format 1); `lintrain clean` removes it.
+# Cache directory tags: https://bford.info/cachedir/
+"""
+"""What says that a folder is ours. Programs that make backups leave it out by the first line."""
+
+IGNORED = ".gitignore", b"*\n"
+
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
 
 def make_folder(folder: str) -> None:
-    """Make the folder, for this user alone; a new one around it is left out by git, should it lie in a repository."""
-    around = os.path.dirname(folder)
-    is_new = not os.path.isdir(around)
-    os.makedirs(around, mode=0o700, exist_ok=True)
-    if is_new:
-        put(around, ".gitignore", b"*\n")
-    if not os.path.isdir(folder):
-        os.makedirs(folder, 0o700, exist_ok=True)
+    """Make a folder for one kind of what is kept, and the one around it, for this user alone.
+
+    Raises OSError, also where the folder around it is somebody else's.
+    """
+    own = os.path.dirname(folder)
+    if not os.path.lexists(own):
+        _make_own(own)
+    if not is_private(os.lstat(own)) or read_kept(own, TAG) != TAGGED:
+        raise FileExistsError(errno.EEXIST, f"lintrain did not make the folder {os.path.basename(own)} there", own)
+    if not os.path.lexists(folder):
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            return  # another run was quicker
+
+
+def _make_own(own: str) -> None:
+    """Make the folder with its tag at once, so that none is ever there without; raises OSError."""
+    os.makedirs(os.path.dirname(own), mode=0o700, exist_ok=True)
+    new = f"{own}.{os.getpid()}.new"
+    os.mkdir(new, 0o700)
+    try:
+        for name, content in ((TAG, TAGGED), IGNORED):
+            put(new, name, content)
+        os.replace(new, own)
+    except OSError:
+        for name in os.listdir(new):
+            os.unlink(os.path.join(new, name))
+        os.rmdir(new)
+        if not os.path.lexists(own):
+            raise
 
 
 def put(folder: str, name: str, content: bytes) -> None:
     """Put a file in its place whole: two runs may end at once."""
     new = os.path.join(folder, f"{name}.{os.getpid()}.new")
     try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with open(_created(new), "wb") as file:
             file.write(content)
         os.replace(new, os.path.join(folder, name))
     except OSError:
-        if os.path.exists(new):
+        if os.path.lexists(new):
             os.unlink(new)
         raise
+
+
+def _created(new: str) -> int:
+    """A new file, open; one that a killed run has left goes."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
+    try:
+        return os.open(new, flags, 0o600)
+    except FileExistsError:
+        os.unlink(new)
+        return os.open(new, flags, 0o600)
+
+
+def read_kept(folder: str, name: str) -> bytes:
+    """What a file of the user holds; raises OSError where it is a link, something else than a file, or too large."""
+    with open(os.open(os.path.join(folder, name), os.O_RDONLY | NO_LINKS), "rb") as file:
+        state = os.fstat(file.fileno())
+        is_own = not hasattr(os, "geteuid") or (state.st_uid == os.geteuid() and not state.st_mode & WRITABLE)
+        if not (stat.S_ISREG(state.st_mode) and is_own and state.st_size <= MOST_BYTES):
+            raise OSError(errno.EINVAL, "not a file of this user", name)
+        return file.read(MOST_BYTES)
 
 
 def sealed(magic: bytes, content: bytes) -> bytes:
@@ -48,27 +112,6 @@ def unsealed(magic: bytes, kept: bytes) -> bytes | None:
     content = kept[len(magic) + SEAL :]
     is_whole = kept.startswith(magic) and digest(content) == kept[len(magic) : len(magic) + SEAL]
     return content if is_whole else None
-
-
-def prune(folder: str, most: int) -> None:
-    """Drop what is old, what is too much, and what a run that was killed left half written."""
-    import time
-
-    states = ((entry.stat(), entry.path) for entry in os.scandir(folder))
-    files = sorted(((state.st_mtime, state.st_size, path) for state, path in states), reverse=True)
-    now, held = time.time(), 0
-    for at, (changed, size, path) in enumerate(files):
-        held += size
-        is_half_written = path.endswith(".new") and changed < now - 3600
-        if at >= most or held > MOST_BYTES or changed < now - OLDEST or is_half_written:
-            _unlink(path)
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return  # another run was quicker
 
 
 def digest(content: bytes) -> bytes:

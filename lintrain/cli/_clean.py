@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from pathlib import Path
 
+from lintrain.cache.place import FOLDER_VARIABLE, cache_folder
+from lintrain.cache.removal import remove_all, remove_old
 from lintrain.cli._output import Refusal, say
 from lintrain.report.summary import count
 
-KEPT = ("answers", "files", "verdicts", "pages")
-"""The folders that lintrain makes in its own; nothing else in it is ours to remove."""
 
-
-def clean(folder: Path) -> None:
-    """Remove what is kept in a folder; raises Refusal where it cannot be removed."""
-    kept = [folder / name for name in KEPT if (folder / name).is_dir()]
-    files = sum(1 for each in kept for file in each.rglob("*") if file.is_file())
-    for each in kept:
-        try:
-            shutil.rmtree(each)
-        except OSError as error:
-            raise Refusal(f"{error.filename}: {(error.strerror or str(error)).lower()}") from error
+def clean(named: Path | None) -> None:
+    """Remove what is kept below a folder, else below the usual one; raises Refusal where it cannot be removed."""
+    folder = os.fspath(named) if named else cache_folder()
+    is_usual = named is None and not os.environ.get(FOLDER_VARIABLE)
+    try:
+        removed = remove_all(folder)
+        files = removed.files + (remove_old(folder).files if is_usual else 0)
+    except OSError as error:
+        raise Refusal(f"{error.filename or folder}: {(error.strerror or str(error)).lower()}") from error
     say(f"lintrain: removed {count(files, 'file')} from {folder}")
+    if removed.left:
+        say(f"lintrain: left {count(len(removed.left), 'file')} there that lintrain did not write")

@@ -48,7 +48,7 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     """What earlier runs found out about files, in surroundings like these; None where ruff is not to be found."""
     from lintrain import __version__
     from lintrain.cache.own_code import digest_of_code, digest_of_program
-    from lintrain.cache.place import cache_folder
+    from lintrain.cache.place import store_folder
     from lintrain.cache.runs import python_and_variables
     from lintrain.cache.store import Store
     from lintrain.cache.watch import unheard
@@ -61,8 +61,7 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     with unheard():
         code = digest_of_code(package, str(rule_folder()), __version__), digest_of_program(ruff)
     around = (__version__, code, os.getcwd(), python_and_variables(), sorted(settings.target_versions.items()))  # noqa: PTH109 - as above
-    folder = os.path.join(options.cache_dir or cache_folder(), "files")  # noqa: PTH118 - as above
-    return Store(folder, repr(around))
+    return Store(store_folder("files", options.cache_dir), repr(around))
 
 
 def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:

@@ -11,7 +11,6 @@ import click
 @click.option("--cache-dir", type=click.Path(path_type=Path), help="Drop those of this folder.")
 def command(cache_dir: Path | None) -> None:
     """Drop what `check` answered and `probe` measured before: of all projects, from your own cache folder."""
-    from lintrain.cache.place import cache_folder
     from lintrain.cli._clean import clean
 
-    clean(cache_dir or Path(cache_folder()))
+    clean(cache_dir)

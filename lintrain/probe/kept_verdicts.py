@@ -8,6 +8,7 @@ itself are the same; a file that cannot be read as such is no verdict.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -16,13 +17,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lintrain.cache import place
+from lintrain.cache.place import is_ours, store_folder
+from lintrain.cache.watch import unheard
+from lintrain.cache.whole_files import HEADS, make_folder, put, read_kept, sealed, unsealed
 from lintrain.core.finding import Finding
 from lintrain.core.verdict import Ruling, Verdict
 
 if TYPE_CHECKING:
     from lintrain.probe.record import Record
 
+MAGIC = HEADS["verdicts"]
 SCHEMA = 1
 Judged = tuple[Finding, Verdict]
 
@@ -41,7 +45,7 @@ def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
     for file, about in by_file.items():
         verdicts = [{"claim": _claim(finding), **dataclasses.asdict(verdict)} for finding, verdict in about]
         try:
-            _write(_place_of(file), {**common, "verdicts": verdicts})
+            _write(*_place_of(file), {**common, "verdicts": verdicts})
         except OSError as error:
             return f"{NOT_KEPT}: {(error.strerror or str(error)).lower()}"
     return ""
@@ -62,7 +66,10 @@ class KeptVerdicts:
     @cached_property
     def _verdicts(self) -> Mapping[str, Verdict]:
         try:
-            kept: Any = json.loads(_place_of(self._file).read_bytes())  # Any: whatever JSON holds
+            content = unsealed(MAGIC, read_kept(*_place_of(self._file)))  # first, so that a later one is noticed
+            with unheard():
+                is_believed = content is not None and is_ours(_folder())
+            kept: Any = json.loads(content or b"{}") if is_believed else {}  # Any: whatever JSON holds
             return dict(self._read(kept))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
@@ -85,9 +92,8 @@ class KeptVerdicts:
         return _digest(file)
 
 
-def cache_folder() -> Path:
-    """Where lintrain keeps what it can make again."""
-    return Path(place.cache_folder())
+def _folder() -> str:
+    return store_folder("verdicts")
 
 
 def _claim(finding: Finding) -> Sequence[str | int]:
@@ -99,9 +105,9 @@ def _absolute(path: str) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
 
 
-def _place_of(file: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(file)).hexdigest()[:32]
-    return cache_folder() / "verdicts" / f"{name}.json"
+def _place_of(file: Path) -> tuple[str, str]:
+    """The folder and the name of what is kept of a file."""
+    return _folder(), f"{hashlib.sha256(os.fsencode(file)).hexdigest()[:32]}.json"
 
 
 def _digest(file: Path) -> str | None:
@@ -121,18 +127,11 @@ def _installed(record: Record) -> Iterable[Path]:
                 yield found
 
 
-def _write(file: Path, content: Mapping[str, Any]) -> None:
-    """Put a file in its place whole: two probes may end at once."""
-    import tempfile  # here, for every check that finds something reads this module, and few runs write
+def _write(folder: str, name: str, content: Mapping[str, Any]) -> None:
+    """Put a file in its place whole: two probes may end at once. Raises OSError."""
+    from lintrain.probe.record import plain  # here, for every check that finds something reads this module
 
-    from lintrain.probe.record import plain
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, suffix=".new")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            json.dump(plain(content), opened)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    make_folder(folder)
+    if not is_ours(folder):
+        raise OSError(errno.EACCES, f"others may write into {folder}")
+    put(folder, name, sealed(MAGIC, json.dumps(plain(content)).encode()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
@@ -11,14 +10,13 @@ from typing import Any
 from lsprotocol import types as lsp
 
 from lintrain.core.lazy_dataclass import dataclass
-from lintrain.probe.kept_verdicts import cache_folder
 from lintrain.report.markdown import markdown
 from lintrain.server import actions, hover, lenses
 from lintrain.server.client import Client
 from lintrain.server.configuration import Configuration
 from lintrain.server.documents import OpenDocuments, is_ours
 from lintrain.server.notebook import OpenNotebook
-from lintrain.server.pages import page_of
+from lintrain.server.pages import page_of, written_page
 from lintrain.server.paths import file_of, uri_of
 from lintrain.server.probes import Probes
 from lintrain.server.protocol import Server
@@ -156,13 +154,9 @@ class Features:
             client.say(f"no rule is called `{rule}`", lsp.MessageType.Warning)
             return None
         text = markdown(page)
-        if client.can("window.show_document.support"):
-            file = cache_folder() / "pages" / f"{rule}.md"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"{text}\n", encoding="utf-8")
-            self.server.window_show_document(
-                lsp.ShowDocumentParams(uri=uri_of(os.fspath(file)), take_focus=True, external=False)
-            )
+        file = written_page(rule, text) if client.can("window.show_document.support") else None
+        if file:
+            self.server.window_show_document(lsp.ShowDocumentParams(uri=uri_of(file), take_focus=True, external=False))
         else:
             client.say(text.partition("\n\n## ")[0].removeprefix("# "))
         return text
