@@ -7,13 +7,12 @@ import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
+from lintrain.cli._put import has_other_names, put_file
 from lintrain.core.shown import for_terminal
 from lintrain.source.bounds import way_out
-from lintrain.source.plain_files import read_start
 
 
 class Refusal(Exception):  # noqa: N818 - what it is
@@ -42,9 +41,20 @@ def write_report(text: str, file: Path | None = None) -> None:
     if file is None:
         _write(sys.stdout, text)
         return
+    write_named(file, text.encode("utf-8", "replace"))
+
+
+def write_named(file: Path, content: bytes) -> None:
+    """Write a file that the command line names, wherever links lead; other names of it keep what they hold.
+
+    Raises Refusal where the file cannot be written.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode("utf-8", "replace"))
+        if has_other_names(file):
+            put_file(str(file), content)
+        else:
+            file.write_bytes(content)
     except OSError as error:
         raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
 
@@ -80,34 +90,10 @@ def _problem_of_writing(path: str, content: bytes) -> str | None:
     if end := way_out(path):
         return f"{path}: a link leads out of the project, so it is left alone; name `{end}` itself to have it written"
     try:
-        _put(Path(path), content)
+        put_file(path, content)
     except OSError as error:
         return f"{path}: {(error.strerror or str(error)).lower()}"
     return None
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Write a file, its links and rights as they were; on a full disk it keeps what it held. Raises OSError."""
-    if not path.exists():
-        path.write_bytes(content)
-        return
-    read_start(path, 0)  # a pipe would be waited for
-    before = path.read_bytes()
-    with path.open("r+b", buffering=0) as file:
-        try:
-            _overwrite(file, content)
-        except OSError:
-            _overwrite(file, before)
-            raise
-
-
-def _overwrite(file: FileIO, content: bytes) -> None:
-    """Other content for a file, cut to its length at the end: nothing is lost before there was room for all of it."""
-    file.seek(0)
-    left = memoryview(content)
-    while left:
-        left = left[file.write(left) or 0 :]
-    file.truncate()
 
 
 @contextmanager

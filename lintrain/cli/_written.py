@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lintrain.cli._judged import Judgement
-from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
-from lintrain.probe.record import Record, write_record
+from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_named, write_report
+from lintrain.probe.record import Record, record_json
 from lintrain.probe.warden import warden
 
 
@@ -37,10 +37,7 @@ def kept_failure(*, is_wanted: bool) -> Generator[Path | None]:
 
 def write_evidence(record: Record, file: Path) -> None:
     """Write what was measured; raises Refusal where the file cannot be written."""
-    try:
-        write_record(record, file)
-    except OSError as error:
-        raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
+    write_named(file, record_json(record))
 
 
 def write_page(judgement: Judgement, file: Path) -> None:
