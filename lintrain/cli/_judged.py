@@ -176,12 +176,14 @@ class Judgement:
         from lintrain.report.columns import printable
         from lintrain.report.devices import device_lines
         from lintrain.report.full import full
-        from lintrain.report.stages import failure_lines, run_lines
+        from lintrain.report.stages import failure_lines, note_lines, run_lines
 
         runs, find_source = self.record.runs, self.sources.get
         blocks = ["\n".join(run_lines(run, look, find_source)) for run in runs]
         if devices := list(device_lines(runs)):
             blocks.append("\n".join(f"  {line}" for line in devices))
+        if notes := list(note_lines(self.record.ending.notes, look)):
+            blocks.append("\n".join(notes))
         blocks += ["\n".join(failure_lines(run, look, find_source)) for run in runs if run.failure]
         blocks += full(self.judged, find_source, look)
         return look.writable("\n\n".join([*blocks, printable(self.conclusion.reason)])) + "\n"

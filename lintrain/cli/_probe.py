@@ -44,6 +44,7 @@ class ProbeOptions:
     also: tuple[str, ...] = ()
     device_memory: str | None = None
     full_data: bool = False
+    offline: bool = False
     timeout: float = 300.0
     memory: float | None = None
     as_json: bool = False
@@ -142,6 +143,7 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None) ->
         also=_extras(options),
         device_memory=_device_memory(options),
         full_data=options.full_data,
+        offline=options.offline,
         kept=kept,
         echo=echo,
     )

@@ -23,16 +23,18 @@ def probe_path(
     timeout: float = 300.0,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    offline: bool = False,
 ) -> Report:
     """Run a script or a notebook up to its training call, by this Python, and judge its findings there.
 
-    `timeout` is in seconds. Raises FileNotFoundError where there is no such file.
+    `timeout` is in seconds; `offline` lets the script reach no other machine. Raises FileNotFoundError if there is no
+    such file.
     """
     path = Path(script)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such script")
     text = read_text(str(path), select, ignore, None)
-    wanted = Wanted(Entry(path, tuple(arguments)), sys.executable, Bounds(timeout, None))
+    wanted = Wanted(Entry(path, tuple(arguments)), sys.executable, Bounds(timeout, None), offline=offline)
     record = probe_script(wanted, _ignore)
     record = dataclasses.replace(record, findings=tuple(one.finding for one in text.reported))
     return Report(judge_record(record, text))

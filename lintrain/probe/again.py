@@ -37,6 +37,7 @@ class Starts:
     sample_rows: int
     listen: Listen
     echo: IO[bytes] | None = None
+    offline: bool = False
 
     def folder(self) -> Path:
         """A fresh folder for the files of a pass; a pass in the same one finds what the other wrote."""
@@ -69,6 +70,7 @@ class Starts:
             sample_rows=self.sample_rows,
             downloads=paths_of_downloads(),
             trail=trail,
+            offline=self.offline,
         )
 
     def follow_ranks(self, folder: Path, trail: TrailRequest, processes: int) -> list[Trail]:

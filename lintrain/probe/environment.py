@@ -18,13 +18,19 @@ TRACKERS_OFF = {
     "DVCLIVE_TEST": "true",
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
+XET_OFF = {"HF_HUB_DISABLE_XET": "1"}
+"""Its compiled client sends what nobody sees; without it the hub's files come by HTTPS."""
+OFFLINE = dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE"), "1")
 PYTHON = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1", "MPLBACKEND": "Agg"}
 
 
-def script_environment(request_file: Path, temporary: Path, device: str) -> dict[str, str]:
-    """This process's environment with what a probe changes."""
+def script_environment(request_file: Path, temporary: Path, device: str, *, offline: bool = False) -> dict[str, str]:
+    """This process's environment with what a probe changes; where it is `offline` the libraries know that they are."""
     environment = dict(os.environ)
     environment.update(TRACKERS_OFF)
+    environment.update(XET_OFF)
+    environment.update(OFFLINE if offline else {})
+    environment.pop("LINTRAIN_PROBE_NETWORK", None)
     environment.update(PYTHON)
     environment.pop("LINTRAIN_PROBE_ROOT", None)
     environment["LINTRAIN_PROBE_REQUEST"] = str(request_file)

@@ -23,8 +23,10 @@ from lintrain.probe.processes import adopt_orphans, end_family, family, resident
 from lintrain.probe.record import Ending
 from lintrain.probe.remains import held_bytes, remove_shared_memory
 from lintrain.probe.request import Request
+from lintrain.probe.stopped import notes_of_stopped
 from lintrain.probe.stream import Assembly, Event, EventFile
 from lintrain.probe.terminal import ScriptInput
+from lintrain.probe.wall import Wall
 from lintrain.probe.warden import strike_out, write_down
 
 POLL_SECONDS = 0.05
@@ -64,10 +66,11 @@ class Launch:
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._others = adopt_orphans()
         self._input = ScriptInput()
+        self._wall = Wall(Path(request.temporary), is_offline=request.offline)
         self._process = subprocess.Popen(
             list(command),
             cwd=request.folder,
-            env={**script_environment(self._file, Path(request.temporary), request.device), **environment},
+            env={**self._environment(), **environment},
             stdin=self._input.file,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -79,19 +82,29 @@ class Launch:
             raise RuntimeError("the script's output has no pipe")
         self._output = ScriptOutput(self._process.stdout, echo)
 
+    def _environment(self) -> dict[str, str]:
+        request = self.request
+        return script_environment(self._file, Path(request.temporary), request.device, offline=request.offline)
+
+    def _notes(self) -> tuple[str, ...]:
+        """What the script wanted to send and a probe does not, in lines for the report."""
+        asked = ("no other machine was in reach (`--offline`)",) if self.request.offline else ()
+        return (*asked, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped))
+
     def follow(self, bounds: Bounds, listen: Callable[[Event], None]) -> Ending:
         """Pass events on until the script has been measured, has ended, or a bound is hit; nothing of it runs on."""
         try:
             kind, reason = self._wait(bounds, listen)
         finally:
             end_family(self._process, str(self._file), self._others)
+            self._wall.close()
             strike_out(Path(self.request.temporary))
             self._input.close()
             remove_shared_memory(Path(self.request.temporary))
         self._listen(listen)
         seconds = time.monotonic() - self._started
         files = tuple(self.assembly.end["files"]) if self.assembly.end else ()
-        return Ending(kind, reason, seconds, self._output.tail(), files)
+        return Ending(kind, reason, seconds, self._output.tail(), files, self._notes())
 
     def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[str, str]:
         while True:

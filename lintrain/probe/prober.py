@@ -39,6 +39,7 @@ class Wanted:
     also: tuple[str, ...] = ()
     device_memory: int | None = None
     full_data: bool = False
+    offline: bool = False
     kept: Path | None = None
     echo: IO[bytes] | None = None
 
@@ -66,7 +67,15 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
         if ending.kind == "measured":
             sample_rows = 0 if is_whole else SAMPLE_ROWS
             starts = Starts(
-                wanted.entry, wanted.python, wanted.bounds, ends, temporary, sample_rows, listen, wanted.echo
+                wanted.entry,
+                wanted.python,
+                wanted.bounds,
+                ends,
+                temporary,
+                sample_rows,
+                listen,
+                wanted.echo,
+                wanted.offline,
             )
             evidence = measure_again(starts, wanted.also, evidence)
         runs.append(evidence)
@@ -130,6 +139,7 @@ def _pass(
         shortcuts=(*wanted.entry.shortcuts, *skipped),
         downloads=paths_of_downloads(),
         reproduces=wanted.kept is not None,
+        offline=wanted.offline,
     )
     launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)

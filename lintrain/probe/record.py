@@ -23,7 +23,8 @@ class Ending:
     `kind`: measured, crashed (an error before any training call), no-training, by-hand (it trained without an
     optimizer), elsewhere (in processes of its own), stopped (an error behind a step in no loop), exited (silently, with
     a status), killed, time, memory, disk, refused (it wrote past the guard of its files), probe-failed; `output` is the
-    end of what the script printed; `files` are the project's own that it had loaded.
+    end of what the script printed; `files` are the project's own that it had loaded; `notes` name what a probe did not
+    send, and whether the network as a whole was out of reach.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Ending:
     seconds: float = 0.0
     output: str = ""
     files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

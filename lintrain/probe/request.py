@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import field
 
@@ -31,7 +32,8 @@ class Request:
     the extras (`extras.py`); `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all; `shortcuts` were
     taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may
     add to them. `compiles` says whether lintrain's own modules may be kept compiled. `reproduces` asks to keep what a
-    failing stage needs to fail again. With a `trail` nothing is measured but the first steps.
+    failing stage needs to fail again. `offline` asks to reach no other machine; `secret` marks to the kernel the
+    connections that the guard watches. With a `trail` nothing is measured but the first steps.
     """
 
     script: str
@@ -50,3 +52,5 @@ class Request:
     reproduces: bool = False
     compiles: bool = field(default_factory=lambda: not sys.dont_write_bytecode)
     trail: TrailRequest | None = None
+    offline: bool = False
+    secret: int = field(default_factory=lambda: int.from_bytes(os.urandom(8), "big") >> 1 | 1, repr=False)

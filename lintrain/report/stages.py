@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lintrain.core.evidence import BatchEvidence, ColumnEvidence, Evidence, SplitEvidence, Stage
 from lintrain.report.columns import clip, columns, printable, wrap
@@ -37,7 +37,12 @@ def run_lines(evidence: Evidence, look: Look, find_source: FindSource = no_sourc
     yield from _not_reached(evidence, look)
     for sample in samples(evidence):
         yield f"    {look.paint('sample', dim=True)}  {clip(printable(sample), look.width - 12)}"
-    for note in (*evidence.shortcuts, *evidence.notes):
+    yield from note_lines((*evidence.shortcuts, *evidence.notes), look)
+
+
+def note_lines(notes: Iterable[str], look: Look) -> Iterator[str]:
+    """Notes on a run, or on the whole probe."""
+    for note in notes:
         yield from _wrapped(f"    {look.paint('note', dim=True)}    ", note, 12, look)
 
 

@@ -33,6 +33,7 @@ class ProbeSettings:
     arguments: list[str] = field(default_factory=list[str])
     also: list[str] = field(default_factory=list[str])
     timeout: float | None = None
+    offline: bool = False
 
 
 @dataclass(frozen=True, slots=True)

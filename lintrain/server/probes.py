@@ -129,6 +129,7 @@ def command_of(path: str, settings: ProbeSettings, configuration: str | None) ->
     command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--until-stdin-ends"]
     command += ["--python", settings.python] if settings.python else []
     command += ["--timeout", str(settings.timeout)] if settings.timeout else []
+    command += ["--offline"] if settings.offline else []
     command += ["--also", ",".join(settings.also)] if settings.also else []
     command += ["--config", configuration] if configuration else []
     return [*command, path, *(["--", *settings.arguments] if settings.arguments else [])]

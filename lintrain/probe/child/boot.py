@@ -31,6 +31,7 @@ def start(request: dict[str, Any]) -> None:
     session = Session(request, Channel(request["events"]))
     session.thresholds.raise_them()
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
+    session.network.install(hooks)  # before the kernel forbids writing, which a network of its own needs
     session.keeper.install(hooks, is_root=session.is_root)
     quiet.install(session, hooks)
     compiling.install(session, hooks)

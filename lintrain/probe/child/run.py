@@ -115,6 +115,6 @@ class Run(ABC):
         if is_probes_own(error):
             reason = f"lintrain's own measurement failed: {type(error).__name__}: {error}"
             return Stage(name, "not reached", seconds, reason)
-        if (refusal := self.session.keeper.refusal(error)) is not None:
+        if (refusal := self.session.refusal(error)) is not None:
             return Stage(name, "not reached", seconds, f"lintrain's own guard: {refusal}")
         return Stage(name, "failed", seconds, self.about, failure_of(error, self.fallback))

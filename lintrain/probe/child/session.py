@@ -18,6 +18,7 @@ from lintrain.probe.child.files.keeper import Keeper
 from lintrain.probe.child.frames import failure_of, own_files
 from lintrain.probe.child.garbage import Thresholds
 from lintrain.probe.child.library import version_of
+from lintrain.probe.child.network.network import Network
 from lintrain.probe.child.objects.objects import Objects, tells_without_training
 from lintrain.probe.child.reproduction.reproducer import Reproducer
 from lintrain.probe.child.waiting import wait_for_the_others
@@ -61,6 +62,7 @@ class Session:
         trail = request.get("trail")
         self.processes = 2 if trail and trail["purpose"] == "ranks" else 1
         self.keeper = Keeper(self.temporary, request.get("downloads", ()))
+        self.network = Network(request)
         self.thresholds = Thresholds()
         self.started = time.perf_counter()
         self.measuring = False
@@ -133,7 +135,7 @@ class Session:
 
     def crashed(self, error: BaseException) -> None:
         """Report an error that ends the script: in the run that it is in, or before any."""
-        if (refusal := self.keeper.refusal(error)) is not None:
+        if (refusal := self.refusal(error)) is not None:
             self._end("refused", refusal)
             return
         if self.watch is not None and self.watch.is_behind(error):
@@ -145,6 +147,10 @@ class Session:
             return
         stage = "construction" if self._is_construction(error) else "script"
         self._report_failure(stage, failure_of(error, None))
+
+    def refusal(self, error: BaseException) -> str | None:
+        """Why an error is of lintrain's making and not the script's; None where it is the script's."""
+        return self.network.refusal(error) or self.keeper.refusal(error)
 
     def left(self) -> None:
         """Report that the script came to its end without a training call."""

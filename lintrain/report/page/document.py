@@ -30,6 +30,7 @@ def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, fin
         tag(
             "main",
             [_run(evidence, find_source) for evidence in record.runs] or _nothing(record),
+            joined(_notes("What the probe did not send", record.ending.notes)),
             tag("section", tag("h2", "Findings"), findings(judged, find_source), id="findings"),
         ),
         tag("footer", tag("p", f"lintrain {record.lintrain}, {record.ending.seconds:.1f} s, {record.python}")),
@@ -97,6 +98,10 @@ def _remarks(evidence: Evidence) -> Markup:
 
 
 def _list(evidence: Evidence) -> Iterator[Markup]:
-    for title, lines in (("Changed in order to be quick", evidence.shortcuts), ("Notes", evidence.notes)):
-        if lines:
-            yield section(title, tag("ul", (tag("li", with_code(line)) for line in lines)))
+    yield from _notes("Changed in order to be quick", evidence.shortcuts)
+    yield from _notes("Notes", evidence.notes)
+
+
+def _notes(title: str, lines: Sequence[str]) -> Iterator[Markup]:
+    if lines:
+        yield section(title, tag("ul", (tag("li", with_code(line)) for line in lines)))

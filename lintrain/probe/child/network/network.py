@@ -1,0 +1,51 @@
+"""The network of one process of a script under a probe, and what came of it in words."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from lintrain.probe.child.hooks import AfterImport
+from lintrain.probe.child.network import clients, kernel, namespace, secrets, sockets
+from lintrain.probe.child.network.gate import Gate, refusal
+from lintrain.probe.child.network.programs import Programs
+
+WALL = "wall"
+"""In the temporary folder: the socket at which the first process asks lintrain for a wall (`lintrain.probe.wall`)."""
+
+FIRST = "LINTRAIN_PROBE_NETWORK"
+"""The number of the process that asked the kernel to hold it and all that it starts."""
+
+
+class Network:
+    """Watches what a process sends; the first one of a script also has the kernel hold what cannot be watched."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._temporary: str = request["temporary"]
+        self._secret = int(request.get("secret") or 0)
+        self.gate = Gate(self._temporary, is_offline=bool(request.get("offline")))
+
+    def install(self, hooks: AfterImport) -> None:
+        """Watch this process; its descendants inherit the kernel's part."""
+        if kernel.is_possible() and not self.gate.is_offline:
+            self.gate.secret = self._secret
+        if os.environ.setdefault(FIRST, str(os.getpid())) == str(os.getpid()):
+            self._hold()
+        streams = sockets.Streams(self.gate)
+        hooks.add("socket", functools.partial(sockets.watch_sockets, self.gate, streams))
+        hooks.add("ssl", functools.partial(sockets.watch_tls, streams))
+        clients.install(self.gate, hooks)
+        store = os.path.join(self._temporary, "no-keys")
+        secrets.take_back_proxies()
+        secrets.hide_secrets(store)
+        Programs(store).install(hooks)
+
+    def _hold(self) -> None:
+        if self.gate.is_offline:
+            namespace.leave_the_network()
+        kernel.ask_for_a_wall(os.path.join(self._temporary, WALL), self.gate.secret)
+
+    def refusal(self, error: BaseException) -> str | None:
+        """Why an error is of lintrain's making and not the script's; None where it is the script's."""
+        return refusal(error)
