@@ -89,7 +89,9 @@ class Launch:
     def _notes(self) -> tuple[str, ...]:
         """What the script wanted to send and a probe does not, in lines for the report."""
         asked = ("no other machine was in reach (`--offline`)",) if self.request.offline else ()
-        return (*asked, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped))
+        end = self.assembly.end or {}
+        said = () if self.assembly.reached_a_run else tuple(str(note) for note in end.get("notes", ()))
+        return (*asked, *said, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped))
 
     def follow(self, bounds: Bounds, listen: Callable[[Event], None]) -> Ending:
         """Pass events on until the script has been measured, has ended, or a bound is hit; nothing of it runs on."""

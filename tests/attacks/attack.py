@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FRAME = {"__main__", "attack", "commands"}
+FRAME = {"__main__", "attack", "commands", "hub", "sending", "tiny"}
 """Modules of this package that hold no attacks."""
 
 Run = Callable[[Path], None]

@@ -126,7 +126,10 @@ def stand_in(session: Session, name: str, original: Any, answer: Callable[[dict[
 
     @functools.wraps(original)
     def nothing(*args: Any, **kwargs: Any) -> Any:
-        session.note(f"`{name}` was called and not carried out")
+        if session.is_root:
+            session.note(f"`{name}` was called and not carried out")
+        else:
+            session.network.gate.write_down(f"`{name}` in a process that the script started")
         try:
             return answer(_bound(original, args, kwargs))
         except Exception:  # noqa: BLE001 - whatever a version of the library needs for its answer

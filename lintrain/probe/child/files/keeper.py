@@ -61,7 +61,7 @@ class Keeper:
             return f"the script wrote to {path} past the guard of its files, which a probe does not allow"
         names = ("CalledProcessError", "FileNotFoundError")
         if self._programs.others and type(error).__name__ in names:
-            return f"the script started `{self._programs.others[0]}`, which a probe lets write no files"
+            return f"the script started `{self._programs.others[0]}`, which a probe lets write no files and send nothing"
         return None
 
     def summary(self) -> list[str]:

@@ -46,11 +46,15 @@ class Gate:
         """Write down what is stopped, and raise StoppedError."""
         raise self.stopped(what)
 
-    def stopped(self, what: str) -> StoppedError:
-        """The error for something that is stopped, which is written down."""
+    def write_down(self, what: str) -> None:
+        """Name something in the report that was not sent."""
         if self._written < MOST:
             self._written += 1
             self._append(json.dumps(what).encode() + b"\n")
+
+    def stopped(self, what: str) -> StoppedError:
+        """The error for something that is stopped, which is written down."""
+        self.write_down(what)
         return StoppedError(f"{MARK}: `{what}` was stopped")
 
     def _append(self, line: bytes) -> None:
