@@ -66,7 +66,7 @@ class Launch:
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._others = adopt_orphans()
         self._input = ScriptInput()
-        self._wall = Wall(Path(request.temporary), is_offline=request.offline)
+        self._wall = Wall(Path(request.temporary), request.secret, is_offline=request.offline)
         self._process = subprocess.Popen(
             list(command),
             cwd=request.folder,

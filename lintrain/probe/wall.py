@@ -18,6 +18,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from lintrain.probe.child.network.connecting import NOT_OWN, QUESTION
+
 RECEIVE, ANSWER, IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 CONTINUE = 1
 LISTEN = (50, 201)
@@ -25,6 +27,9 @@ PIDFD_OPEN, PIDFD_GETFD = 434, 438
 HANDSHAKE_SECONDS = 30.0
 LARGEST_ADDRESS = 128
 MOST_NAMED = 1_000
+EVERYWHERE = ("0.0.0.0", "::ffff:0.0.0.0")
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a connection to no address in particular leads."""
 REFUSING = ("127.0.0.1", 9)
 """The proxy of programs that nobody watches (`lintrain.probe.child.network.secrets`)."""
 Address = tuple[str, int]
@@ -36,11 +41,12 @@ class Wall:
     `stopped` holds what was refused. Nothing may leave the machine where `is_offline`, not even a datagram.
     """
 
-    def __init__(self, temporary: Path, *, is_offline: bool) -> None:
+    def __init__(self, temporary: Path, secret: int, *, is_offline: bool) -> None:
         self.stopped: list[str] = []
         self.is_held = False
         self._is_offline = is_offline
-        self._own_ports: set[int] = set()
+        self._question = secret ^ QUESTION
+        self._own: set[Address] = set()
         self._closing, self._wakes = os.pipe()
         self._folder = temporary
         self._listening = _listening(temporary) if sys.platform.startswith("linux") else None
@@ -126,8 +132,10 @@ class Wall:
             is_stream = asked.type == socket.SOCK_STREAM
         if not is_stream and not self._is_offline:
             return 0, True
-        if _is_own_address(address[0]) and (not is_stream or address[1] in self._own_ports):
+        if self._is_own_server(address) or (not is_stream and _is_own_address(address[0])):
             return 0, True
+        if arguments[5] == self._question:
+            return NOT_OWN, False
         if is_stream and len(self.stopped) < MOST_NAMED:
             where = "" if address == REFUSING else f" to {address[0]}:{address[1]}"
             self.stopped.append(f"a connection of {_name(process)}{where}")
@@ -142,8 +150,29 @@ class Wall:
                 asked.listen(min(backlog & 0xFFFFFFFF, 2**31 - 1))
             except OSError as error:
                 return error.errno or errno.EINVAL, False
-            self._own_ports.add(int(asked.getsockname()[1]))
+            self._own.add(_listens_at(asked))
         return 0, False
+
+    def _is_own_server(self, address: Address) -> bool:
+        """Whether the script listens there, at this address or at all of the machine's."""
+        host, port = _without_mapping(address[0]), address[1]
+        everywhere = EVERYWHERE if ":" not in host else ("::", "::ffff:0.0.0.0")
+        if any((one, port) in self._own for one in (host, LOOPBACK.get(host, host))):
+            return True
+        return any((one, port) in self._own for one in everywhere) and _is_own_address(host)
+
+
+def _listens_at(listening: socket.socket) -> Address:
+    """Where a socket listens; one of IPv6 that listens everywhere and takes IPv4 too has an address of its own here."""
+    host, port = listening.getsockname()[:2]
+    if host == "::" and not listening.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY):
+        host = "::ffff:0.0.0.0"
+    return (host if host == "::ffff:0.0.0.0" else _without_mapping(host)), int(port)
+
+
+def _without_mapping(host: str) -> str:
+    """An address of IPv4 that is written as one of IPv6, as itself."""
+    return host.removeprefix("::ffff:") if host.startswith("::ffff:") and "." in host else host
 
 
 def _listening(temporary: Path) -> socket.socket:

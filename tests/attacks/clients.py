@@ -61,6 +61,26 @@ QUICK = {
         attempt(lambda: memory.write(b"PUT /written HTTP/1.1\\r\\nHost: hub.invalid\\r\\n\\r\\n"))
         attempt(lambda: urllib.request.urlopen(urllib.request.Request("https://hub.invalid/written", b"x"), timeout=5))
         """,
+    "another-protocol": """
+        import ftplib, smtplib, socket
+        attempt(lambda: socket.create_connection(("127.0.0.1", PORT), 5).sendall(b"SSH-2.0-client\\r\\n"))
+        opened = socket.create_connection(("localhost", PORT), 5)
+        attempt(lambda: opened.sendall(b"*1\\r\\n$8\\r\\nFLUSHALL\\r\\n"))
+        """,
+    "port-of-its-own": """
+        import socket
+        def sends(address):
+            opened = socket.create_connection(address, 5)
+            opened.sendall(b"PUT /written HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+        for host, family in (("::1", socket.AF_INET6), ("127.0.0.2", socket.AF_INET), ("::", socket.AF_INET6)):
+            listening = socket.socket(family)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            attempt(lambda: (listening.bind((host, PORT)), listening.listen()))
+            attempt(lambda: sends(("127.0.0.1", PORT)))
+            attempt(lambda: unguarded("curl", "--noproxy", "*", "-X", "PUT", HUB + "/written"))
+            listening.close()
+        """,
     "beneath-the-guard": """
         import _socket, ctypes, struct
         opened = _socket.socket()
@@ -82,6 +102,8 @@ NAMED = {
     "socket-after-a-read": ["PUT", "DELETE"],
     "method-override": "GET 127.0.0.1",
     "asyncio-streams": "PUT",
+    "another-protocol": "neither HTTP nor TLS",
+    "port-of-its-own": ["PUT", "3 times"],
     "tls-to-itself": "POST hub.invalid:443/written",
     "beneath-the-guard": "a connection of `python",
 }
@@ -138,5 +160,3 @@ LIBRARIES = {
 def sent_by_a_library(folder: Path, case: str) -> None:
     """The clients that the hub's library and others are built on."""
     send_nothing(folder, LIBRARIES[case], ["127.0.0.1", *(["UPGRADE"] if case == "aiohttp" else [])])
-
-

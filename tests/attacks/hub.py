@@ -1,4 +1,4 @@
-"""A stand-in for the Hugging Face hub on the loopback address: it would accept every upload, and records every request."""
+"""A stand-in for the Hugging Face hub on the loopback address: it accepts every upload, and records every request."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 READING = ("GET", "HEAD", "OPTIONS")
+TLS = b"\x16"
+"""A handshake, which the hub does not take: no request can follow."""
 COMMIT = "0" * 40
 FILES = {"config.json": b'{"model_type": "bert", "hidden_size": 8}', "README.md": b"---\nlicense: mit\n---\n"}
 TOKEN = "hf_" + "onlyfortests"
@@ -83,7 +85,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if not self.raw_requestline.rstrip().endswith((b"HTTP/1.1", b"HTTP/1.0")):
-            self._hub.strays.append(f"no HTTP: {self.raw_requestline[:40]!r}")
+            if self.raw_requestline[:1] != TLS:
+                self._hub.strays.append(f"no HTTP: {self.raw_requestline[:40]!r}")
             self.close_connection = True
             return
         if self.parse_request():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,9 +27,11 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
     "shell": (
         "bash",
         """
-        line = f'exec 3<>/dev/tcp/127.0.0.1/{PORT}; printf "PUT /written HTTP/1.1\\\\r\\\\nHost: a\\\\r\\\\n\\\\r\\\\n" >&3'
+        line = f'exec 3<>/dev/tcp/127.0.0.1/{PORT};'
+        line += ' printf "PUT /written HTTP/1.1\\\\r\\\\nHost: a\\\\r\\\\n\\\\r\\\\n" >&3'
         for start in (lambda: os.system(f"bash -c '{line}'"), lambda: unguarded("bash", "-c", line),
-                      lambda: os.popen(f"bash -c '{line}'").read(), lambda: os.spawnlp(os.P_WAIT, "bash", "bash", "-c", line),
+                      lambda: os.popen(f"bash -c '{line}'").read(),
+                      lambda: os.spawnlp(os.P_WAIT, "bash", "bash", "-c", line),
                       lambda: os.waitpid(os.posix_spawnp("bash", ["bash", "-c", line], dict(os.environ)), 0)):
             attempt(start)
         """,
@@ -40,7 +43,8 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
         os.chdir(os.environ["TMPDIR"])
         run("init", "-q", "work"); os.chdir("work")
         run("commit", "-q", "--allow-empty", "-m", "m")
-        for address in (HUB.replace("//", "//user:" + os.environ["HF_TOKEN"] + "@") + "/user/repo", HUB + "/user/repo.git"):
+        named = HUB.replace("//", "//user:" + os.environ["HF_TOKEN"] + "@")
+        for address in (named + "/user/repo", HUB + "/user/repo.git"):
             run("push", address, "HEAD:main")
             run("-c", "http.proxy=", "push", address, "HEAD:main")
         """,
@@ -91,7 +95,9 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
         #include <sys/socket.h>
         #include <unistd.h>
         #include <sys/syscall.h>
-        static int say(int s) { const char *l = "PUT /written HTTP/1.1\\\\r\\\\nHost: a\\\\r\\\\n\\\\r\\\\n"; return write(s, l, strlen(l)); }
+        static int say(int s) {
+            const char *l = "PUT /written HTTP/1.1\\\\r\\\\nHost: a\\\\r\\\\n\\\\r\\\\n";
+            return write(s, l, strlen(l)); }
         int main(void) {
             struct sockaddr_in to = {AF_INET, htons(THE_PORT), {htonl(0x7f000001)}};
             struct sockaddr_in6 six = {AF_INET6, htons(THE_PORT), 0, {{{0,0,0,0,0,0,0,0,0,0,255,255,127,0,0,1}}}, 0};
@@ -117,7 +123,7 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
     ),
     "hub-command": ("hf", 'print(unguarded(sys.executable[:-6] + "hf", "upload", "user/repo", __file__, "a.py"))'),
 }
-NAMED = {
+NAMED: Mapping[str, str | list[str]] = {
     "curl": "a connection of `curl`",
     "wget": "a connection of `wget`",
     "shell": "a connection of `bash`",
@@ -143,10 +149,9 @@ def further_program_that_sends(folder: Path, case: str) -> None:
 
 def _send(folder: Path, case: str) -> None:
     program, code = PROGRAMS[case]
-    if shutil.which(program) is None and not (Path(__import__("sys").prefix) / "bin" / program).exists():
+    if shutil.which(program) is None and not (Path(sys.prefix) / "bin" / program).exists():
         raise NotPossibleError(f"there is no {program}")
-    named = NAMED.get(case, "not sent")
-    send_nothing(folder, code, named if isinstance(named, list) else [named])
+    send_nothing(folder, code, NAMED.get(case, "not sent"))
 
 
 ASKED = """
@@ -205,12 +210,21 @@ def keys_in_the_environment(folder: Path) -> None:
 
 
 OWN_SERVER = """
-import socket, threading
+import http.server, socket, threading
 listening = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=lambda: listening.accept()[0].sendall(b"heard"), daemon=True).start()
 port = listening.getsockname()[1]
 said = unguarded("bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}; head -c 5 <&3").stdout
 assert said == "heard", said
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+
+own = http.server.HTTPServer(("127.0.0.1", 0), Answers)
+threading.Thread(target=own.serve_forever, daemon=True).start()
+assert urllib.request.urlopen(f"http://127.0.0.1:{own.server_port}/", b"x", timeout=5).status == 200
 import torch.distributed as distributed
 distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port + 1}", rank=0, world_size=1)
 distributed.barrier()

@@ -19,16 +19,19 @@ EVERY_FUNCTION = """
     from huggingface_hub import CommitOperationAdd
 
     VALUES = {
-        "repo_id": "user/repo", "from_id": "user/repo", "to_id": "user/other", "bucket_id": "user/bucket", "key": "KEY",
-        "path_or_fileobj": b"content", "path_in_repo": "a.txt", "folder_path": os.path.dirname(os.path.abspath(__file__)),
+        "repo_id": "user/repo", "from_id": "user/repo", "to_id": "user/other", "bucket_id": "user/bucket",
+        "key": "KEY",
+        "path_or_fileobj": b"content", "path_in_repo": "a.txt", "folder_path": os.getcwd(),
         "operations": [CommitOperationAdd("a.txt", b"content")], "additions": [CommitOperationAdd("a.txt", b"content")],
-        "commit_message": "message", "branch": "other", "tag": "v1", "title": "title", "discussion_num": 1, "value": "x",
+        "commit_message": "message", "branch": "other", "tag": "v1", "title": "title", "value": "x",
+        "discussion_num": 1,
         "paths": ["a.txt"], "delete_patterns": "a.txt", "space_sdk": "static", "repo_type": "model", "volumes": [],
         "lfs_files": [], "collection_slug": "user/title-0123456789abcdef01234567", "item_id": "user/repo",
         "item_type": "model", "user": "somebody", "new_status": "closed", "comment": "text", "comment_id": "1",
         "new_title": "title", "new_content": "text", "sleep_time": 60, "hardware": "cpu-basic", "url": HUB,
         "webhook_id": "1", "job_id": "1", "scheduled_job_id": "1", "image": "python", "command": ["true"], "name": "n",
-        "namespace": "user", "repository": "user/repo", "framework": "pytorch", "accelerator": "cpu", "instance_size": "x1",
+        "namespace": "user", "repository": "user/repo", "framework": "pytorch", "accelerator": "cpu",
+        "instance_size": "x1",
         "instance_type": "c", "region": "r", "vendor": "aws", "schedule": "@hourly", "labels": {}, "domains": [],
         "watched": ["user/repo"], "type": "public", "task": "text-generation", "item_object_id": "1",
     }
@@ -53,7 +56,8 @@ def every_method_of_the_api(folder: Path, called: str) -> None:
     assert_nothing_sent(sent)
     if called != "function":
         others = re.search(r"not sent: (\d+) other requests", "\n".join(sent.notes))
-        assert others and int(others[1]) > 30, sent.notes
+        assert others is not None
+        assert int(others[1]) > 30, sent.notes
 
 
 IMPORTED = {
@@ -143,14 +147,15 @@ BY_HAND = {
         import huggingface_hub
         from huggingface_hub import upload_folder
         os.makedirs("out"); open("out/a.txt", "w").write("x")
-        if hasattr(huggingface_hub, "upload_large_folder"):  # huggingface_hub 1 and older
-            attempt(lambda: huggingface_hub.upload_large_folder(repo_id="user/repo", folder_path="out", repo_type="model"))
+        large = getattr(huggingface_hub, "upload_large_folder", None)  # huggingface_hub 1 and older
+        attempt(lambda: large and large(repo_id="user/repo", folder_path="out", repo_type="model"))
         attempt(lambda: upload_folder(repo_id="user/repo", folder_path="out"))
         attempt(lambda: upload_folder(repo_id="user/repo", folder_path="out", run_as_future=True).result())
         """,
     "xet": """
         import hf_xet
-        attempt(lambda: hf_xet.upload_bytes([b"content"], HUB, ("xet", 4_000_000_000), lambda: ("xet", 4), None, "model"))
+        granted = ("xet", 4_000_000_000)
+        attempt(lambda: hf_xet.upload_bytes([b"content"], HUB, granted, lambda: granted, None, "model"))
         attempt(lambda: hf_xet.XetSession().new_upload_commit())
         os.environ["HF_HUB_DISABLE_XET"] = "0"
         import huggingface_hub.constants
@@ -195,7 +200,8 @@ LIBRARIES = {
         rows.push_to_hub("user/rows")
         IterableDatasetDict(train=rows).push_to_hub("user/rows")
         """,
-    "model": MODEL + """
+    "model": MODEL
+    + """
         model.push_to_hub("user/model"); tokenizer.push_to_hub("user/model"); model.config.push_to_hub("user/model")
         model.generation_config.push_to_hub("user/model") if getattr(model, "generation_config", None) else None
         model.save_pretrained("saved", push_to_hub=True)
@@ -203,13 +209,15 @@ LIBRARIES = {
         import inspect
         attempt(lambda: inspect.unwrap(type(model).push_to_hub)(model, "user/model"))
         """,
-    "pipeline": MODEL + """
+    "pipeline": MODEL
+    + """
         from transformers import pipeline
         made = pipeline("text-classification", model=model, tokenizer=tokenizer)
         attempt(lambda: made.push_to_hub("user/pipeline"))
         attempt(lambda: made.save_pretrained("saved", push_to_hub=True))
         """,
-    "peft": MODEL + """
+    "peft": MODEL
+    + """
         from peft import LoraConfig, get_peft_model
         adapted = get_peft_model(model, LoraConfig(target_modules=["q_lin"]))
         adapted.push_to_hub("user/adapter")
@@ -222,7 +230,8 @@ LIBRARIES = {
         attempt(lambda: card.push_to_hub("user/model"))
         attempt(lambda: huggingface_hub.metadata_update("user/model", {"license": "mit"}, overwrite=True))
         """,
-    "sentence-transformers": MODEL + """
+    "sentence-transformers": MODEL
+    + """
         from sentence_transformers import SentenceTransformer, models
         tokenizer.save_pretrained("saved"); model.save_pretrained("saved")
         made = SentenceTransformer(modules=[models.Transformer("saved"), models.Pooling(8)])
@@ -259,7 +268,9 @@ def pushed_before_training(folder: Path, case: str) -> None:
 @attack(PROMISE, cases=["every_save", "end", "checkpoint", "all_checkpoints"], slow=True)
 def trainer_that_pushes(folder: Path, strategy: str) -> None:
     """`Trainer(push_to_hub=True)` in every strategy, with what its model needs made in place."""
-    code = MODEL + f"""
+    code = (
+        MODEL
+        + f"""
         from datasets import Dataset
         from transformers import Trainer, TrainingArguments
         rows = Dataset.from_dict({{"text": ["one", "two"] * 8, "labels": [0, 1] * 8}})
@@ -270,6 +281,7 @@ def trainer_that_pushes(folder: Path, strategy: str) -> None:
         trainer.train()
         trainer.push_to_hub()
         """
+    )
     sent = probed(folder, code)
     assert_nothing_sent(sent, "`push_to_hub`")
     assert sent.document["probe"]["ending"]["kind"] == "measured", (sent.document["reason"], sent.notes)
@@ -292,12 +304,15 @@ def every_form_names_it(folder: Path) -> None:
     from tests.attacks.hub import TOKEN
     from tests.attacks.sending import HEAD
 
-    code = 'attempt(lambda: urllib.request.urlopen(urllib.request.Request(HUB + "/api/x/SECRETSECRETSECRET123456", b"")))'
+    code = (
+        'attempt(lambda: urllib.request.urlopen(urllib.request.Request(HUB + "/api/x/SECRETSECRETSECRET123456", b"")))'
+    )
     (folder / "train.py").write_text(HEAD + code + TRAINING)
     with hub() as found:
         variables = {"HF_ENDPOINT": found.address, "HF_TOKEN": TOKEN, "CUDA_VISIBLE_DEVICES": ""}
         ended = lintrain(folder, "probe", "--html", "page.html", "train.py", variables=variables)
         assert found.writes == []
     for text in (ended.out.decode(), (folder / "page.html").read_text()):
-        assert "/api/x/…" in text and "not sent" in text, text[-3000:]
+        assert "/api/x/…" in text, text[-3000:]
+        assert "not sent" in text
         assert "SECRETSECRET" not in text

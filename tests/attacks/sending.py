@@ -1,4 +1,4 @@
-"""Probes a script that tries to send something, and asserts that nothing arrived, that reads did, and that the report says so."""
+"""Probes a script that tries to send something; asserts that only reads arrive, and that the report says so."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class Session:
                 if kind == "measured":
                     self._measure_device()
                     self.channel.send("measured", run=0, values={"objects": self._objects(is_measured=True)})
-                notes = [*self.notes, *self.keeper.summary()]
+                notes = [*self.notes, *self.keeper.summary(), *self.network.summary(self.keeper.others)]
                 self.channel.send("end", kind=kind, reason=reason, notes=notes, files=own_files(), pid=os.getpid())
 
     @staticmethod

@@ -61,8 +61,15 @@ class Keeper:
             return f"the script wrote to {path} past the guard of its files, which a probe does not allow"
         names = ("CalledProcessError", "FileNotFoundError")
         if self._programs.others and type(error).__name__ in names:
-            return f"the script started `{self._programs.others[0]}`, which a probe lets write no files and send nothing"
+            return (
+                f"the script started `{self._programs.others[0]}`, which a probe lets write no files and send nothing"
+            )
         return None
+
+    @property
+    def others(self) -> Sequence[str]:
+        """The names of programs that the script started and that no guard reaches."""
+        return self._programs.others
 
     def summary(self) -> list[str]:
         """What the script wrote, in a line for the report."""

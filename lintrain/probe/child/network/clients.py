@@ -35,10 +35,16 @@ def _watch_http_client(gate: Gate, module: Any) -> None:
     @functools.wraps(put)
     def putrequest(self: Any, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
         host, port = getattr(self, "_tunnel_host", None) or self.host, getattr(self, "_tunnel_port", None) or self.port
-        gate.demand_read(method, f"{host}:{port}", url)
+        if not _is_left_to_sockets(gate, str(host)):
+            gate.demand_read(method, f"{host}:{port}", url)
         return put(self, method, url, *args, **kwargs)
 
     owner.putrequest = putrequest
+
+
+def _is_left_to_sockets(gate: Gate, host: str) -> bool:
+    """On this machine the server may be the script's own, which is known when there is a connection."""
+    return gate.is_walled and connecting.is_here(host)
 
 
 def _watch_pool(gate: Gate, package: str, module: Any) -> None:
@@ -58,6 +64,8 @@ def _asking(gate: Gate, proxy_error: Any, handle: Any) -> Any:
     @functools.wraps(handle)
     def asks(self: Any, request: Any) -> Any:
         url = request.url
+        if _is_left_to_sockets(gate, url.host.decode()):
+            return handle(self, request)
         names = [bytes(name).decode("latin-1").lower() for name, _ in request.headers]
         try:
             host = url.host.decode() + (f":{url.port}" if url.port else "")

@@ -16,6 +16,10 @@ from typing import Any
 from lintrain.probe.child.network.gate import Gate
 
 CONNECT = {"x86_64": 42, "aarch64": 203}
+QUESTION = 1
+"""Flipped in the mark: asks whether the server is one of the script's own, and connects only then."""
+NOT_OWN = errno.ENOANO
+"""The answer that it is not; no connection ends with it otherwise."""
 IN_PROGRESS = (errno.EINPROGRESS, errno.EINTR, errno.EALREADY)
 
 
@@ -25,7 +29,7 @@ def is_here(host: str) -> bool:
     return host in ("localhost", "::1", "0.0.0.0", "::", "") or host.startswith("127.")
 
 
-def install(gate: Gate, forget: Callable[[Any], None], module: Any) -> None:
+def install(gate: Gate, begins: Callable[..., None], module: Any) -> None:
     """Stand in for the methods of `socket.socket` that connect."""
     owner, inet = module.socket, (module.AF_INET, module.AF_INET6)
     connect, connect_ex = owner.connect, owner.connect_ex
@@ -34,9 +38,15 @@ def install(gate: Gate, forget: Callable[[Any], None], module: Any) -> None:
     def connects(self: Any, address: Any) -> Any:
         if self.family not in inet:
             return connect(self, address)
-        forget(self)
+        begins(self)
         _demand_allowed(gate, self, address, module)
-        return _marked(gate, module, self, address) if gate.secret else connect(self, address)
+        if not gate.secret:
+            return connect(self, address)
+        packed = _packed(module, self, address)
+        sys.audit("socket.connect", self, address)
+        if gate.is_walled and _connect(module, self, packed, gate.secret ^ QUESTION):
+            return begins(self, is_own=True)
+        return _connect(module, self, packed, gate.secret)
 
     @functools.wraps(connect_ex)
     def connects_ex(self: Any, address: Any) -> int:
@@ -59,25 +69,24 @@ def _demand_allowed(gate: Gate, connection: Any, address: Any, module: Any) -> N
             raise type(error)(errno.ENETUNREACH, str(error))
 
 
-def _marked(gate: Gate, module: Any, connection: Any, address: Any) -> None:
-    """`connect(2)` with the mark as its sixth argument, which the call itself does not have."""
-    packed = _packed(module, connection, address)
-    sys.audit("socket.connect", connection, address)
+def _connect(module: Any, connection: Any, packed: bytes, secret: int) -> bool:
+    """`connect(2)` with a mark as its sixth argument, which the call itself does not have; False for NOT_OWN."""
     system = ctypes.CDLL(None, use_errno=True)
-    mark = ctypes.c_ulong(gate.secret)
+    mark = ctypes.c_ulong(secret)
     number = ctypes.c_long(CONNECT[os.uname().machine])
     nothing = ctypes.c_long(0)
     status = system.syscall(
         number, ctypes.c_long(connection.fileno()), packed, ctypes.c_long(len(packed)), nothing, nothing, mark
     )
     if status == 0:
-        return
+        return True
     code = ctypes.get_errno()
     timeout = connection.gettimeout()
     if code in IN_PROGRESS and timeout != 0:
         code = _finished(module, connection, timeout)
-    if code:
+    if code and code != NOT_OWN:
         raise OSError(code, os.strerror(code))
+    return code == 0
 
 
 def _finished(module: Any, connection: Any, timeout: float | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ FILE = "stopped.jsonl"
 """In the temporary folder of a pass: one JSON string for each request that was stopped, of all processes."""
 MOST = 1_000
 MARK = "a probe sends nothing that could change something elsewhere"
+STOPPED = re.compile(MARK + ": `[^`\n]*` was stopped")
 OPEN, WRITE, CLOSE = os.open, os.write, os.close
 """As they are before the script, which may put something else in their place."""
 
@@ -24,12 +26,14 @@ class StoppedError(ConnectionRefusedError):
 class Gate:
     """The one judge of a process: every layer that sends asks it; `is_offline` where no other machine may be reached.
 
-    `secret` marks to the kernel the connections that this process watches; 0 where the kernel does not ask.
+    `secret` marks to the kernel the connections that this process watches; 0 where the kernel does not ask. Where it
+    `is_walled` somebody answers who knows the servers of the script itself.
     """
 
     def __init__(self, temporary: str, *, is_offline: bool) -> None:
         self.is_offline = is_offline
         self.secret = 0
+        self.is_walled = False
         self.reads_frames = False
         self._file = os.path.join(temporary, FILE)
         self._written = 0
@@ -74,8 +78,7 @@ def refusal(error: BaseException | None) -> str | None:
     for _ in range(12):
         if seen is None:
             return None
-        if isinstance(seen, StoppedError) or MARK in str(seen):
-            text = str(seen)
-            return text[text.find(MARK) :].splitlines()[0] if MARK in text else MARK
+        if found := STOPPED.search(str(seen)):
+            return found[0]
         seen = seen.__cause__ or seen.__context__
     return None

@@ -13,8 +13,16 @@ import sys
 from typing import Any
 
 MACHINES = {
-    "x86_64": (0xC000003E, 317, {"connect": 42, "listen": 50, "sendto": 44, "sendmsg": 46, "sendmmsg": 307}),
-    "aarch64": (0xC00000B7, 277, {"connect": 203, "listen": 201, "sendto": 206, "sendmsg": 211, "sendmmsg": 269}),
+    "x86_64": (
+        0xC000003E,
+        317,
+        {"socket": 41, "connect": 42, "listen": 50, "sendto": 44, "sendmsg": 46, "sendmmsg": 307},
+    ),
+    "aarch64": (
+        0xC00000B7,
+        277,
+        {"socket": 198, "connect": 203, "listen": 201, "sendto": 206, "sendmsg": 211, "sendmmsg": 269},
+    ),
 }
 """The architecture as the kernel names it, the number of `seccomp`, and those of the calls that the filter sees."""
 
@@ -33,11 +41,11 @@ NEW_LISTENER, NO_SLOW_SPECULATION_GUARD = 1 << 3, 1 << 2
 EPERM, ENOSYS = 1, 38
 
 Step = tuple[int, int, int, int]
-LOAD, EQUALS, AT_LEAST, HAS_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+LOAD, KEEP_BITS, EQUALS, AT_LEAST, HAS_BITS, RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 
 
 def filter_steps(machine: str, secret: int) -> list[Step]:
-    """The program of the filter; a `secret` of 0 lets no connection pass unasked."""
+    """The program of the filter; with a `secret` of 0 no connection passes unasked, and no datagram."""
     arch, _, numbers = MACHINES[machine]
     other, others = OTHERS[machine]
     steps: list[Step] = [(LOAD, 0, 0, 4), (EQUALS, 0, 1, arch), *_jump_over(_refuse_others(other, others))]
@@ -46,11 +54,20 @@ def filter_steps(machine: str, secret: int) -> list[Step]:
         steps += [(AT_LEAST, 0, 1, SECOND_NUMBERS), (RETURN, 0, 0, REFUSE | ENOSYS)]
     steps += [(EQUALS, 0, 1, IO_URING_SETUP), (RETURN, 0, 0, REFUSE | ENOSYS)]
     steps += [(EQUALS, 0, 1, numbers["listen"]), (RETURN, 0, 0, ASK)]
+    if not secret:
+        steps += _refuse_datagrams(numbers["socket"])
     for name, argument in FLAG_OF_SENDMSG.items():
         refused = [(LOAD, 0, 0, 16 + 8 * argument), (HAS_BITS, 0, 1, FAST_OPEN), (RETURN, 0, 0, REFUSE | EPERM)]
         steps += [(EQUALS, 0, 4, numbers[name]), *refused, (RETURN, 0, 0, ALLOW)]
     steps += [(EQUALS, 1, 0, numbers["connect"]), (RETURN, 0, 0, ALLOW)]
     return [*steps, *_ask_unless_marked(secret)]
+
+
+def _refuse_datagrams(number: int) -> list[Step]:
+    """No socket of IPv4 or IPv6 that is not one of TCP: a datagram names its receiver where no filter sees it."""
+    refused = [(LOAD, 0, 0, 16 + 8), (KEEP_BITS, 0, 0, 0xF), (EQUALS, 1, 0, 1), (RETURN, 0, 0, REFUSE | EPERM)]
+    families = [(LOAD, 0, 0, 16), (EQUALS, 1, 0, 2), (EQUALS, 0, 4, 10), *refused]
+    return [(EQUALS, 0, len(families) + 1, number), *families, (RETURN, 0, 0, ALLOW)]
 
 
 def _jump_over(steps: list[Step]) -> list[Step]:

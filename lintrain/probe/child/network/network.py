@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from lintrain.probe.child.hooks import AfterImport
@@ -15,7 +16,8 @@ WALL = "wall"
 """In the temporary folder: the socket at which the first process asks lintrain for a wall (`lintrain.probe.wall`)."""
 
 FIRST = "LINTRAIN_PROBE_NETWORK"
-"""The number of the process that asked the kernel to hold it and all that it starts."""
+"""Set by the process that asked the kernel to hold it and all that it starts."""
+HELD = "held"
 
 
 class Network:
@@ -24,27 +26,41 @@ class Network:
     def __init__(self, request: dict[str, Any]) -> None:
         self._temporary: str = request["temporary"]
         self._secret = int(request.get("secret") or 0)
+        self._is_first = False
+        self._is_held = False
         self.gate = Gate(self._temporary, is_offline=bool(request.get("offline")))
 
     def install(self, hooks: AfterImport) -> None:
         """Watch this process; its descendants inherit the kernel's part."""
         if kernel.is_possible() and not self.gate.is_offline:
             self.gate.secret = self._secret
-        if os.environ.setdefault(FIRST, str(os.getpid())) == str(os.getpid()):
+        if FIRST not in os.environ:
             self._hold()
+        self.gate.is_walled = bool(self.gate.secret) and os.environ.get(FIRST) == HELD
         streams = sockets.Streams(self.gate)
         hooks.add("socket", functools.partial(sockets.watch_sockets, self.gate, streams))
         hooks.add("ssl", functools.partial(sockets.watch_tls, streams))
         clients.install(self.gate, hooks)
         store = os.path.join(self._temporary, "no-keys")
         secrets.take_back_proxies()
-        secrets.hide_secrets(store)
+        secrets.hide_secrets(store, refuses=not self.gate.is_walled)
         Programs(store).install(hooks)
 
     def _hold(self) -> None:
+        self._is_first = True
         if self.gate.is_offline:
-            namespace.leave_the_network()
-        kernel.ask_for_a_wall(os.path.join(self._temporary, WALL), self.gate.secret)
+            self._is_held = namespace.leave_the_network()
+        is_walled = kernel.ask_for_a_wall(os.path.join(self._temporary, WALL), self.gate.secret)
+        os.environ[FIRST] = HELD if is_walled else "not held"
+        self._is_held |= is_walled
+
+    def summary(self, programs: Sequence[str]) -> list[str]:
+        """What could not be held, in a line for the report; `programs` are those that the script started."""
+        if self._is_held or not self._is_first or not (programs or self.gate.is_offline):
+            return []
+        if self.gate.is_offline:
+            return ["this system holds no process apart from the network: only Python's connections were stopped"]
+        return [f"this system keeps no program from the network: `{programs[0]}` got no keys and a proxy that refuses"]
 
     def refusal(self, error: BaseException) -> str | None:
         """Why an error is of lintrain's making and not the script's; None where it is the script's."""

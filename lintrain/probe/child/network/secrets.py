@@ -62,10 +62,11 @@ def _without_keys_of_git() -> dict[str, str]:
     return {**numbered, **asking, "GIT_CONFIG_COUNT": str(len(settings))}
 
 
-def hide_secrets(store: str) -> None:
+def hide_secrets(store: str, *, refuses: bool) -> None:
     """Make this process's own environment one for programs that are not watched; `os.environ` stays as it is.
 
-    What the script sets later goes to both, but for keys.
+    What the script sets later goes to both, but for keys. Without `refuses` the proxies are left out: compiled code in
+    this process would look for the script's own servers there, and the kernel stops everything else.
     """
     put: Any = os.putenv
 
@@ -78,8 +79,9 @@ def hide_secrets(store: str) -> None:
     wanted = without_secrets(os.environ, store)
     for name in [name for name in os.environ if name not in wanted]:
         os.unsetenv(name)
+    kept = () if refuses else (*PROXIES, *map(str.upper, PROXIES), "no_proxy", "NO_PROXY")
     for name, value in wanted.items():
-        if os.environ.get(name) != value:
+        if os.environ.get(name) != value and name not in kept:
             put(os.fsencode(name), os.fsencode(value))
 
 

@@ -11,18 +11,21 @@ import re
 import weakref
 from typing import Any
 
-from lintrain.probe.child.network import connecting, policy
+from lintrain.probe.child.network import connecting
 from lintrain.probe.child.network.gate import Gate, StoppedError
 
 REQUEST = re.compile(rb"(?:\A|\n)([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) +(\S{1,65536}) +HTTP/1\.[01]\r?\n")
-UNFINISHED = re.compile(rb"(?:PUT|POST|DELETE|PATCH|MKCOL|MOVE|COPY|PROPPATCH|LOCK|UNLOCK) +(?:/|https?:|\*)")
+UNFINISHED = re.compile(
+    rb"((?:PUT|DELETE|PATCH|MKCOL|MOVE|COPY|PROPPATCH|LOCK|UNLOCK)(?= +(?:/|h|\*))|POST(?= +\S+ )) +(\S*)"
+)
 """How a request begins that comes in pieces: it is stopped before its line is whole."""
 HEADER = re.compile(rb"\n([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}):[ \t]*([^\r\n]*)")
 HTTP_2 = b"PRI * HTTP/2.0\r\n"
 LONGEST_LINE = 2**16
-STARTS = re.compile(rb"\A(?:\x16\x03|(?:GET|HEAD|OPTIONS|CONNECT) |PRI \* HTTP/2)")
-"""How a connection to another machine may start: with TLS, or with a request that reads."""
+STARTS = re.compile(rb"\A(?:\x16\x03|(?:GET|HEAD|OPTIONS|CONNECT|POST) |PRI \* HTTP/2)")
+"""How a connection to another machine may start: with TLS, or with a request by a method that may read."""
 LONGEST_START = 16
+SERVERS_OF_NAMES = 53
 
 
 class Stream:
@@ -39,15 +42,15 @@ class Stream:
         if not len(view):
             return
         data = bytes(view)
-        if self._starts is not None:
-            self._demand_known_start(self._starts + data[:LONGEST_START])
         text = self._line + data if self._line else data
         if b" HTTP/" in text:
             self._demand_reading_requests(text)
+        if self._starts is not None:
+            self._demand_known_start(self._starts + data[:LONGEST_START])
         self._line = self._rest(text)
-        if UNFINISHED.match(self._line, self._line.rfind(b"\n") + 1):
-            method, _, target = self._line[self._line.rfind(b"\n") + 1 :].decode("latin-1").partition(" ")
-            self._gate.stop(policy.shown(method, self._peer, target.split(" ")[0]))
+        if found := UNFINISHED.match(self._line, self._line.rfind(b"\n") + 1):
+            method, target = (part.decode("latin-1") for part in found.groups())
+            self._gate.demand_read(method, self._peer, target)
 
     def _demand_known_start(self, start: bytes) -> None:
         if STARTS.match(start):
@@ -75,8 +78,15 @@ class Stream:
         return rest if len(rest) <= LONGEST_LINE else b""
 
 
+class OwnStream(Stream):
+    """A connection to a server of the script itself: nothing leaves the script."""
+
+    def demand_read(self, content: Any) -> None:
+        """Let everything pass."""
+
+
 def _may_become_known(start: bytes) -> bool:
-    known = (b"\x16\x03", b"GET ", b"HEAD ", b"OPTIONS ", b"CONNECT ", b"PRI * HTTP/2")
+    known = (b"\x16\x03", b"GET ", b"HEAD ", b"OPTIONS ", b"CONNECT ", b"POST ", b"PRI * HTTP/2")
     return any(one.startswith(start) for one in known)
 
 
@@ -91,18 +101,27 @@ class Streams:
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
         self._known: weakref.WeakKeyDictionary[Any, Stream] = weakref.WeakKeyDictionary()
+        self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def of(self, connection: Any, *, is_tls: bool) -> Stream:
         """The stream of a socket or of a TLS object."""
         found = self._known.get(connection)
         if found is None:
             peer, is_here = _server(connection) if is_tls else _peer(connection)
-            found = self._known[connection] = Stream(self.gate, peer, is_raw=is_here)
+            is_raw = not self._is_client(connection) or (is_here and not self.gate.is_walled)
+            found = self._known[connection] = Stream(self.gate, peer, is_raw=is_raw)
         return found
 
-    def forget(self, connection: Any) -> None:
-        """The socket begins a new connection."""
+    def _is_client(self, connection: Any) -> bool:
+        """Whether the connection was made here; what came to a server of the script is answered as it likes."""
+        return connection in self._clients or getattr(connection, "server_side", None) is False
+
+    def begins(self, connection: Any, *, is_own: bool = False) -> None:
+        """The socket begins a new connection, to a server of the script itself where it `is_own`."""
         self._known.pop(connection, None)
+        self._clients.add(connection)
+        if is_own:
+            self._known[connection] = OwnStream(self.gate, "the script's own server", is_raw=True)
 
 
 def _server(connection: Any) -> tuple[str, bool]:
@@ -123,7 +142,8 @@ def _peer(connection: Any) -> tuple[str, bool]:
         return "an unnamed host", True
     if not isinstance(address, tuple):
         return "this machine", True
-    return f"{address[0]}:{address[1]}", connecting.is_here(str(address[0])) or address[0] == own[0]
+    is_on_this_machine = connecting.is_here(str(address[0])) or address[0] == own[0]
+    return f"{address[0]}:{address[1]}", is_on_this_machine
 
 
 def watch_sockets(gate: Gate, streams: Streams, module: Any) -> None:
@@ -132,7 +152,7 @@ def watch_sockets(gate: Gate, streams: Streams, module: Any) -> None:
     for name in ("send", "sendall", "sendmsg", "sendto", "sendfile", "_sendfile_use_sendfile"):
         if hasattr(owner, name):
             setattr(owner, name, _watched(streams, module, name, getattr(owner, name)))
-    connecting.install(gate, streams.forget, module)
+    connecting.install(gate, streams.begins, module)
 
 
 def _watched(streams: Streams, module: Any, name: str, send: Any) -> Any:
@@ -163,7 +183,9 @@ def _is_inside_tls(connection: Any) -> bool:
 
 def _demand_reply(gate: Gate, address: Any) -> None:
     """Datagrams go to this machine and to servers of names only."""
-    if isinstance(address, tuple) and address and address[1] != 53 and not connecting.is_here(str(address[0])):
+    if not isinstance(address, tuple) or len(address) < 2 or connecting.is_here(str(address[0])):
+        return
+    if address[1] != SERVERS_OF_NAMES or gate.is_offline:
         gate.stop(f"a datagram to {address[0]}:{address[1]}")
 
 
