@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +121,7 @@ def test_a_probe_ends_with_the_server_that_started_it(tmp_path: Path, temporary:
 
 REPRODUCES = """
 import sys
+import time
 from lintrain.cli._written import kept_failure
 from lintrain.core.evidence import Failure
 from lintrain.report.reproduction import SCRIPT, _demand_the_same_error
@@ -158,6 +160,6 @@ def test_a_number_that_is_no_process_ends_nothing(
     monkeypatch.setattr(os, "kill", note)
     (tmp_path / "folder" / "pass").mkdir(parents=True)
     (tmp_path / "folder" / "pass" / warden.STARTED).write_text(written)
-    warden.end_what_is_left(str(tmp_path / "folder"))
+    warden.end_what_is_left(str(tmp_path / "folder"), time.time())
     assert killed == []
     assert not (tmp_path / "folder").exists()

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from lintrain.cli._output import Refusal, say, write_document, write_for_people
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.probe.record import LARGEST_EVIDENCE
 from lintrain.report.document import CheckReport, without_suppressed
 from lintrain.report.joining import join
 from lintrain.report.look import Look, look_of
@@ -19,6 +20,7 @@ from lintrain.rulebook import load_rules
 from lintrain.settings.formats import FOR_PEOPLE, TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import UsageError
+from lintrain.source.plain_files import read_plain
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
@@ -83,7 +85,7 @@ def _program_text(name: str, report: CheckReport) -> str:
 def read_report(file: Path) -> CheckReport:
     """The report in a file: of a check, of a probe, or what the evidence of one says today; raises Refusal."""
     try:
-        found: Any = json.loads(file.read_bytes())  # Any: whatever JSON holds
+        found: Any = json.loads(read_plain(file, LARGEST_EVIDENCE))  # Any: whatever JSON holds
     except OSError as error:
         raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
     except (ValueError, RecursionError) as error:

@@ -11,9 +11,9 @@ from pathlib import Path
 from lintrain.cli._judged import judge_record, read_text
 from lintrain.inside.report import Report
 from lintrain.probe.entry import Entry
+from lintrain.probe.events import Event
 from lintrain.probe.launcher import Bounds
 from lintrain.probe.prober import Wanted, probe_script
-from lintrain.probe.stream import Event
 
 
 def probe_path(

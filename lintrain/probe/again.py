@@ -16,10 +16,10 @@ from lintrain.probe.comparing.determinism import compare_starts
 from lintrain.probe.comparing.ranks import compare_ranks
 from lintrain.probe.downloads import paths_of_downloads
 from lintrain.probe.entry import Entry
+from lintrain.probe.events import Event
 from lintrain.probe.launcher import Bounds, Launch, package_folder
 from lintrain.probe.launchers import one_process
 from lintrain.probe.request import Request, TrailRequest
-from lintrain.probe.stream import Event
 from lintrain.probe.trail import Trail, UnmeasuredError
 
 Listen = Callable[[Event], None]

@@ -18,13 +18,14 @@ from typing import IO
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.channel import NO_ROOM
 from lintrain.probe.environment import script_environment
+from lintrain.probe.events import Event, EventFile, UntrustworthyError
 from lintrain.probe.output import ScriptOutput
 from lintrain.probe.processes import adopt_orphans, end_family, family, resident_bytes
 from lintrain.probe.record import Ending
 from lintrain.probe.remains import held_bytes, remove_shared_memory
 from lintrain.probe.request import Request
 from lintrain.probe.stopped import notes_of_stopped
-from lintrain.probe.stream import Assembly, Event, EventFile
+from lintrain.probe.stream import Assembly
 from lintrain.probe.terminal import ScriptInput
 from lintrain.probe.wall import Wall
 from lintrain.probe.warden import strike_out, write_down
@@ -61,7 +62,7 @@ class Launch:
         except OSError as error:
             raise NoRoomError(f"{self._file}: {error.strerror}") from error
         self._events = EventFile(Path(request.events))
-        self._started = time.monotonic()
+        self._started, self._began = time.monotonic(), time.time()
         self._memory_checked = 0.0
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._others = adopt_orphans()
@@ -97,16 +98,27 @@ class Launch:
         """Pass events on until the script has been measured, has ended, or a bound is hit; nothing of it runs on."""
         try:
             kind, reason = self._wait(bounds, listen)
+        except UntrustworthyError as error:
+            kind, reason = self._distrust(error)
         finally:
             end_family(self._process, str(self._file), self._others)
             self._wall.close()
             strike_out(Path(self.request.temporary))
             self._input.close()
-            remove_shared_memory(Path(self.request.temporary))
-        self._listen(listen)
+            remove_shared_memory(Path(self.request.temporary), self._began)
+        try:
+            self._listen(listen)
+        except UntrustworthyError as error:
+            kind, reason = self._distrust(error)
+        self._events.close()
         seconds = time.monotonic() - self._started
         files = tuple(self.assembly.end["files"]) if self.assembly.end else ()
         return Ending(kind, reason, seconds, self._output.tail(), files, self._notes())
+
+    def _distrust(self, error: UntrustworthyError) -> tuple[str, str]:
+        """Forget what was sent: where one event is not of lintrain's own code, none need be."""
+        self.assembly = Assembly()
+        return "untrusted", f"the script's process sent what lintrain's own code does not send: {error}"
 
     def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[str, str]:
         while True:

@@ -16,11 +16,11 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.again import Starts, measure_again
 from lintrain.probe.downloads import download_folders, paths_of_downloads
 from lintrain.probe.entry import Entry
+from lintrain.probe.events import Event, UntrustworthyError
 from lintrain.probe.extras import OVERFIT_STEPS
 from lintrain.probe.launcher import Bounds, Launch, NoRoomError, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.probe.request import SAMPLE_ROWS, Request
-from lintrain.probe.stream import Event
 from lintrain.probe.warden import warden
 
 KEPT = "kept"
@@ -147,7 +147,10 @@ def _pass(
         shutil.copytree(folder / KEPT, wanted.kept, dirs_exist_ok=True)
     if not launch.assembly.reached_a_run:
         return None, ending
-    return launch.assembly.evidence(_stopped(launch, ending)), ending
+    try:
+        return launch.assembly.evidence(_stopped(launch, ending)), ending
+    except UntrustworthyError as error:
+        return None, replace(ending, kind="untrusted", reason=f"the script's process sent what cannot be so: {error}")
 
 
 def _stopped(launch: Launch, ending: Ending) -> str:

@@ -11,6 +11,9 @@ from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.plain import plain as plain
+from lintrain.source.plain_files import read_plain
+
+LARGEST_EVIDENCE = 256 * 2**20
 
 SCHEMA = 1
 """Counts up whenever a field of the evidence changes its meaning or goes away."""
@@ -22,9 +25,10 @@ class Ending:
 
     `kind`: measured, crashed (an error before any training call), no-training, by-hand (it trained without an
     optimizer), elsewhere (in processes of its own), stopped (an error behind a step in no loop), exited (silently, with
-    a status), killed, time, memory, disk, refused (it wrote past the guard of its files), probe-failed; `output` is the
-    end of what the script printed; `files` are the project's own that it had loaded; `notes` name what a probe did not
-    send, and whether the network as a whole was out of reach.
+    a status), killed, time, memory, disk, refused (it wrote past the guard of its files), untrusted (it sent events
+    that lintrain's own code does not send), probe-failed; `output` is the end of what the script printed; `files` are
+    the project's own that it had loaded; `notes` name what a probe did not send, and whether the network as a whole was
+    out of reach.
     """
 
     kind: str
@@ -68,7 +72,7 @@ def record_json(record: Record) -> bytes:
 def read_record(path: Path) -> Record:
     """Read a record again; raises EvidenceFileError for anything that is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain(path, LARGEST_EVIDENCE).decode("utf-8")
         found: Any = json.loads(text)  # Any: whatever JSON holds
     except (OSError, ValueError, RecursionError) as error:
         raise EvidenceFileError(f"{path}: cannot be read as evidence ({error})") from error

@@ -9,10 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.source.plain_files import read_start
 
 SHARED_MEMORY = Path("/dev/shm")
 NAMES = "shared-memory.txt"
-"""In the temporary folder: the names of shared memory that processes of the script made, one in each line."""
+"""In the temporary folder: what processes of the script made, one in each line: names of shared memory, and their own
+pids."""
+
+LARGEST_LIST = 2**20
+MAY_HAVE_BEGUN = 1.0
+"""Seconds that the clock of a file system may be behind."""
 
 TORCH = lazy_pattern(r"torch_(\d+)_")
 
@@ -27,17 +33,29 @@ def held_bytes(folder: Path) -> int:
     return held
 
 
-def remove_shared_memory(temporary: Path) -> None:
-    """Remove shared memory that the script made, and that of torch whose maker is dead: nobody can open it again."""
+def remove_shared_memory(temporary: Path, since: float) -> None:
+    """Remove the shared memory that processes of the script made `since` a time of the system's clock.
+
+    Torch names its own after the process that made it. Other people's processes may be out of sight, as in a container
+    that shares only memory with its host, so a name counts only if a process of this run had that pid.
+    """
     if not SHARED_MEMORY.is_dir():
         return
-    listed = temporary / NAMES
-    known = set(listed.read_text(errors="replace").split()) if listed.is_file() else set[str]()
+    made = _made_by_the_script(temporary / NAMES)
     for path in SHARED_MEMORY.iterdir():
         torch = TORCH.match(path.name)
-        if f"/{path.name}" in known or (torch and not Path("/proc", torch[1]).exists()):
+        if f"/{path.name}" in made or (torch and torch[1] in made):
             with suppress(OSError):
-                path.unlink()
+                state = path.lstat()
+                if state.st_uid == os.geteuid() and state.st_ctime >= since - MAY_HAVE_BEGUN:
+                    path.unlink()
+
+
+def _made_by_the_script(file: Path) -> set[str]:
+    try:
+        return set(read_start(file, LARGEST_LIST).decode(errors="replace").split())
+    except OSError:
+        return set()
 
 
 def remove_folder(folder: Path) -> None:

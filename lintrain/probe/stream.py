@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from lintrain.core.evidence import Evidence
+from lintrain.probe.events import Event, UntrustworthyError
 from lintrain.probe.extras import EXTRAS
 
 STAGES = ("script", "construction", "dataset", "batch", "forward", "backward", "step", "evaluation")
-Event = dict[str, Any]
-
-
-class EventFile:
-    """The file that the probed process appends to, read while it grows."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-
-    def new_events(self) -> list[Event]:
-        """The whole lines that came since the last call."""
-        import json
-
-        if not self._path.exists():
-            return []
-        with self._path.open("rb") as opened:
-            opened.seek(self._offset)
-            text = opened.read()
-        complete = text[: text.rfind(b"\n") + 1]
-        self._offset += len(complete)
-        return [json.loads(line) for line in complete.splitlines() if line]
 
 
 class Assembly:
@@ -70,14 +48,20 @@ class Assembly:
         return bool(self.values)
 
     def evidence(self, stopped: str) -> Evidence:
-        """The evidence as it stands; stages without a word are not reached because of `stopped`."""
-        from pydantic import TypeAdapter
+        """The evidence as it stands; stages without a word are not reached because of `stopped`.
+
+        Raises UntrustworthyError for values that are no evidence.
+        """
+        from pydantic import TypeAdapter, ValidationError
 
         known = {field.name for field in fields(Evidence)}
         values: dict[str, Any] = {"trainer": "", "call": None, "construction": None}
         values.update({name: value for name, value in self.values.items() if name in known})
         values["stages"] = [self.stages.get(name) or _missing(name, stopped) for name in self._expected()]
-        return TypeAdapter(Evidence).validate_python(values)
+        try:
+            return TypeAdapter(Evidence).validate_python(values)
+        except (ValidationError, RecursionError) as error:
+            raise UntrustworthyError(f"the values that came are no evidence ({_first_problem(error)})") from error
 
     def _expected(self) -> list[str]:
         return [*STAGES, *(name for name in EXTRAS if name in self.stages)]
@@ -85,3 +69,12 @@ class Assembly:
 
 def _missing(name: str, stopped: str) -> dict[str, Any]:
     return {"name": name, "status": "not reached", "reason": stopped}
+
+
+def _first_problem(error: Exception) -> str:
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return "nested too deeply"
+    first = error.errors(include_url=False)[0]
+    return f"`{'.'.join(map(str, first['loc']))}`: {first['msg'].lower()}"

@@ -8,8 +8,8 @@ from typing import Any
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
+from lintrain.probe.events import Event, UntrustworthyError
 from lintrain.probe.record import Ending
-from lintrain.probe.stream import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,13 @@ class Trail:
     ending: Ending = field(default_factory=lambda: Ending("exited"))
 
     def add(self, event: Event) -> None:
-        """Take in one event."""
+        """Take in one event; raises UntrustworthyError."""
+        try:
+            self._add(event)
+        except (ValueError, TypeError) as error:
+            raise UntrustworthyError(f"a `{event['event']}` does not hold what it has to") from error
+
+    def _add(self, event: Event) -> None:
         match event["event"]:
             case "trail-step":
                 from pydantic import TypeAdapter

@@ -16,13 +16,15 @@ STARTED = "started.txt"
 """In the folder of a pass: the number of the script's process, while it runs."""
 
 WARDEN = """
-import os, sys
+import os, sys, time
+
+began = time.time()
 
 while os.read(0, 1):
     pass
 sys.path.append(sys.argv[1])
 from lintrain.probe.warden import end_what_is_left
-end_what_is_left(sys.argv[2])
+end_what_is_left(sys.argv[2], began)
 """
 """Waits for the end of its input, which comes when nobody holds the other end any more; until then it needs little."""
 
@@ -59,14 +61,14 @@ def strike_out(temporary: Path) -> None:
         (temporary / STARTED).unlink()
 
 
-def end_what_is_left(temporary: str) -> None:
+def end_what_is_left(temporary: str, since: float) -> None:
     """End what runs for a probe that is gone, and remove what lies in its temporary folder."""
     folder = Path(temporary)
     passes = [each for each in folder.iterdir() if each.is_dir()] if folder.is_dir() else []
     for root in [number for each in passes if (number := _written_down(each))] or [0]:
         end_left(root, temporary)
     for each in passes:
-        remove_shared_memory(each)
+        remove_shared_memory(each, since)
     remove_folder(folder)
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from lintrain.core.evidence import Evidence
 from lintrain.core.sizes import read_size
+from lintrain.probe.events import EventFile
 from lintrain.probe.launcher import package_folder
 from lintrain.probe.request import Request
-from lintrain.probe.stream import Assembly, EventFile
+from lintrain.probe.stream import Assembly
 from tests.pages.assembly import Script
 from tests.pages.demands import PAGE
 
@@ -105,10 +106,12 @@ class PageRunner:
             device_memory=device,
             sample_rows=sample_rows,
         )
+        events = EventFile(Path(request.events))
         outcome = self._answer(script, folder, dataclasses.asdict(request))
         assembly = Assembly()
-        for event in EventFile(Path(request.events)).new_events():
+        for event in events.new_events():
             assembly.add(event)
+        events.close()
         return outcome, assembly
 
     def _new_folder(self) -> Path:

@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from typing import Any
 
 DUMPS, WRITE, EXIT = json.dumps, os.write, os._exit
+OPEN, FSTAT, CLOSE = os.open, os.fstat, os.close
 """As they are before the script, which may put something else in their place."""
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a script's files get no numbers of ours
+    fcntl = None  # type: ignore[assignment]
+
+HIGH = 500
+"""Descriptors from here on are not those that a script's own files get."""
 
 NO_ROOM = 74
 """Exit status of a process whose events cannot be written (EX_IOERR): nothing that it measures would be heard."""
@@ -22,7 +31,9 @@ class Channel:
     is_muted = False
 
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._path = path
+        self._descriptor = _opened(path)
+        self._file = _identity(self._descriptor)
         self._held: list[bytes] | None = None
 
     def send(self, event: str, **values: Any) -> None:  # Any: whatever JSON and dataclasses hold
@@ -37,9 +48,18 @@ class Channel:
         left = memoryview(content)
         try:
             while left:
-                left = left[WRITE(self._descriptor, left) :]
+                left = left[WRITE(self._own_descriptor(), left) :]
         except OSError:
             EXIT(NO_ROOM)
+
+    def _own_descriptor(self) -> int:
+        """The descriptor of our file, opened anew if the script closed it: another file may have its number."""
+        if _identity(self._descriptor) != self._file:
+            self._descriptor = _opened(self._path)
+            if _identity(self._descriptor) != self._file:
+                CLOSE(self._descriptor)
+                raise OSError("the file of events is another one")
+        return self._descriptor
 
     @contextmanager
     def at_once(self) -> Generator[None]:
@@ -61,6 +81,28 @@ class MemoryChannel(Channel):
     def send(self, event: str, **values: Any) -> None:  # Any: as above
         """Append one event as its reader would get it from a file."""
         self.events.append(json.loads(_line(event, values)))
+
+
+def _opened(path: str) -> int:
+    """A descriptor of the file for appending, with a number that no file of the script gets."""
+    low = OPEN(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+    if fcntl is None:  # pyright: ignore[reportUnnecessaryComparison]
+        return low
+    try:
+        high = int(fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH))
+    except OSError:  # fewer descriptors are allowed
+        return low
+    CLOSE(low)
+    return high
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """What tells a file from all others; None for a descriptor that is closed."""
+    try:
+        state = FSTAT(descriptor)
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
 
 
 def _line(event: str, values: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from typing import Any, cast
@@ -31,7 +32,10 @@ class Programs:
         setattr(os, "system", watched)  # noqa: B010 - as above
 
     def install_names(self, hooks: AfterImport, file: str) -> None:
-        """Write down the names of shared memory, which outlives processes that are killed."""
+        """Write down the names of shared memory, which outlives processes that are killed, and who may make some."""
+        _note(file, str(os.getpid()))
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=lambda: _note(file, str(os.getpid())))
         hooks.add("multiprocessing.shared_memory", functools.partial(_name_memory, file))
 
     def _watch(self, module: Any) -> None:
@@ -69,6 +73,11 @@ class Programs:
         return argument if found == key else found
 
 
+def _note(file: str, line: str) -> None:
+    with contextlib.suppress(OSError), real.open_file(file, "a", encoding="utf-8") as opened:
+        opened.write(f"{line}\n")
+
+
 def _name_memory(file: str, module: Any) -> None:
     system = getattr(module, "_posixshmem", None)
     if system is None:
@@ -77,8 +86,7 @@ def _name_memory(file: str, module: Any) -> None:
 
     @functools.wraps(opens)
     def shm_open(path: str, *args: Any, **kwargs: Any) -> int:
-        with real.open_file(file, "a", encoding="utf-8") as opened:
-            opened.write(f"/{path.lstrip('/')}\n")
+        _note(file, f"/{path.lstrip('/')}")
         return int(opens(path, *args, **kwargs))
 
     system.shm_open = shm_open
