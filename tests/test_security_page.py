@@ -38,10 +38,12 @@ def test_a_number_of_the_page_is_that_of_the_code(said: str) -> None:
 STARTED = """
 import os, sys
 
+LOCAL = 1  # a socket that is a file, over which parts of a probe speak with one another
+
 def hear(event, values):
     if event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system"):
         os.write(2, f"started {os.path.basename(str(values[0]))}\\n".encode())
-    elif event in ("socket.connect", "socket.getaddrinfo", "socket.bind"):
+    elif event == "socket.getaddrinfo" or (event in ("socket.connect", "socket.bind") and values[0].family != LOCAL):
         os.write(2, f"network {values}\\n".encode())
 
 sys.addaudithook(hear)
