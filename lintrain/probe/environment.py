@@ -20,7 +20,12 @@ TRACKERS_OFF = {
 }
 XET_OFF = {"HF_HUB_DISABLE_XET": "1"}
 """Its compiled client sends what nobody sees; without it the hub's files come by HTTPS."""
-OFFLINE = dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE"), "1")
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_EVALUATE_OFFLINE": "1",
+}
 PYTHON = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1", "MPLBACKEND": "Agg"}
 
 
@@ -29,7 +34,8 @@ def script_environment(request_file: Path, temporary: Path, device: str, *, offl
     environment = dict(os.environ)
     environment.update(TRACKERS_OFF)
     environment.update(XET_OFF)
-    environment.update(OFFLINE if offline else {})
+    if offline:
+        environment.update(OFFLINE)
     environment.pop("LINTRAIN_PROBE_NETWORK", None)
     environment.update(PYTHON)
     environment.pop("LINTRAIN_PROBE_ROOT", None)

@@ -65,11 +65,13 @@ def install(session: Session, hooks: AfterImport) -> None:
 def _stop_changes(session: Session, module: Any) -> None:
     """The methods of `HfApi`, and the functions of the module that were made of them."""
     stopped = dict[str, Any]()
-    for name, function in list(vars(module.HfApi).items()):
+    methods: dict[str, Any] = dict(module.HfApi.__dict__)
+    functions: dict[str, Any] = dict(module.__dict__)
+    for name, function in methods.items():
         if isinstance(function, types.FunctionType) and CHANGES.match(name):
             stopped[name] = stand_in(session, name, function, functools.partial(_answer, module, function))
             setattr(module.HfApi, name, stopped[name])
-    for name, function in list(vars(module).items()):
+    for name, function in functions.items():
         if isinstance(function, types.MethodType) and function.__name__ in stopped:
             setattr(module, name, types.MethodType(stopped[function.__name__], function.__self__))
 

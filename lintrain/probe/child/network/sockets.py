@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import weakref
-from typing import Any
+from typing import Any, cast
 
 from lintrain.probe.child.network import connecting
 from lintrain.probe.child.network.gate import Gate, StoppedError
@@ -142,8 +142,8 @@ def _peer(connection: Any) -> tuple[str, bool]:
         return "an unnamed host", True
     if not isinstance(address, tuple):
         return "this machine", True
-    is_on_this_machine = connecting.is_here(str(address[0])) or address[0] == own[0]
-    return f"{address[0]}:{address[1]}", is_on_this_machine
+    host, port = cast("tuple[Any, ...]", address)[:2]
+    return f"{host}:{port}", connecting.is_here(str(host)) or bool(host == own[0])
 
 
 def watch_sockets(gate: Gate, streams: Streams, module: Any) -> None:
@@ -167,8 +167,9 @@ def _watched(streams: Streams, module: Any, name: str, send: Any) -> Any:
             if name in ("send", "sendall", "sendto"):
                 _ask(streams, self, args[0] if args else kwargs.get("data", b""))
             elif name == "sendmsg":
-                args = (list(args[0]), *args[1:])
-                _ask(streams, self, b"".join(args[0]))
+                buffers = list[Any](next(iter(args), ()))
+                _ask(streams, self, b"".join(buffers))
+                args = (buffers, *args[1:])
             elif name == "_sendfile_use_sendfile":
                 raise module._GiveupOnSendfile("a probe sees what is sent")
         return send(self, *args, **kwargs)
@@ -183,10 +184,9 @@ def _is_inside_tls(connection: Any) -> bool:
 
 def _demand_reply(gate: Gate, address: Any) -> None:
     """Datagrams go to this machine and to servers of names only."""
-    if not isinstance(address, tuple) or len(address) < 2 or connecting.is_here(str(address[0])):
-        return
-    if address[1] != SERVERS_OF_NAMES or gate.is_offline:
-        gate.stop(f"a datagram to {address[0]}:{address[1]}")
+    host, port = cast("tuple[Any, ...]", address)[:2] if isinstance(address, tuple) else ("localhost", 0)
+    if not connecting.is_here(str(host)) and (port != SERVERS_OF_NAMES or gate.is_offline):
+        gate.stop(f"a datagram to {host}:{port}")
 
 
 def _ask(streams: Streams, connection: Any, content: Any, *, is_tls: bool = False) -> None:
