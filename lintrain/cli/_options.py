@@ -16,6 +16,7 @@ from lintrain.settings.formats import TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import Settings, UsageError, checked_version
 from lintrain.source.discovery import Discovery, Excludes
+from lintrain.source.reading import LARGEST_FILE
 
 STDIN = "-"
 
@@ -229,5 +230,8 @@ def _targets(given: Iterable[str]) -> dict[str, str]:
 
 
 def read_stdin() -> bytes:
-    """What comes through standard input."""
-    return sys.stdin.buffer.read()
+    """What comes through standard input; raises UsageError where that is more than any script holds."""
+    raw = sys.stdin.buffer.read(LARGEST_FILE + 1)
+    if len(raw) > LARGEST_FILE:
+        raise UsageError(f"standard input holds more than {LARGEST_FILE // 2**20} MiB")
+    return raw

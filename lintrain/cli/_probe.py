@@ -199,6 +199,8 @@ def _refuse_what_is_no_script(script: Path) -> None:
         raise Refusal(f"{script}: no such file")
     if script.is_dir():
         raise Refusal(f"{script}: is a folder; name the script that trains")
+    if not script.is_file():
+        raise Refusal(f"{script}: is a pipe or a device, not a script")
 
 
 def _show_output(options: ProbeOptions, record: Record, judgement: Judgement) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.shown import shown
 from lintrain.source.bounds import find_program
+from lintrain.source.outputs import TooManyValuesError, is_large_notebook, without_outputs
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
 NAME_CODES = ("F821", "F823")
@@ -94,10 +95,10 @@ def start_search(paths: Sequence[str], given: Mapping[str, bytes]) -> NameSearch
         return search
     codes = ",".join((*NAME_CODES, *COMPILER_CODES))
     command = [program, "check", "--isolated", "--no-cache", "--quiet", "--select", codes, "--output-format", "json"]
-    for path in paths:
-        if path in given or not _is_utf_8(path):
-            _launch_alone(search, command, path, given)
-    for batch in _batches([path for path in paths if path not in given and _is_utf_8(path)]):
+    alone = {path for path in paths if path in given or not _is_utf_8(path) or is_large_notebook(path)}
+    for path in sorted(alone):
+        _launch_alone(search, command, path, given)
+    for batch in _batches([path for path in paths if path not in alone]):
         _launch(search, [*command, "--"], batch, None)
     return search
 
@@ -106,7 +107,9 @@ def _launch_alone(search: NameSearch, command: Sequence[str], path: str, given: 
     """Give ruff one file through its standard input, under a name that its answer can hold."""
     try:
         content = _in_utf_8(path, given[path] if path in given else load_bytes(path))
-    except UnreadableError:
+        if content is not None and path.endswith(".ipynb"):
+            content = without_outputs(content.decode("utf-8")).encode("utf-8")
+    except (UnreadableError, TooManyValuesError):
         return
     name = shown(path)
     search.names[os.path.abspath(name)] = os.path.abspath(path)  # noqa: PTH100 - links are kept

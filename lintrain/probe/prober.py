@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,7 @@ from lintrain.probe.downloads import download_folders, paths_of_downloads
 from lintrain.probe.entry import Entry
 from lintrain.probe.events import Event, UntrustworthyError
 from lintrain.probe.extras import OVERFIT_STEPS
+from lintrain.probe.kept_files import copy_plain_files
 from lintrain.probe.launcher import Bounds, Launch, NoRoomError, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.probe.request import SAMPLE_ROWS, Request
@@ -30,7 +32,8 @@ GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asked of a probe; `kept` is a folder for what a failing stage needs to fail again."""
+    """What a person asked of a probe; `kept` is a folder for what a failing stage needs to fail again;
+    `is_on_cpu` leaves the GPU pass out."""
 
     entry: Entry
     python: str
@@ -42,6 +45,7 @@ class Wanted:
     offline: bool = False
     kept: Path | None = None
     echo: IO[bytes] | None = None
+    is_on_cpu: bool = False
 
 
 def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
@@ -79,7 +83,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
             )
             evidence = measure_again(starts, wanted.also, evidence)
         runs.append(evidence)
-    if has_gpu() and _gpu_can_say_more(evidence, ending):
+    if not wanted.is_on_cpu and has_gpu() and _gpu_can_say_more(evidence, ending):
         evidence, gpu_ending = _pass(_with_time_left(wanted, ending), temporary, "gpu", wanted.full_data, listen)
         if ending.kind != "measured":
             runs, ending = [], gpu_ending
@@ -144,7 +148,8 @@ def _pass(
     launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)
     if wanted.kept is not None and device == "cpu" and (folder / KEPT).is_dir():
-        shutil.copytree(folder / KEPT, wanted.kept, dirs_exist_ok=True)
+        with suppress(OSError):  # too much of it: nothing is reproduced
+            copy_plain_files(folder / KEPT, wanted.kept)
     if not launch.assembly.reached_a_run:
         return None, ending
     try:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 from lintrain.core.evidence import Evidence, Failure
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.probe.entry import Entry
+from lintrain.probe.kept_files import copy_plain_files
+from lintrain.probe.launcher import Bounds
+from lintrain.probe.prober import Wanted, probe_script
 from lintrain.probe.record import Record
 from lintrain.report.formatted import formatted
+from lintrain.report.python_text import in_docstring, literal
+from lintrain.source.plain_files import read_plain
 
 RECIPE, SCRIPT = "recipe.json", "repro.py"
 SECONDS = 180.0
 """The written script is stopped after that."""
-BELONGS_TO = "LINTRAIN_REPRODUCTION"
-"""In the script's environment: the folder of it, by which the warden knows whose process it is."""
+LARGEST_RECIPE = 8 * 2**20
 HEAD = '''"""The {stage} stage of {script} fails: {raised_by} raises this again, on a CPU.
 
     {error}
@@ -64,11 +65,14 @@ def write_reproduction(record: Record, kept: Path, folder: Path) -> Failure:
     if failure is None or recipe.reason:
         raise NoReproductionError(f"the {recipe.stage} stage fails, but {recipe.reason or 'without an error'}")
     (kept / RECIPE).unlink()
-    (kept / SCRIPT).write_text(_script(record, evidence, recipe, failure), encoding="utf-8")
-    _demand_the_same_error(record.python, kept, failure)
-    (kept / "requirements.txt").write_text(_requirements(evidence), encoding="utf-8")
-    (kept / "README.md").write_text(_readme(record, evidence, recipe, failure), encoding="utf-8")
-    shutil.copytree(kept, folder, dirs_exist_ok=True)
+    try:
+        (kept / SCRIPT).write_text(_script(record, evidence, recipe, failure), encoding="utf-8")
+        _demand_the_same_error(record.python, kept, failure)
+        (kept / "requirements.txt").write_text(_requirements(evidence), encoding="utf-8")
+        (kept / "README.md").write_text(_readme(record, evidence, recipe, failure), encoding="utf-8")
+        copy_plain_files(kept, folder)
+    except OSError as error:
+        raise NoReproductionError((error.strerror or str(error)).lower()) from error
     return failure
 
 
@@ -79,8 +83,17 @@ def _failing(record: Record, kept: Path) -> tuple[Evidence, Recipe]:
     if not (kept / RECIPE).is_file():
         stage = evidence.failed_stage.name
         raise NoReproductionError(f"the {stage} stage fails, and the script itself shows that without any training")
-    values = json.loads((kept / RECIPE).read_text(encoding="utf-8"))
-    return evidence, Recipe(**values)
+    return evidence, _read_recipe(kept / RECIPE)
+
+
+def _read_recipe(file: Path) -> Recipe:
+    """The recipe that the script's process left; raises NoReproductionError for what lintrain's code never leaves."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(Recipe).validate_json(read_plain(file, LARGEST_RECIPE))
+    except (OSError, ValidationError) as error:
+        raise NoReproductionError("what the script left cannot be read as a recipe") from error
 
 
 def _first_line(failure: Failure) -> str:
@@ -89,15 +102,15 @@ def _first_line(failure: Failure) -> str:
 
 
 def _script(record: Record, evidence: Evidence, recipe: Recipe, failure: Failure) -> str:
-    error = _first_line(failure).replace("\\", "\\\\").replace('"""', "'''")
-    name = Path(record.script).name
-    head = HEAD.format(stage=recipe.stage, script=name, raised_by=recipe.raised_by, error=error)
+    name, error = in_docstring(Path(record.script).name), in_docstring(_first_line(failure))
+    stage, raised_by = in_docstring(recipe.stage), in_docstring(recipe.raised_by)
+    head = HEAD.format(stage=stage, script=name, raised_by=raised_by, error=error)
     body = "\n".join(recipe.lines)
     imports = list(recipe.imports)
     before: list[str] = []
     if recipe.modules:
         imports = ["import sys", *imports]
-        before.append(f"sys.path.insert(0, {str(Path(record.script).absolute().parent)!r})")
+        before.append(f"sys.path.insert(0, {literal(str(Path(record.script).absolute().parent))})")
     if "HERE" in body:
         imports.append("from pathlib import Path")
         before.append("HERE = Path(__file__).parent")
@@ -115,16 +128,17 @@ def _is_of_user(line: str, recipe: Recipe) -> bool:
 
 
 def _demand_the_same_error(python: str, kept: Path, failure: Failure) -> None:
-    """Run what was written; raises NoReproductionError where it does not end as the script did."""
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1", BELONGS_TO: str(kept)}
-    try:
-        done = subprocess.run(
-            [python, SCRIPT], cwd=kept, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as slow:
-        raise NoReproductionError(f"what was written of it did not end within {SECONDS:g} s") from slow
-    if not _ends_with(done.stderr, failure):
-        last = done.stderr.strip().splitlines()[-1:] or ["without an error"]
+    """Run what was written, within the bounds of a probe, for the script's process wrote most of it.
+
+    Raises NoReproductionError where it does not end as the script did.
+    """
+    entry = Entry(kept / SCRIPT)
+    done = probe_script(Wanted(entry, python, Bounds(SECONDS), is_on_cpu=True), lambda _: None).ending
+    if done.kind == "time":
+        raise NoReproductionError(f"what was written of it did not end within {SECONDS:g} s")
+    if not _ends_with(done.output, failure):
+        last = done.output.strip().splitlines()[-1:] if done.kind == "crashed" else []
+        last = last or ["without an error"]
         raise NoReproductionError(f"it does not come again outside of the script: what was written ends {last[0]}")
 
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lintrain.core.evidence import BatchEvidence, Evidence, TensorEvidence
+from lintrain.core.shown import shown
 from lintrain.probe.record import Record
 from lintrain.report.formatted import formatted
+from lintrain.report.python_text import in_docstring, literal
 
 HEAD = '''"""What {script} trains on, and its forward pass.
 
@@ -55,20 +57,19 @@ def pipeline_tests(record: Record, file: Path) -> str:
         failed = evidence.failed_stage
         raise NoTestsError(f"the {failed.name} stage fails" if failed else "no batch was seen in a forward pass")
     head = HEAD.format(
-        script=Path(record.script).name,
-        version=record.lintrain,
+        script=in_docstring(Path(record.script).name),
+        version=in_docstring(record.lintrain),
         place=_place(record, file),
         arguments=repr(record.arguments),
     )
-    if "Path(" in head:
-        head = head.replace("import math\n", "import math\nfrom pathlib import Path\n", 1)
+    head = head.replace("\nimport math\n", "\nimport math\nfrom pathlib import Path\n", 1)
     return formatted("\n\n".join([head, *_of_batch(evidence, batch), *_of_forward(evidence)]))
 
 
 def _place(record: Record, file: Path) -> str:
     """The script beside the tests or in the folders around them, in words of Python."""
     script = os.path.relpath(Path(record.script).absolute(), file.absolute().parent)
-    return f"Path(__file__).parent / {script!r}"
+    return f"Path(__file__).parent / {literal(script)}"
 
 
 def _test(name: str, *lines: str) -> str:
@@ -76,7 +77,7 @@ def _test(name: str, *lines: str) -> str:
 
 
 def _of_batch(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
-    types = ", ".join(f'"{tensor.name}": torch.{tensor.dtype}' for tensor in batch.tensors)
+    types = ", ".join(f"{literal(tensor.name)}: {_dtype(tensor)}" for tensor in batch.tensors)
     yield _test("a_batch_holds_these_tensors", "found = {name: tensor.dtype for name, tensor in run.tensors.items()}",
                 f"assert found == {{{types}}}")  # fmt: skip
     yield from _of_shapes(batch)
@@ -85,8 +86,14 @@ def _of_batch(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
     yield from _of_labels(evidence, batch)
 
 
+def _dtype(tensor: TensorEvidence) -> str:
+    if not tensor.dtype.isidentifier():
+        raise NoTestsError(f"{shown(tensor.dtype)} is no type of torch")
+    return f"torch.{tensor.dtype}"
+
+
 def _of_shapes(batch: BatchEvidence) -> Iterator[str]:
-    axes = ", ".join(f'"{tensor.name}": {len(tensor.shape)}' for tensor in batch.tensors)
+    axes = ", ".join(f"{literal(tensor.name)}: {len(tensor.shape)}" for tensor in batch.tensors)
     lines = [f"axes = {{{axes}}}", "assert {name: tensor.ndim for name, tensor in run.tensors.items()} == axes"]
     of_rows = [tensor.name for tensor in batch.tensors if tensor.shape and tensor.shape[0] == batch.rows]
     if batch.rows and len(of_rows) == len(batch.tensors):
@@ -94,7 +101,7 @@ def _of_shapes(batch: BatchEvidence) -> Iterator[str]:
     yield _test("its_tensors_have_their_axes_and_rows", *lines)
     fixed = [tensor for tensor in batch.tensors if _is_of_fixed_size(batch, tensor)]
     if fixed:
-        sizes = [f'assert run.tensors["{tensor.name}"].shape[1:] == {tensor.shape[1:]}' for tensor in fixed]
+        sizes = [f"assert run.tensors[{literal(tensor.name)}].shape[1:] == {tensor.shape[1:]}" for tensor in fixed]
         yield _test("a_row_has_its_size", *sizes)
 
 
@@ -137,7 +144,7 @@ def _of_labels(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
     labels, classes = _labels(evidence, batch), _classes(evidence)
     if labels is None or classes is None:
         return
-    lines = [f'labels = run.tensors["{labels.name}"]']
+    lines = [f"labels = run.tensors[{literal(labels.name)}]"]
     lines += ["labels = labels[labels != -100]"] if len(labels.shape) > 1 else []
     lines += ["assert labels.numel() > 0", f"assert 0 <= labels.min() and labels.max() < {classes}"]
     yield _test("labels_are_classes", *lines)

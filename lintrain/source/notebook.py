@@ -11,6 +11,7 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import INDENTED, MARKER, Cell, Notebook
 from lintrain.source.magics import mask_cell
+from lintrain.source.outputs import MOST_VALUES, TooManyValuesError, without_outputs
 
 Json = dict[str, object]
 
@@ -46,7 +47,9 @@ def _starts_indented(lines: list[str]) -> bool:
 
 def _parse(text: str) -> Json:
     try:
-        notebook: object = json.loads(text) if text.strip() else {}
+        notebook: object = json.loads(without_outputs(text)) if text.strip() else {}
+    except TooManyValuesError as error:
+        raise NotebookError(f"beside its outputs the notebook holds more than {MOST_VALUES:,} JSON values") from error
     except json.JSONDecodeError as error:
         raise NotebookError(f"not a notebook: {error.msg[:1].lower()}{error.msg[1:]}", error.lineno) from error
     except ValueError as error:
@@ -121,6 +124,7 @@ class WrittenSource:
 
 def written_sources(text: str) -> Iterator[WrittenSource]:
     """The sources of all cells of a notebook, as its file has them."""
+    text = without_outputs(text)
     number = position = 0
     while key := CELLS_KEY.search(text, position):
         position = key.end()

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).parents[2]
 CPU_SECONDS = 10.0
@@ -59,7 +60,7 @@ class Ended:
 def lintrain(
     folder: Path,
     *words: str | bytes,
-    stdin: bytes | None = None,
+    stdin: bytes | Path | None = None,
     seconds: float = WALL_SECONDS,
     variables: Mapping[str, str] | None = None,
     cached: bool = False,
@@ -80,17 +81,19 @@ def lintrain(
 
 
 def run(
-    folder: Path, command: Sequence[str | bytes], environment: Mapping[str, str], stdin: bytes | None, seconds: float
+    folder: Path,
+    command: Sequence[str | bytes],
+    environment: Mapping[str, str],
+    stdin: bytes | Path | None,
+    seconds: float,
 ) -> Ended:
     """Run a command; one that does not end within the seconds of wall time is killed, and its code is -9."""
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as errors,
-        tempfile.TemporaryFile() as given,
+        _input(stdin) as given,
         tempfile.TemporaryFile() as usage,
     ):
-        given.write(stdin or b"")
-        given.seek(0)
         measured = [sys.executable, "-I", "-S", "-c", MEASURE, str(usage.fileno()), str(seconds), *command]
         subprocess.run(
             measured,
@@ -105,6 +108,16 @@ def run(
         for each in (out, errors, usage):
             each.seek(0)
         return Ended(out=out.read(), errors=errors.read(), **json.load(usage))
+
+
+def _input(stdin: bytes | Path | None) -> IO[bytes]:
+    """What the command reads: these bytes, or a file that is there, such as a device."""
+    if isinstance(stdin, Path):
+        return stdin.open("rb", buffering=0)
+    given = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    given.write(stdin or b"")
+    given.seek(0)
+    return given
 
 
 def assert_bounded(ended: Ended, codes: tuple[int, ...] = (0, 1)) -> None:
