@@ -121,7 +121,7 @@ def _lines(entries: Iterable[str]) -> str:
 def _is_silent(file: FileOutcome) -> bool:
     """Whether the rules could not all be heard on a file: what is not found there may still be there."""
     is_broken = any(one.finding.rule in UNCONDITIONAL for one in file.reported)
-    return is_broken or file.is_exhausted or bool(file.crashes)
+    return is_broken or file.is_exhausted or bool(file.crashes or file.unjudged)
 
 
 def read_baseline(file: Path) -> Baseline:

@@ -93,7 +93,7 @@ class Known:
     @property
     def is_for_others(self) -> bool:
         """Whether it may be given again: no module had a part in it, and nothing failed."""
-        return not (self.reading.modules or self.reading.crashes or self.questions.is_answered)
+        return not (self.reading.modules or self.reading.crashes or self.reading.unjudged or self.questions.is_answered)
 
 
 @dataclass(eq=False)

@@ -11,7 +11,8 @@ from lintrain.cache.noted import Noted
 from lintrain.cache.store import Store
 from lintrain.cache.whole_files import digest
 from lintrain.check.files import ReadFile
-from lintrain.check.one_file import Reading
+from lintrain.check.one_file import NO_TIME, Reading
+from lintrain.check.outcome import Unjudged
 from lintrain.source.project import as_shown
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
@@ -71,6 +72,7 @@ class KeptReadings:
             "odd": self._odd_among(file.rests_on.read),
             "is_exhausted": reading.is_exhausted,
             "is_broken": reading.is_broken,
+            "unjudged": [[one.rule, one.spent] for one in reading.unjudged],
             "has_source": file.source is not None,
         }
         if is_silent:
@@ -92,8 +94,16 @@ class KeptReadings:
 
 
 def is_lasting(reading: Reading) -> bool:
-    """Whether a file will show the same next time: not where lintrain failed, nor where it may not be read today."""
-    return not reading.crashes and not any(one.finding.rule == UNREADABLE_FILE.name for one in reading.reported)
+    """Whether a file will show the same next time.
+
+    Not where lintrain failed, where its time was over, nor where it may not be read today.
+    """
+    is_cut = any(one.spent == NO_TIME for one in reading.unjudged)
+    return (
+        not reading.crashes
+        and not is_cut
+        and not any(one.finding.rule == UNREADABLE_FILE.name for one in reading.reported)
+    )
 
 
 def _known_as(path: str) -> str:
@@ -104,11 +114,13 @@ def _known_as(path: str) -> str:
 def _file(path: str, said: Any) -> ReadFile:
     """Raises what comes of content that nobody has kept."""
     source = read_bytes(path, load_bytes(path)) if said["has_source"] else None
+    unjudged = tuple(Unjudged(path, rule, spent) for rule, spent in said["unjudged"])
     if "words" not in said:
-        return ReadFile(path, Reading(is_exhausted=said["is_exhausted"], is_broken=said["is_broken"]), source)
+        reading = Reading(is_exhausted=said["is_exhausted"], is_broken=said["is_broken"], unjudged=unjudged)
+        return ReadFile(path, reading, source)
     from lintrain.check.plain_words import from_plain
 
     reported, training, suppressions, names, notes = from_plain(said["words"])
     modules = {each: read_bytes(each, load_bytes(each)) for each in said["modules"]}
-    reading = Reading(reported, (), said["is_exhausted"], said["is_broken"], modules, training)
+    reading = Reading(reported, (), said["is_exhausted"], said["is_broken"], modules, training, unjudged)
     return ReadFile(path, reading, source, suppressions, notes, names)

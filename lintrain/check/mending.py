@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from lintrain.check.one_file import SECONDS
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
 from lintrain.check.run import Run
@@ -38,9 +40,13 @@ def mend(request: Request, outcome: Outcome, *, unsafe: bool) -> Mended:
     contents: dict[str, bytes] = {}
     notes: dict[str, None] = {}
     latest = outcome
+    began = time.monotonic()
     for _ in range(MOST_ROUNDS):
         changed = _one_round(latest, {**request.given, **contents}, unsafe, notes)
         if not changed:
+            break
+        if time.monotonic() - began > SECONDS * len(changed):
+            notes[f"further fixes were left out: the {SECONDS:g} seconds of each file were over"] = None
             break
         contents.update(changed)
         latest = Run(replace(request, given={**request.given, **contents})).check()
@@ -49,11 +55,14 @@ def mend(request: Request, outcome: Outcome, *, unsafe: bool) -> Mended:
 
 
 def _one_round(outcome: Outcome, given: Mapping[str, bytes], unsafe: bool, notes: dict[str, None]) -> dict[str, bytes]:
-    """The new contents of every file that a fix changes."""
+    """The new contents of every file that a fix changes; a file that was not judged whole keeps its text."""
     changed: dict[str, bytes] = {}
     for file in outcome.files:
         fixes = [(one, one.fix) for one in file.reported if one.fix and (one.fix.safe or unsafe)]
         if file.source is None or not fixes:
+            continue
+        if file.unjudged:
+            notes[f"{file.path}: no fix was written, because not all rules have judged it"] = None
             continue
         original = given[file.path] if file.path in given else load_bytes(file.path)
         mended = _mended(file, file.source, fixes, original, notes)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
-from lintrain.check.outcome import Crash, Reported
+from lintrain.check.outcome import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
+from lintrain.core.clock import Clock, TimeSpentError
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.source.source import LARGEST_CODE
 
 if TYPE_CHECKING:
     from lintrain.core.finding import Finding
@@ -23,6 +26,13 @@ if TYPE_CHECKING:
     from lintrain.source.source import Source
 
 READER = "reader"
+
+SECONDS = 6.0
+"""Of CPU time that the reader, the rules and their fixes share on one file."""
+
+NO_STEPS = "it takes more steps to follow than a file is given"
+NO_TIME = f"its {SECONDS:g} seconds of CPU time were over"
+TOO_LARGE = f"it has more than {LARGEST_CODE // 2**20} million characters of code"
 
 GRAMMAR = f"nothing can run or be read here, says the grammar of Python {sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -41,6 +51,7 @@ class Reading:
     is_broken: bool = False
     modules: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
     training: tuple[Place, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
 
     @property
     def rules_were_heard(self) -> bool:
@@ -61,40 +72,99 @@ def check_source(
     no Exception, for those are taken for faults of the reader or of a rule.
     """
     if source.is_too_large:
-        return Reading(is_exhausted=True)
-    broken = parse_problem(source)
-    if broken:
-        return Reading((Reported(broken),), is_broken=True)
-    heard = rules_concerned([rule for rule in rules if rule.reads_text], source, project, find_targets)
-    if not heard:
-        return Reading()
-    from lintrain.pipeline.reader import read_pipeline
-
-    targets = find_targets()
-    try:
-        pipeline = read_pipeline(source, targets, project, go_on)
-    except Exception as error:  # noqa: BLE001 - a file that the reader fails on is named, and the others are still read
-        return Reading(crashes=(Crash(source.path, READER, f"{type(error).__name__}: {error}"),))
-    try:
-        if pipeline.is_exhausted:
-            return Reading(is_exhausted=True)
-        return _heard(pipeline, heard, go_on)
-    finally:
-        pipeline.circles.end()
+        return _unjudged(source, rules, TOO_LARGE)
+    sofar = _SoFar(source)
+    with suppress(TimeSpentError), Clock(SECONDS):
+        sofar.check(rules, find_targets, project, go_on)
+    return sofar.reading()
 
 
-def _heard(pipeline: Pipeline, rules: Sequence[RuleFile], go_on: Callable[[], None]) -> Reading:
-    """What the rules say of a script that was read."""
-    reported: list[Reported] = []
-    crashes: list[Crash] = []
-    for rule in _concerned(pipeline, rules):
-        go_on()
+@dataclass(eq=False)
+class _SoFar:
+    """What the rules have said of a source until now, and which of them have not yet judged it."""
+
+    source: Source
+    reported: list[Reported] = field(default_factory=list[Reported])
+    crashes: list[Crash] = field(default_factory=list[Crash])
+    left: list[RuleFile] = field(default_factory=list["RuleFile"])
+    """The rules that have not judged the source, the next one last."""
+    modules: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
+    training: tuple[Place, ...] = ()
+    spent: str = NO_TIME
+    is_broken: bool = False
+    was_read: bool = False
+
+    def check(
+        self,
+        rules: Sequence[RuleFile],
+        find_targets: Callable[[], TargetVersions],
+        project: Project | None,
+        go_on: Callable[[], None],
+    ) -> None:
+        """Ask every rule; TimeSpentError may come at any moment."""
+        self.left = [rule for rule in rules if rule.reads_text][::-1]
+        if broken := parse_problem(self.source):
+            self.reported, self.is_broken, self.left = [Reported(broken)], True, []
+            return
+        self.left = list(rules_concerned(self.left[::-1], self.source, project, find_targets))[::-1]
+        if not self.left:
+            return
+        if (pipeline := self._read(find_targets(), project, go_on)) is None:
+            return
         try:
-            reported.extend(_ask(rule, pipeline))
-        except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
-            crashes.append(Crash(pipeline.source.path, rule.name, f"{type(error).__name__}: {error}"))
-    training = tuple(training_places(pipeline))
-    return Reading(tuple(reported), tuple(crashes), modules=_modules(pipeline), training=training)
+            self._ask(pipeline, go_on)
+        finally:
+            pipeline.circles.end()
+
+    def _read(self, targets: TargetVersions, project: Project | None, go_on: Callable[[], None]) -> Pipeline | None:
+        """The pipeline of the script; None where it cannot be followed."""
+        from lintrain.pipeline.reader import read_pipeline
+
+        try:
+            pipeline = read_pipeline(self.source, targets, project, go_on)
+        except Exception as error:  # noqa: BLE001 - a file that the reader fails on is named, and the others are still read
+            self.crashes, self.left = [Crash(self.source.path, READER, f"{type(error).__name__}: {error}")], []
+            return None
+        if pipeline.is_exhausted:
+            self.spent = NO_STEPS
+            return None
+        self.was_read, self.modules = True, _modules(pipeline)
+        self.training = tuple(training_places(pipeline))
+        return pipeline
+
+    def _ask(self, pipeline: Pipeline, go_on: Callable[[], None]) -> None:
+        from lintrain.pipeline.pipeline import StepsSpentError
+
+        self.left = list(_concerned(pipeline, self.left[::-1]))[::-1]
+        while self.left:
+            go_on()
+            rule = self.left[-1]
+            try:
+                self.reported.extend(list(_ask(rule, pipeline)))
+            except StepsSpentError:
+                self.spent = NO_STEPS
+                return
+            except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
+                self.crashes.append(Crash(self.source.path, rule.name, f"{type(error).__name__}: {error}"))
+            self.left.pop()
+
+    def reading(self) -> Reading:
+        """All of that as a reading."""
+        return Reading(
+            tuple(self.reported),
+            tuple(self.crashes),
+            is_exhausted=bool(self.left) and not self.was_read,
+            is_broken=self.is_broken,
+            modules=self.modules,
+            training=self.training,
+            unjudged=tuple(Unjudged(self.source.path, rule.name, self.spent) for rule in reversed(self.left)),
+        )
+
+
+def _unjudged(source: Source, rules: Sequence[RuleFile], spent: str) -> Reading:
+    """The reading of a source that no rule was asked about."""
+    names = (rule.name for rule in rules if rule.reads_text)
+    return Reading(is_exhausted=True, unjudged=tuple(Unjudged(source.path, name, spent) for name in names))
 
 
 def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFile]:

@@ -42,6 +42,9 @@ NO_RULES = frozenset({"reader", "lintrain"})
 """What may fail on a file besides a rule: nobody can do without it."""
 
 
+RULES_NAMED = 5
+"""Rules that are named for one file on standard error; reports for programs name all."""
+
 FILES_NAMED = 3
 """Files that are named for one fault on standard error; reports for programs name all."""
 
@@ -78,10 +81,31 @@ class Crash:
 
 
 @dataclass(frozen=True, slots=True)
+class Unjudged:
+    """A rule that has not judged a file, or not all of it, because the file's budget was spent; and of what."""
+
+    path: str
+    rule: str
+    spent: str
+
+    @classmethod
+    def told_together(cls, unjudged: Iterable[Unjudged]) -> Iterator[tuple[str, str]]:
+        """What a person is told: for each file, its path and a line that names the first rules."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for one in unjudged:
+            alike.setdefault((one.path, one.spent), []).append(one.rule)
+        for (path, spent), rules in alike.items():
+            named = ", ".join(f"`{rule}`" for rule in rules[:RULES_NAMED])
+            others = len(rules) - RULES_NAMED
+            more = f" and {others} other rule{'s' if others > 1 else ''}" if others > 0 else ""
+            yield path, f"{path}: not judged by {named}{more}: {spent}"
+
+
+@dataclass(frozen=True, slots=True)
 class FileOutcome:
     """All that was found in one file; `source` is None where it could not be read, and where nothing was found.
 
-    `is_exhausted` when reading it took more steps than a file is given: then rules were silent.
+    `is_exhausted` when reading it took more than a file is given: then rules were silent. `unjudged` names them.
     `known` are the findings that the project's baseline hides, `training` the places where training starts.
     """
 
@@ -93,6 +117,7 @@ class FileOutcome:
     is_exhausted: bool = False
     known: tuple[Reported, ...] = ()
     training: tuple[Place, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
 
     @property
     def suppressed(self) -> int:
@@ -120,6 +145,11 @@ class Outcome:
     def crashes(self) -> list[Crash]:
         """Every rule that raised."""
         return [crash for file in self.files for crash in file.crashes]
+
+    @property
+    def unjudged(self) -> list[Unjudged]:
+        """Every rule that has not judged a file because its budget was spent."""
+        return [one for file in self.files for one in file.unjudged]
 
     @property
     def sources(self) -> dict[str, Source]:

@@ -137,6 +137,7 @@ class Run:
             heard.silenced,
             reading.is_exhausted,
             training=reading.training,
+            unjudged=tuple(one for one in reading.unjudged if one.rule in selected),
         )
 
     def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:
@@ -171,9 +172,11 @@ class Run:
 
     def _looked_for(self, selected: frozenset[str], reading: Reading, looked_at_names: bool) -> LookedFor:
         """Which rules have had their say on a file: only of those can a suppression be called unused."""
-        silent = {crash.rule for crash in reading.crashes} | {
-            rule.name for rule in self.request.rules if not rule.reads_text
-        }
+        silent = (
+            {crash.rule for crash in reading.crashes}
+            | {one.rule for one in reading.unjudged}
+            | {rule.name for rule in self.request.rules if not rule.reads_text}
+        )
         if not reading.rules_were_heard:
             silent.update(rule.name for rule in self.request.rules)
         if not looked_at_names:
@@ -184,6 +187,7 @@ class Run:
             and looked_at_names
             and reading.rules_were_heard
             and not reading.crashes
+            and not reading.unjudged
         )
         return LookedFor(selected - silent, everything, known)
 

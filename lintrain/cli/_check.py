@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lintrain.check.outcome import Crash, Outcome
+from lintrain.check.outcome import Crash, Outcome, Unjudged
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Selection
@@ -176,7 +176,9 @@ def _program_text(
     if name == "html":
         from lintrain.report.page.checked import checked_page
 
-        return checked_page(outcome.reported, find_source, summary(outcome.reported, len(outcome.files), fixed))
+        closing = summary(outcome.reported, len(outcome.files), fixed)
+        unjudged = [line for _, line in Unjudged.told_together(outcome.unjudged)]
+        return checked_page(outcome.reported, find_source, closing, unjudged=unjudged)
     report = check_report(outcome, find_source, fixed, None if name in WITH_EDITS else no_edits)
     shown = without_suppressed(report) if options.hide_suppressed else report
     return program_text(name, shown, find_source, rules, settings.documentation)
@@ -187,6 +189,8 @@ def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:
     for fault in Crash.told_together(outcome.crashes):
         say(f"lintrain: {fault}")
     if not options.quiet:
+        for _, line in Unjudged.told_together(outcome.unjudged):
+            say(f"lintrain: {line}")
         for note in outcome.notes:
             say(f"lintrain: {note}")
     if options.verbose:
@@ -196,8 +200,6 @@ def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:
 
 def _details(outcome: Outcome, seconds: float) -> Iterator[str]:
     for file in outcome.files:
-        if file.is_exhausted:
-            yield f"{file.path}: too much to follow within the budget of one file, so the rules said nothing of it"
         if file.suppressed:
             yield f"{file.path}: {count(file.suppressed, 'finding')} suppressed"
     yield f"read {count(len(outcome.files), 'file')} in {seconds:.2f} s"

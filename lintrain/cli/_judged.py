@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain import __version__
 from lintrain.check.one_file import first_paragraph
-from lintrain.check.outcome import Crash, Reported
+from lintrain.check.outcome import Crash, Reported, Unjudged
 from lintrain.check.probed import probed_fix
 from lintrain.check.request import Request
 from lintrain.check.run import Run
@@ -52,6 +52,7 @@ class Text:
     selection: Selection
     documentation: str | None = None
     crashes: tuple[Crash, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
 
     def silences(self, finding: Finding) -> bool:
         """Whether a comment of the author silences a finding."""
@@ -87,7 +88,15 @@ def _read(script: str, rules: tuple[RuleFile, ...], settings: Settings, selectio
     outcome = Run(Request([script], rules, selection, Targets(settings))).check()
     in_force = _in_force(rules, selection, script)
     sources = {**_own_source(script), **outcome.sources}
-    return Text(tuple(outcome.reported), sources, in_force, selection, settings.documentation, tuple(outcome.crashes))
+    return Text(
+        tuple(outcome.reported),
+        sources,
+        in_force,
+        selection,
+        settings.documentation,
+        tuple(outcome.crashes),
+        tuple(outcome.unjudged),
+    )
 
 
 def _own_source(script: str) -> dict[str, Source]:
@@ -253,9 +262,11 @@ def _sources(record: Record, text: Text) -> dict[str, Source]:
 
 
 def tell_of_crashes(text: Text) -> None:
-    """Say on stderr which rules failed on the script."""
+    """Say on stderr which rules failed on the script, and which have not judged its text."""
     for fault in Crash.told_together(text.crashes):
         say(f"lintrain: {fault}")
+    for _, line in Unjudged.told_together(text.unjudged):
+        say(f"lintrain: {line}")
 
 
 def form_of(*, as_json: bool, output_format: str | None) -> str:

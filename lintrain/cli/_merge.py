@@ -11,6 +11,7 @@ from lintrain.cli._output import Refusal, say, write_document, write_for_people
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.record import LARGEST_EVIDENCE
 from lintrain.report.document import CheckReport, without_suppressed
+from lintrain.report.forms.wording import unjudged_files
 from lintrain.report.joining import join
 from lintrain.report.look import Look, look_of
 from lintrain.report.people import people_blocks
@@ -48,6 +49,8 @@ def merge(options: MergeOptions) -> int:
         write_for_people(_people_text(name, report, options), options.output_file)
     else:
         write_document(_program_text(name, report), options.output_file)
+    for _, line in unjudged_files(report):
+        say(f"lintrain: {line}")
     for note in joined.notes:
         say(f"lintrain: {note}")
     if report.crashes:
@@ -72,7 +75,9 @@ def _program_text(name: str, report: CheckReport) -> str:
         from lintrain.report.page.checked import checked_page
 
         reported = reopened(report.findings, sources)
-        return checked_page(reported, sources.get, summary(reported, report.summary.files), report.probes)
+        closing = summary(reported, report.summary.files)
+        unjudged = [line for _, line in unjudged_files(report)]
+        return checked_page(reported, sources.get, closing, report.probes, unjudged)
     from lintrain.report.forms.choice import program_text
 
     try:

@@ -135,6 +135,14 @@ class Arithmetic:
     place: Place
 
 
+MOST_STEPS = 20_000_000
+"""Things that all rules together look at in one script; scripts that people write take less than a hundredth."""
+
+
+class StepsSpentError(BaseException):
+    """The rules have looked at too much of a script; no Exception, so that no rule takes it for a fault."""
+
+
 @dataclass(eq=False, slots=True)
 class Pipeline:
     """Everything that one script builds and does, in the order in which it is read.
@@ -177,6 +185,8 @@ class Pipeline:
     loops: list[Loop] = field(default_factory=list[Loop])
     events: list[Event] = field(default_factory=list[Event])
     is_exhausted: bool = False
+    steps: int = 0
+    """What the rules have looked at."""
     circles: Circles = field(default_factory=Circles, repr=False)
     """To be ended when no rule asks any more."""
     sources: dict[str, Source] = field(default_factory=dict[str, "Source"])
@@ -209,12 +219,20 @@ class Pipeline:
         for name, length in lengths.items():
             del getattr(self, name)[length:]
 
+    def spend(self, steps: int) -> None:
+        """Count what a rule looks at; raises StepsSpentError when all rules together have looked at too much."""
+        self.steps += steps
+        if self.steps > MOST_STEPS:
+            raise StepsSpentError
+
     def acts(self, *acts: Act) -> list[Event]:
         """The events of these kinds, in order."""
         self._sort_anew()
         if acts not in self._by_act:
             self._by_act[acts] = [event for event in self.events if event.act in acts]
-        return list(self._by_act[acts])
+        found = self._by_act[acts]
+        self.spend(len(found))
+        return list(found)
 
     def events_in(self, loop: Loop) -> tuple[Event, ...]:
         """What happens inside a loop, in order; every event is sorted into its loops once."""
@@ -223,7 +241,9 @@ class Pipeline:
             for event in self.events:
                 for around in {id(around) for around in event.loops}:
                     self._by_loop.setdefault(around, []).append(event)
-        return tuple(self._by_loop.get(id(loop), ()))
+        found = self._by_loop.get(id(loop), ())
+        self.spend(len(found))
+        return tuple(found)
 
     def _sort_anew(self) -> None:
         """Forget how the events were sorted, where there are others now."""
@@ -238,6 +258,7 @@ class Pipeline:
         pending = [value]
         while pending:
             part = pending.pop()
+            self.spend(1)
             yield part
             made = self.arithmetic.get(id(part))
             pending.extend([made.left, made.right] if made else [])
@@ -245,6 +266,7 @@ class Pipeline:
 
     def names_of(self, value: Value) -> list[Binding]:
         """The names that a value was given, in order."""
+        self.spend(len(self.bindings))
         return [binding for binding in self.bindings if binding.value is value]
 
 

@@ -111,6 +111,15 @@ class CrashEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class UnjudgedEntry:
+    """A rule that has not judged a file, or not all of it, because what a file may cost was spent."""
+
+    path: str
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeEntry:
     """A probe whose verdicts are in the report: its script, its exit code, and what it came to."""
 
@@ -147,6 +156,7 @@ class CheckReport:
     suppressed: tuple[SuppressedEntry, ...] = ()
     sources: Mapping[str, str] | None = None
     probes: tuple[ProbeEntry, ...] = ()
+    unjudged: tuple[UnjudgedEntry, ...] = ()
 
     @property
     def problems(self) -> list[FindingEntry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 from lintrain import __version__
@@ -25,6 +26,7 @@ from lintrain.report.document import (
     ReasonEntry,
     Summary,
     SuppressedEntry,
+    UnjudgedEntry,
     VerdictEntry,
 )
 from lintrain.report.frame import FindSource
@@ -54,7 +56,8 @@ def check_report(
         _suppressed_entry(entry, comment, find_source) for entry, comment in zip(entries[found:], comments, strict=True)
     )
     crashes = tuple(_crash_entry(crash) for crash in outcome.crashes)
-    return report_of(entries[:found], find_source, len(outcome.files), crashes, suppressed, fixed=fixed)
+    report = report_of(entries[:found], find_source, len(outcome.files), crashes, suppressed, fixed=fixed)
+    return replace(report, unjudged=tuple(UnjudgedEntry(one.path, one.rule, one.spent) for one in outcome.unjudged))
 
 
 def report_of(

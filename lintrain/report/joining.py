@@ -64,6 +64,7 @@ def _report(
         reports[0],
         findings=findings,
         crashes=tuple(dict.fromkeys(crash for report in reports for crash in report.crashes)),
+        unjudged=tuple(dict.fromkeys(one for report in reports for one in report.unjudged)),
         summary=Summary(
             files or len(reports),
             len(findings),

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from lsprotocol import types as lsp
 
 from lintrain.builtin import UNUSED_SUPPRESSION
-from lintrain.check.outcome import Reported
+from lintrain.check.outcome import Reported, Unjudged
 from lintrain.core.finding import Reason
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
 from lintrain.core.place import Place
+from lintrain.core.shown import shown
 from lintrain.core.verdict import Ruling
 from lintrain.report.documentation import address_of
 from lintrain.server.checking import Checked
@@ -21,6 +22,7 @@ from lintrain.server.text import Units, stretch
 from lintrain.server.texts import Stretch
 
 SOURCE = "lintrain"
+NOT_JUDGED = "not-judged"
 
 SEVERITIES: Mapping[Level, lsp.DiagnosticSeverity] = {
     Level.ERROR: lsp.DiagnosticSeverity.Error,
@@ -55,6 +57,17 @@ class Viewer:
             at = self.locate(checked, one.finding.place)
             if at is not None:
                 yield at.uri, self._diagnostic(checked, one, at.range)
+
+    def not_judged(self, checked: Checked) -> Iterator[tuple[str, lsp.Diagnostic]]:
+        """What says of a file which rules have not judged it, because its budget was spent."""
+        for path, line in Unjudged.told_together(checked.outcome.unjudged):
+            at = self.locate(checked, Place(path, 1, 1, 1, 2))
+            where = at.range if at else stretch([""], (1, 1), (1, 1), self.units)
+            told = lsp.DiagnosticSeverity.Information
+            yield (
+                at.uri if at else uri_of(path),
+                lsp.Diagnostic(range=where, message=shown(line), severity=told, code=NOT_JUDGED, source=SOURCE),
+            )
 
     def _diagnostic(self, checked: Checked, one: Reported, where: lsp.Range) -> lsp.Diagnostic:
         finding = one.finding

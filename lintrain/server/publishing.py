@@ -135,7 +135,7 @@ class Publisher:
         viewer = self.session.viewer
         found: dict[str, dict[tuple[Any, ...], lsp.Diagnostic]] = {}
         for checked, reported in self.session.about(path):
-            for uri, each in viewer.diagnostics(checked, iter(reported)):
+            for uri, each in (*viewer.not_judged(checked), *viewer.diagnostics(checked, iter(reported))):
                 start = each.range.start
                 found.setdefault(uri, {}).setdefault((each.code, start.line, start.character), each)
         return {uri: list(each.values()) for uri, each in found.items()}

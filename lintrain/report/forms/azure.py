@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.level import Level
 from lintrain.report.document import CheckReport, FindingEntry
-from lintrain.report.forms.wording import message_of
+from lintrain.report.forms.wording import message_of, unjudged_files
 from lintrain.report.paths import absolute
 
 TYPES = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "warning"}
@@ -19,8 +19,11 @@ ESCAPED = lazy_pattern(r"%(?=3B|0D|0A|5D|AZP25)", re.IGNORECASE)
 
 
 def azure(report: CheckReport) -> Iterator[str]:
-    """A command for each finding."""
-    return (_command(entry) for entry in report.problems)
+    """A command for each finding, and one for each file that not all rules have judged."""
+    yield from map(_command, report.problems)
+    for path, text in unjudged_files(report):
+        source = _escaped(absolute(path))
+        yield f"##vso[task.logissue type=warning;sourcepath={source};]{_escaped(text, in_property=False)}"
 
 
 def _command(entry: FindingEntry) -> str:

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 from lintrain.core.level import Level
 from lintrain.report.document import CheckReport, FindingEntry
-from lintrain.report.forms.wording import message_of, remarks_of
+from lintrain.report.forms.wording import message_of, remarks_of, unjudged_files
 from lintrain.report.paths import absolute, from_root
 
 COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
 
 def github(report: CheckReport) -> Iterator[str]:
-    """A command for each finding."""
-    return (_command(entry) for entry in report.problems)
+    """A command for each finding, and one for each file that not all rules have judged."""
+    yield from map(_command, report.problems)
+    for path, text in unjudged_files(report):
+        yield f"::warning title=lintrain,file={_property(absolute(path))}::{_data(text)}"
 
 
 def _command(entry: FindingEntry) -> str:

@@ -24,6 +24,11 @@ def junit(report: CheckReport) -> str:
         suite = SubElement(root, "testsuite", name="lintrain failed")
         for crash in report.crashes:
             _crash(suite, crash)
+    if report.unjudged:
+        suite = SubElement(root, "testsuite", name="not judged")
+        for one in report.unjudged:
+            case = SubElement(suite, "testcase", name=f"{one.rule}: {one_line(one.path)}", classname="lintrain")
+            SubElement(case, "skipped", message=one_line(one.reason))
     if report.probes:
         suite = SubElement(root, "testsuite", name="lintrain probe")
         for probe in report.probes:

@@ -20,6 +20,7 @@ from lintrain.report.document import (
     ProbeEntry,
     ReasonEntry,
     SuppressedEntry,
+    UnjudgedEntry,
     is_refuted,
 )
 from lintrain.report.forms.regions import FindCode, code_finder
@@ -67,7 +68,10 @@ def _run(report: CheckReport, code: FindCode, pages: Sequence[Page], documentati
 def _invocations(report: CheckReport) -> list[Json]:
     check = {
         "executionSuccessful": not report.crashes,
-        "toolExecutionNotifications": [_notification(crash) for crash in report.crashes],
+        "toolExecutionNotifications": [
+            *(_notification(crash) for crash in report.crashes),
+            *(_not_judged(one) for one in report.unjudged),
+        ],
     }
     return [check, *map(_probe, report.probes)]
 
@@ -77,6 +81,14 @@ def _notification(crash: CrashEntry) -> Json:
         "level": "error",
         "message": {"text": f"`{crash.rule}` failed: {one_line(crash.error)}"},
         "locations": [{"physicalLocation": {"artifactLocation": _artifact(crash.path)}}],
+    }
+
+
+def _not_judged(one: UnjudgedEntry) -> Json:
+    return {
+        "level": "warning",
+        "message": {"text": f"not judged by `{one.rule}`: {one_line(one.reason)}"},
+        "locations": [{"physicalLocation": {"artifactLocation": _artifact(one.path)}}],
     }
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lintrain.check.outcome import Unjudged
 from lintrain.core.verdict import Ruling
 from lintrain.report.columns import printable
-from lintrain.report.document import FindingEntry, Position
+from lintrain.report.document import CheckReport, FindingEntry, Position
 
 NO_CHARACTERS: dict[int, str] = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
 """XML holds none of these."""
@@ -38,3 +39,8 @@ def remarks_of(entry: FindingEntry) -> Iterator[str]:
 def one_line(text: str) -> str:
     """A text without line breaks and signs that steer, which every encoder takes."""
     return printable(" ".join(text.splitlines())).translate(NO_CHARACTERS).encode("utf-8", "replace").decode()
+
+
+def unjudged_files(report: CheckReport) -> Iterator[tuple[str, str]]:
+    """The files that not all rules have judged, each with a line that says so."""
+    return Unjudged.told_together(Unjudged(one.path, one.rule, one.reason) for one in report.unjudged)

@@ -18,9 +18,13 @@ from lintrain.report.page.whole import whole_page
 
 
 def checked_page(
-    reported: Sequence[Reported], find_source: FindSource, closing: str, probes: Sequence[ProbeEntry] = ()
+    reported: Sequence[Reported],
+    find_source: FindSource,
+    closing: str,
+    probes: Sequence[ProbeEntry] = (),
+    unjudged: Sequence[str] = (),
 ) -> str:
-    """The page as a file holds it; `closing` is the line that counts the findings."""
+    """The page as a file holds it; `closing` is the line that counts the findings, `unjudged` name files and rules."""
     in_order = sorted(reported, key=lambda one: one.finding.place.path)
     files = groupby(in_order, key=lambda one: one.finding.place.path)
     return whole_page(
@@ -31,6 +35,7 @@ def checked_page(
             tag("p", "lintrain check", class_="where"),
             tag("h1", closing.partition(";")[0]),
             [_probe(probe) for probe in probes],
+            [tag("p", with_code(shown(line)), class_="conclusion not-reached") for line in unjudged],
         ),
         tag(
             "main",

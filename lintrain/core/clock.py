@@ -1,0 +1,120 @@
+"""A bound on the CPU time of a piece of work, which holds whatever the work does.
+
+Rules, helpers and fixes need not ask the clock: a thread that sleeps nearly always ends them from outside.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+LOOKS_EVERY = 0.2
+"""Seconds between two looks at the running work."""
+
+
+class TimeSpentError(BaseException):
+    """The work took more CPU time than it is given; no Exception, so that nothing takes it for a fault."""
+
+
+class Clock:
+    """Ends the block that it is entered for with TimeSpentError when this thread has spent so many seconds of CPU.
+
+    The end of the block takes back an error that is on its way; nothing is raised behind it. Clocks do not nest.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.is_spent = False
+        self._seconds = seconds
+        self._thread = threading.get_ident()
+        self._time = _cpu_time_of(self._thread)
+        self._until = 0.0
+
+    def __enter__(self) -> Clock:
+        self._until = self._time() + self._seconds
+        _watchdog().start(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        is_stopped = False
+        while not is_stopped:
+            try:
+                _watchdog().stop(self)
+                is_stopped = True
+            except TimeSpentError:  # it came just now; the next turn makes sure that no other follows
+                self.is_spent = True
+
+    def look(self) -> None:
+        """End the work if its time is over; called by the watchdog, again and again where code swallowed the error."""
+        try:
+            is_over = self._time() > self._until
+        except OSError:  # the thread is gone, and with it its work
+            return
+        if is_over:
+            self.is_spent = True
+            _raise_in(self._thread, TimeSpentError)
+
+    def take_back(self) -> None:
+        """Cancel an error that has not arrived."""
+        if self.is_spent:
+            _raise_in(self._thread, None)
+
+
+class Watchdog:
+    """The thread that looks at the clocks of one process."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._lock = threading.Lock()
+        self._clocks = dict[Clock, None]()
+        self._has_clocks = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="lintrain clock", daemon=True)
+        self._thread.start()
+
+    def start(self, clock: Clock) -> None:
+        """Look at a clock from now on."""
+        with self._lock:
+            self._clocks[clock] = None
+            self._has_clocks.set()
+
+    def stop(self, clock: Clock) -> None:
+        """Look at it no more: when this returns, it raises nothing."""
+        with self._lock:
+            self._clocks.pop(clock, None)
+            clock.take_back()
+
+    def _watch(self) -> None:
+        while True:
+            self._has_clocks.wait()
+            time.sleep(LOOKS_EVERY)
+            with self._lock:
+                for clock in self._clocks:
+                    clock.look()
+                if not self._clocks:
+                    self._has_clocks.clear()
+
+
+_WATCHDOGS = list[Watchdog]()
+
+
+def _watchdog() -> Watchdog:
+    """The watchdog of this process; a forked one has none of its own yet."""
+    if not _WATCHDOGS or _WATCHDOGS[-1].process != os.getpid():
+        _WATCHDOGS[:] = [Watchdog()]
+    return _WATCHDOGS[-1]
+
+
+def _cpu_time_of(thread: int) -> Callable[[], float]:
+    """The CPU time of a thread; of the whole process where the system does not tell them apart."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return time.process_time
+    number = time.pthread_getcpuclockid(thread)
+    return lambda: time.clock_gettime(number)
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error) if error else None)
