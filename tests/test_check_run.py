@@ -197,7 +197,8 @@ def test_a_ruff_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch, project: P
     program.write_text("#!/bin/sh\necho 'unexpected argument' >&2\nexit 2\n")
     program.chmod(0o755)
     monkeypatch.setattr(lintrain.names.ruff, "find_ruff", lambda: str(program))
-    assert outcome_of(HEAD).notes == ("ruff failed (unexpected argument), so undefined names are not looked for",)
+    said = "ruff failed on t.py (unexpected argument), so undefined names are not looked for there"
+    assert outcome_of(HEAD).notes == (said,)
 
 
 def mended(text: str, name: str = "t.py", *, unsafe: bool = False) -> Mended:
