@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from lintrain.core.lazy_dataclass import dataclass
+
 LIBRARIES = ("torch", "transformers", "lightning", "pytorch_lightning", "tensorflow", "tf_keras", "keras")
 """Without these no script that imports them trains; what else it imports, it is told of by Python itself."""
 
@@ -46,11 +48,28 @@ def choose_interpreter(asked: str | None, script: Path) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The interpreter that a probe would try first, and whether it is the project's own."""
+
+    python: str
+    is_of_project: bool
+
+
+def planned_interpreter(script: Path, folder: Path) -> Plan:
+    """What `choose_interpreter` would try first in this folder, found out without starting any."""
+    needed = needed_libraries(script)
+    if not _missing({name for name in LIBRARIES if find_spec(name) is not None}, needed):
+        return Plan(sys.executable, is_of_project=False)
+    found = next(_project_interpreters(script, folder), None)
+    return Plan(str(found), is_of_project=True) if found else Plan(sys.executable, is_of_project=False)
+
+
 def needed_libraries(script: Path) -> tuple[str, ...]:
     """Those of the libraries that a script imports in any case; none for what is no file of Python."""
     try:
         tree = ast.parse(script.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     imported = {name.partition(".")[0] for node in tree.body for name in _imported(node)}
     return tuple(name for name in LIBRARIES if name in imported)
@@ -74,8 +93,8 @@ def _missing(found: set[str], needed: tuple[str, ...]) -> list[str]:
     return lacking
 
 
-def _project_interpreters(script: Path) -> Iterator[Path]:
-    for folder in (Path.cwd(), *script.resolve().parents):
+def _project_interpreters(script: Path, here: Path | None = None) -> Iterator[Path]:
+    for folder in (here or Path.cwd(), *script.resolve().parents):
         for name in (".venv", "venv"):
             for inside in ("bin/python", "Scripts/python.exe"):
                 if (folder / name / inside).exists():

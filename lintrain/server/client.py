@@ -9,7 +9,16 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.shown import inert
 from lintrain.server.text import Units
+
+LONGEST_MESSAGE = 2_000
+
+
+def without_links(text: str) -> str:
+    """A message for a window of the editor: VS Code makes `[text](command:…)` in one a link that runs a command."""
+    lines = inert(text[:LONGEST_MESSAGE]).replace("](", "] (")
+    return f"{lines}…" if len(text) > LONGEST_MESSAGE else lines
 
 
 @dataclass(eq=False)
@@ -60,7 +69,7 @@ class Client:
 
     def say(self, text: str, kind: lsp.MessageType = lsp.MessageType.Info) -> None:
         """Show a message."""
-        self.server.window_show_message(lsp.ShowMessageParams(type=kind, message=f"lintrain: {text}"))
+        self.server.window_show_message(lsp.ShowMessageParams(type=kind, message=f"lintrain: {without_links(text)}"))
 
     def warn_once(self, about: str, text: str) -> None:
         """Show a warning, unless it is the one that was last shown about the same; an empty one shows nothing."""
@@ -71,7 +80,7 @@ class Client:
 
     def log(self, text: str) -> None:
         """Write a line into the client's log."""
-        self.server.window_log_message(lsp.LogMessageParams(type=lsp.MessageType.Info, message=text))
+        self.server.window_log_message(lsp.LogMessageParams(type=lsp.MessageType.Info, message=inert(text)))
 
     def publish(self, uri: str, version: int | None, diagnostics: list[lsp.Diagnostic]) -> None:
         """Send the diagnostics of one text."""

@@ -10,6 +10,7 @@ from lsprotocol import types as lsp
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.client_settings import SECTION, read_client_settings
+from lintrain.server.consent import Consent
 from lintrain.server.paths import file_of, uri_of
 from lintrain.server.project import CONFIGURATION_FILES, VERSION_FILES
 from lintrain.server.publishing import Publisher
@@ -27,6 +28,7 @@ class Configuration:
 
     session: Session
     publisher: Publisher
+    consent: Consent
 
     def start(self, given: lsp.InitializeParams) -> None:
         """Take in the folders and the settings that come with the first message."""
@@ -34,7 +36,8 @@ class Configuration:
         for uri in [folder.uri for folder in given.workspace_folders or ()] or ([root] if root else []):
             self._add(uri)
         options: object = given.initialization_options
-        self._take("", _section(options, "settings"))
+        self.consent.take(options)
+        self._take("", _section(_without_trust(options), "settings"))
 
     def _add(self, uri: str) -> None:
         if path := file_of(uri):
@@ -102,6 +105,13 @@ class Configuration:
             self.publisher.all_changed()
         for path in changed:
             self.publisher.written(path)
+
+
+def _without_trust(options: object) -> object:
+    """The options less what is no setting."""
+    if not isinstance(options, Mapping):
+        return options
+    return {name: value for name, value in cast("Mapping[str, object]", options).items() if name != "trusted"}
 
 
 def _section(given: object, name: str) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import field
+from pathlib import PurePath
 from typing import Any
 
 from lsprotocol import types as lsp
@@ -14,7 +15,9 @@ from lintrain.report.markdown import markdown
 from lintrain.server import actions, hover, lenses
 from lintrain.server.client import Client
 from lintrain.server.configuration import Configuration
+from lintrain.server.consent import Consent
 from lintrain.server.documents import OpenDocuments, is_ours
+from lintrain.server.input import TOO_LARGE
 from lintrain.server.notebook import OpenNotebook
 from lintrain.server.pages import page_of, written_page
 from lintrain.server.paths import file_of, uri_of
@@ -38,8 +41,9 @@ class Features:
     def __post_init__(self) -> None:
         self.session = Session(Client(self.server))
         self.publisher = Publisher(self.session)
-        self.probes = Probes(self.session, self.publisher)
-        self.configuration = Configuration(self.session, self.publisher)
+        consent = Consent(self.session)
+        self.probes = Probes(self.session, self.publisher, consent)
+        self.configuration = Configuration(self.session, self.publisher, consent)
 
     @property
     def documents(self) -> OpenDocuments:
@@ -110,6 +114,18 @@ class Features:
         """A notebook was closed."""
         if notebook := self.documents.notebooks.pop(given.notebook_document.uri, None):
             self.publisher.closed(notebook)
+
+    def too_large(self, given: Any) -> None:
+        """A message that nobody read, because of its size: its question is refused, its document is forgotten."""
+        uri, number = given.uri, given.id
+        if isinstance(number, str | int):
+            self.server.refuse(number, f"a message of {given.length:,} bytes is too large")
+        script = self.documents.scripts.pop(uri, None) or self.documents.notebooks.pop(uri, None)
+        if script is not None:
+            self.publisher.closed(script)
+        name = PurePath(file_of(uri) or "").name if isinstance(uri, str) else ""
+        what = f"{name or 'a document'} is not checked until it is opened again: a message" if uri else "a message"
+        self.session.client.warn_once(f"size of {uri}", f"{what} of {given.length:,} bytes is too large")
 
     def did_change_files(self, given: lsp.DidChangeWatchedFilesParams) -> None:
         """Files were written, made or removed, by whomever."""
@@ -193,6 +209,7 @@ def make_server() -> Server:
         lsp.CODE_ACTION_RESOLVE: (mine.code_action_resolve, None),
         lsp.TEXT_DOCUMENT_HOVER: (mine.hover, None),
         lsp.TEXT_DOCUMENT_CODE_LENS: (mine.code_lens, None),
+        TOO_LARGE: (mine.too_large, None),
         lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL: (mine.cancel_progress, None),
     }
     for name, (handler, options) in answers.items():

@@ -9,16 +9,18 @@ import os
 import signal
 import sys
 import uuid
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 
 from lsprotocol import types as lsp
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.shown import shown
 from lintrain.probe.conclusion import CONFIRMED, NOTHING_CONFIRMED
 from lintrain.probe.kept_verdicts import NOT_KEPT
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ProbeSettings
+from lintrain.server.consent import Consent, NoProgramError
 from lintrain.server.measured import measured_findings
 from lintrain.server.publishing import Publisher
 from lintrain.server.session import Session
@@ -37,6 +39,7 @@ class Probes:
 
     session: Session
     publisher: Publisher
+    consent: Consent
     _running: dict[str, asyncio.subprocess.Process | None] = field(
         default_factory=dict[str, "asyncio.subprocess.Process | None"]
     )
@@ -48,6 +51,8 @@ class Probes:
         name = os.path.basename(document.path) if document else uri  # noqa: PTH119 - paths are strings here
         if document is None or not os.path.isfile(document.path):  # noqa: PTH113 - as above
             client.say(f"{name} is no file on the disk; a probe runs the file", lsp.MessageType.Warning)
+        elif self.consent.is_trusted is False:
+            client.say("a probe runs the script, and this workspace is not trusted", lsp.MessageType.Warning)
         elif document.path in self._running:
             client.say(f"{name} is being probed")
         elif not document.is_saved:
@@ -57,24 +62,34 @@ class Probes:
             self.session.start(self._probe(document, name))
 
     async def _probe(self, document: Document, name: str) -> None:
-        progress = Progress(self.session.client, f"lintrain probes {name}")
+        progress = Progress(self.session.client, f"lintrain probes {shown(name)}")
         try:
+            if (python := await self._python(document)) is None:
+                self.session.client.say(f"{name} is not probed: its Python was not agreed to")
+                return
             await progress.begin()
             self._tokens[progress.token] = document.path
-            await self._run(document, progress)
-        except OSError as error:
+            await self._run(document, python, progress)
+        except (OSError, ValueError, NoProgramError) as error:
             self.session.client.say(f"the probe could not be started: {error}", lsp.MessageType.Error)
         finally:
             self._running.pop(document.path, None)
             self._tokens.pop(progress.token, None)
             progress.end()
 
-    async def _run(self, document: Document, progress: Progress) -> None:
+    async def _python(self, document: Document) -> str | None:
+        asked = self.session.settings_for(document.path).probe.python
+        return await self.consent.python_for(document.path, self._folder(document), asked or None)
+
+    def _folder(self, document: Document) -> str:
+        """The folder that a probe of a script is started in."""
+        return self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
+
+    async def _run(self, document: Document, python: str, progress: Progress) -> None:
         settings = self.session.settings_for(document.path)
-        folder = self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
         process = await asyncio.create_subprocess_exec(
-            *command_of(document.path, settings.probe, settings.configuration),
-            cwd=folder,
+            *command_of(document.path, replace(settings.probe, python=python), settings.configuration),
+            cwd=self._folder(document),
             stdin=asyncio.subprocess.PIPE,  # nothing is written: it ends when this process does
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -99,8 +114,7 @@ class Probes:
                 f"{name} could not be probed: {said[-1] if said else f'exit code {code}'}", lsp.MessageType.Error
             )
         else:
-            folder = self.session.folder_of(document.path) or os.path.dirname(document.path)  # noqa: PTH120 - as above
-            read = partial(measured_findings, report, folder)
+            read = partial(measured_findings, report, self._folder(document))
             self.session.measured.update(await self.session.worker.do(Urgency.NOW, read))
             self.publisher.all_changed()
             kind = {NOTHING_CONFIRMED: lsp.MessageType.Info, CONFIRMED: lsp.MessageType.Warning}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import sys
+from typing import Any, BinaryIO, cast
 
 from lsprotocol import types as lsp
-from pygls.exceptions import FeatureRequestError, JsonRpcException
+from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInvalidRequest
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter
 
 from lintrain import __version__
+from lintrain.server.client import LONGEST_MESSAGE, without_links
+from lintrain.server.input import BoundedInput
 
 KEPT_BY_US = (
     lsp.TEXT_DOCUMENT_DID_OPEN,
@@ -30,6 +33,10 @@ NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
     ],
     save=True,
 )
+
+
+MOST_TOLD = 20
+"""Errors that the user is shown in one session: one who sends nonsense would fill the window with it."""
 
 
 class AnsweredError(JsonRpcException):
@@ -55,6 +62,10 @@ class Protocol(LanguageServerProtocol):
                 raise AnsweredError(error.message) from error
             raise
 
+    def refuse(self, number: str | int, reason: str) -> None:
+        """Answer a question with an error."""
+        self._send_response(number, error=JsonRpcInvalidRequest(reason).to_response_error())
+
 
 class Server(LanguageServer):
     """The server; what goes wrong in it is shown once."""
@@ -69,12 +80,21 @@ class Server(LanguageServer):
         )
         self._told = set[str]()
 
+    def start_io(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
+        """Serve a client over two streams; what it sends is bounded before it is read."""
+        bounded = BoundedInput(sys.stdin.buffer if stdin is None else stdin)
+        super().start_io(cast("BinaryIO", bounded), stdout)
+
+    def refuse(self, number: str | int, reason: str) -> None:
+        """Answer a question with an error."""
+        cast("Protocol", self.protocol).refuse(number, reason)
+
     def report_server_error(self, error: Exception, source: Any) -> None:  # Any: a class of pygls' errors
         """Show an error, unless it was shown before; that of a question is in its answer."""
         if source is FeatureRequestError or isinstance(error, AnsweredError):
             return
-        text = f"{type(error).__name__}: {error}".splitlines()[0]
-        if text not in self._told:
+        text = f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST_MESSAGE]
+        if text not in self._told and len(self._told) < MOST_TOLD:
             self._told.add(text)
-            message = f"lintrain: a message of the editor could not be dealt with ({text})"
+            message = f"lintrain: a message of the editor could not be dealt with ({without_links(text)})"
             self.window_show_message(lsp.ShowMessageParams(type=lsp.MessageType.Warning, message=message))

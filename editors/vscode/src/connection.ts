@@ -97,7 +97,10 @@ export class Connection implements vscode.Disposable {
     return {
       documentSelector: SELECTOR,
       outputChannel: this.log,
-      initializationOptions: { settings: vscode.workspace.isTrusted ? {} : { codeLens: false } },
+      initializationOptions: {
+        trusted: vscode.workspace.isTrusted,
+        settings: vscode.workspace.isTrusted ? {} : { codeLens: false },
+      },
       diagnosticPullOptions: { onChange: true, onSave: true },
       errorHandler: untilItEndsTooOften(this.log),
       middleware: middleware(this.interpreters, progress),
