@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from lintrain.check import one_file
 from lintrain.knowledge import parquet_files, parquet_pages
 from lintrain.settings import loading
-from lintrain.source import git, source
+from lintrain.source import git, outputs, source
+from tests.attacks.attack import all_attacks
 from tests.conftest import ROOT
 
 PAGE = " ".join((ROOT / "SECURITY.md").read_text(encoding="utf-8").split())
 
 KIB, MIB = 1024, 1024 * 1024
+PROMISES = re.findall(r"\| `([a-z-]+)` \|$", (ROOT / "SECURITY.md").read_text(encoding="utf-8"), re.MULTILINE)
 NUMBERS = {
     f"code of more than {'two million' if source.LARGEST_CODE == 2 * MIB else '?'} characters": "the largest code",
     f"configuration has at most {loading.LARGEST_FILE // MIB} MiB": "the largest configuration",
@@ -25,9 +29,17 @@ NUMBERS = {
     f"it gets at most {git.MOST_MEMORY // MIB} MiB": "git's memory",
     f"Parquet files of at most {parquet_files.LARGEST // MIB} MiB": "the largest Parquet file",
     f"with at most {parquet_files.LARGEST_END // KIB} KiB about themselves": "its metadata",
+    f"Each file has {one_file.SECONDS:g} seconds of CPU time": "the clock of a file",
+    f"A notebook of more than {outputs.SMALL // MIB} MiB": "the smallest large notebook",
+    f"hold {'two million' if outputs.MOST_VALUES == 2_000_000 else '?'} JSON values": "the values of a notebook",
     f"({parquet_files.SAFE_VERSION} or newer)": "the oldest pyarrow",
     f"promise at most {parquet_pages.MOST_UNFOLDED // MIB} MiB": "what is decompressed",
 }
+
+
+def test_every_promise_is_attacked_and_every_attack_is_on_a_promise() -> None:
+    assert sorted(PROMISES) == sorted({each.promise for each in all_attacks().values()})
+    assert len(PROMISES) == len(set(PROMISES))
 
 
 @pytest.mark.parametrize("said", NUMBERS, ids=list(NUMBERS.values()))

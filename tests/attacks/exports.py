@@ -86,12 +86,12 @@ def reproduction_that_acts(folder: Path, line: str) -> None:
 
 @attack(
     "exports-hold-what-was-measured",
-    cases=[
-        "a' + __import__('os').system('touch owned') + '.py",
-        'a"""\nimport os; os.system("touch owned")\n""".py',
-        "a\\n.py",
-        "{place}.py",
-    ],
+    cases={
+        "single-quotes": "a' + __import__('os').system('touch owned') + '.py",
+        "docstring": 'a"""\nimport os; os.system("touch owned")\n""".py',
+        "backslash": "a\\n.py",
+        "braces": "{place}.py",
+    },
 )
 def script_named_like_code(folder: Path, name: str) -> None:
     """`--write-tests` and `--export-repro` put the name of the script into code."""
