@@ -19,6 +19,7 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.child.channel import NO_ROOM
 from lintrain.probe.environment import script_environment
 from lintrain.probe.events import Event, EventFile, UntrustworthyError
+from lintrain.probe.metadata import notes_of_unchanged
 from lintrain.probe.output import ScriptOutput
 from lintrain.probe.processes import adopt_orphans, end_family, family, resident_bytes
 from lintrain.probe.record import Ending
@@ -67,7 +68,7 @@ class Launch:
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._others = adopt_orphans()
         self._input = ScriptInput()
-        self._wall = Wall(Path(request.temporary), request.secret, is_offline=request.offline)
+        self._wall = Wall(Path(request.temporary), request.secret, request.downloads, is_offline=request.offline)
         self._process = subprocess.Popen(
             list(command),
             cwd=request.folder,
@@ -92,7 +93,8 @@ class Launch:
         asked = ("no other machine was in reach (`--offline`)",) if self.request.offline else ()
         end = self.assembly.end or {}
         said = () if self.assembly.reached_a_run else tuple(str(note) for note in end.get("notes", ()))
-        return (*asked, *said, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped))
+        unchanged = notes_of_unchanged(self._wall.metadata.unchanged)
+        return (*asked, *said, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped), *unchanged)
 
     def follow(self, bounds: Bounds, listen: Callable[[Event], None]) -> Ending:
         """Pass events on until the script has been measured, has ended, or a bound is hit; nothing of it runs on."""

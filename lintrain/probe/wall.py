@@ -15,10 +15,12 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from lintrain.probe.child.network.connecting import NOT_OWN, QUESTION
+from lintrain.probe.metadata import Metadata
 
 RECEIVE, ANSWER, IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 CONTINUE = 1
@@ -41,8 +43,9 @@ class Wall:
     `stopped` holds what was refused. Nothing may leave the machine where `is_offline`, not even a datagram.
     """
 
-    def __init__(self, temporary: Path, secret: int, *, is_offline: bool) -> None:
+    def __init__(self, temporary: Path, secret: int, downloads: Sequence[str] = (), *, is_offline: bool) -> None:
         self.stopped: list[str] = []
+        self.metadata = Metadata(str(temporary), downloads, _read_memory)
         self.is_held = False
         self._is_offline = is_offline
         self._question = secret ^ QUESTION
@@ -122,6 +125,8 @@ class Wall:
     def _judged(self, pid: int, call: int, arguments: list[int]) -> tuple[int, bool]:
         """The error of a call (0: none), and whether the kernel carries it out."""
         process = _process_of(pid)
+        if self.metadata.asks(call):
+            return self.metadata.judged(pid, process, call, arguments)
         if call in LISTEN:
             return self._listens(process, arguments[0], arguments[1])
         raw = _read_memory(process, arguments[1], min(arguments[2], LARGEST_ADDRESS))

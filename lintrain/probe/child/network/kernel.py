@@ -1,6 +1,7 @@
-"""Have the kernel ask lintrain before this process, or anything that it starts, connects to a server (Linux's seccomp).
+"""Have the kernel ask lintrain before this process, or anything that it starts, connects somewhere (Linux's seccomp).
 
-A filter asks for every `connect` without the mark of the guard, and for every `listen`; `lintrain.probe.wall` answers.
+A filter asks for every `connect` without the mark of the guard, for every `listen`, and for every call that changes the
+mode, owner, times or attributes of a file; `lintrain.probe.wall` answers.
 It needs no rights, is inherited by every program, and cannot be removed. See `seccomp_unotify(2)`.
 """
 
@@ -11,6 +12,8 @@ import os
 import struct
 import sys
 from typing import Any
+
+from lintrain.probe.child.network.metadata_calls import OF_32_BITS, OF_MACHINE
 
 MACHINES = {
     "x86_64": (
@@ -48,12 +51,17 @@ def filter_steps(machine: str, secret: int) -> list[Step]:
     """The program of the filter; with a `secret` of 0 no connection passes unasked, and no datagram."""
     arch, _, numbers = MACHINES[machine]
     other, others = OTHERS[machine]
-    steps: list[Step] = [(LOAD, 0, 0, 4), (EQUALS, 0, 1, arch), *_jump_over(_refuse_others(other, others))]
+    steps: list[Step] = [
+        (LOAD, 0, 0, 4),
+        (EQUALS, 0, 1, arch),
+        *_jump_over(_refuse_others(other, (*others, *OF_32_BITS[machine]))),
+    ]
     steps += [(LOAD, 0, 0, 0)]
     if machine == "x86_64":
         steps += [(AT_LEAST, 0, 1, SECOND_NUMBERS), (RETURN, 0, 0, REFUSE | ENOSYS)]
     steps += [(EQUALS, 0, 1, IO_URING_SETUP), (RETURN, 0, 0, REFUSE | ENOSYS)]
-    steps += [(EQUALS, 0, 1, numbers["listen"]), (RETURN, 0, 0, ASK)]
+    for number in (numbers["listen"], *OF_MACHINE[machine]):
+        steps += [(EQUALS, 0, 1, number), (RETURN, 0, 0, ASK)]
     if not secret:
         steps += _refuse_datagrams(numbers["socket"])
     for name, argument in FLAG_OF_SENDMSG.items():
