@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import field
 from math import isfinite
 from typing import TYPE_CHECKING
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_OPTIONS = 4
 """A value that may be more than this many things is Unknown: no rule can say anything of it."""
+
+MOST_CLASSES = 100
+"""Classes that one class derives from, itself included, that are looked at."""
 
 Literal = str | int | float | bool | bytes | complex | None
 
@@ -154,6 +157,9 @@ class Class(Value):
     attributes: dict[str, Value]
     decorators: tuple[Value, ...] = ()
 
+    _lineage: tuple[Class, ...] = ()
+    _library_bases: tuple[str, ...] | None = None
+
     def lookup(self, name: str) -> tuple[Class, Value] | None:
         """An attribute of the class or of the script's classes it derives from, with the class that has it."""
         for owner in self.lineage():
@@ -161,22 +167,36 @@ class Class(Value):
                 return owner, owner.attributes[name]
         return None
 
-    def lineage(self) -> Iterator[Class]:
-        """The class and the script's own classes that it derives from, nearest first."""
-        yield self
-        for base in self.bases:
-            if isinstance(base, Class):
-                yield from base.lineage()
+    def lineage(self) -> tuple[Class, ...]:
+        """The class and the script's own classes that it derives from, nearest first; at most MOST_CLASSES."""
+        if not self._lineage:
+            self._lineage = self._walked()
+        return self._lineage
+
+    def _walked(self) -> tuple[Class, ...]:
+        found: dict[Class, None] = {}
+        pending: list[Class] = [self]
+        while pending and len(found) < MOST_CLASSES:
+            owner = pending.pop()
+            if owner not in found:
+                found[owner] = None
+                pending.extend(base for base in reversed(owner.bases) if isinstance(base, Class))
+        return tuple(found)
 
     @property
     def library_bases(self) -> tuple[str, ...]:
-        """The dotted names of the library classes that it derives from."""
-        return tuple(base.path for owner in self.lineage() for base in owner.bases if isinstance(base, Library))
+        """The dotted names of the library classes that it derives from, each once."""
+        if self._library_bases is None:
+            bases = (base for owner in self.lineage() for base in owner.bases)
+            self._library_bases = tuple(dict.fromkeys(base.path for base in bases if isinstance(base, Library)))
+        return self._library_bases
 
     @property
     def has_unknown_base(self) -> bool:
-        """Whether it derives from something that was not understood."""
-        return any(not isinstance(base, Class | Library) for owner in self.lineage() for base in owner.bases)
+        """Whether it derives from something that was not understood, or from more classes than are looked at."""
+        return len(self.lineage()) == MOST_CLASSES or any(
+            not isinstance(base, Class | Library) for owner in self.lineage() for base in owner.bases
+        )
 
 
 @dataclass(eq=False, slots=True)
