@@ -187,7 +187,7 @@ class _Surroundings:
     def _top_level_at(self, line: int) -> Iterator[ast.stmt]:
         """The statements of the module on a line: they stand one behind the other."""
         body = self.source.tree.body
-        index = bisect_right(body, line, key=_first_line) - 1
+        index = bisect_right(body, line, key=lambda each: each.lineno) - 1
         while index >= 0 and (body[index].end_lineno or 0) >= line:
             yield body[index]
             index -= 1
@@ -242,10 +242,6 @@ class _Surroundings:
     def unevaluated(self) -> list[ast.expr]:
         """The annotations and strings that Python never evaluates, though ruff reads names in them."""
         return list(_unevaluated(self.source))
-
-
-def _first_line(statement: ast.stmt) -> int:
-    return statement.lineno
 
 
 def _is_evaluated(statement: ast.stmt) -> bool:

@@ -12,7 +12,8 @@ from lintrain.core.finding import Reason
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import is_module, modules_in, overlap, shared_parts
+from lintrain.pipeline.handing_over import handed_over, touched_by
+from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
@@ -195,7 +196,7 @@ def _keepers(pipeline: Pipeline, followed: Value) -> set[str]:
 
 def _find_keepers(pipeline: Pipeline, followed: Value) -> set[str]:
     found: set[str] = set()
-    for event in _handed_over(pipeline, followed):
+    for event in handed_over(pipeline, followed):
         line = pipeline.source_of(event.place).lines[event.place.line - 1]
         if made := MADE_OF_A_CALL.match(line[: event.place.column - 1]):
             found.add(made[1])
@@ -205,38 +206,7 @@ def _find_keepers(pipeline: Pipeline, followed: Value) -> set[str]:
 
 def is_private(pipeline: Pipeline, followed: Value) -> bool:
     """Whether a known model or optimizer was never handed to unknown code, which therefore cannot reach it."""
-    return not isinstance(followed, Unknown) and not _handed_over(pipeline, followed)
-
-
-def _handed_over(pipeline: Pipeline, followed: Value) -> list[Event]:
-    """The calls of unknown code that were given a known model or optimizer, or a part of it."""
-    return pipeline.told(_find_handed_over, followed)
-
-
-def _find_handed_over(pipeline: Pipeline, followed: Value) -> list[Event]:
-    modules = followed.trains if isinstance(followed, Optimizer) else (followed,)
-    by_part = pipeline.told(_given_away, None)
-    wanted = {id(followed)}.union(*(touched_by(pipeline, each) for each in modules))
-    found = {event.order: event for part in wanted for event in by_part.get(part, ())}
-    return [found[order] for order in sorted(found)]
-
-
-def _given_away(pipeline: Pipeline, _: None) -> dict[int, list[Event]]:
-    """The calls of unknown code by the identity of each known thing, and each part of it, that they were given."""
-    found: dict[int, list[Event]] = {}
-    for event in pipeline.acts(Act.ESCAPE):
-        for part in touched_by(pipeline, event.subject) if not isinstance(event.subject, Unknown) else ():
-            found.setdefault(part, []).append(event)
-    return found
-
-
-def touched_by(pipeline: Pipeline, value: Value) -> frozenset[int]:
-    """The identities of a value and its parts that others may share: two values touch where they have one in common."""
-    return pipeline.told(_find_touched, value)
-
-
-def _find_touched(_: Pipeline, value: Value) -> frozenset[int]:
-    return shared_parts(value) | {id(value)}
+    return not isinstance(followed, Unknown) and not handed_over(pipeline, followed)
 
 
 def touches(event: Event, module: Value) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
+from lintrain.pipeline.values.ancestry import MOST_CLASSES, ancestry_of
 
 if TYPE_CHECKING:
     from lintrain.pipeline.scope import Scope
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 MOST_OPTIONS = 4
 """A value that may be more than this many things is Unknown: no rule can say anything of it."""
-
-MOST_CLASSES = 100
-"""Classes that one class derives from, itself included, that are looked at."""
 
 Literal = str | int | float | bool | bytes | complex | None
 
@@ -170,18 +168,8 @@ class Class(Value):
     def lineage(self) -> tuple[Class, ...]:
         """The class and the script's own classes that it derives from, nearest first; at most MOST_CLASSES."""
         if not self._lineage:
-            self._lineage = self._walked()
+            self._lineage = ancestry_of(self, lambda cls: (base for base in cls.bases if isinstance(base, Class)))
         return self._lineage
-
-    def _walked(self) -> tuple[Class, ...]:
-        found: dict[Class, None] = {}
-        pending: list[Class] = [self]
-        while pending and len(found) < MOST_CLASSES:
-            owner = pending.pop()
-            if owner not in found:
-                found[owner] = None
-                pending.extend(base for base in reversed(owner.bases) if isinstance(base, Class))
-        return tuple(found)
 
     @property
     def library_bases(self) -> tuple[str, ...]:
