@@ -236,9 +236,8 @@ class Pipeline:
         self._sort_anew()
         if acts not in self._by_act:
             self._by_act[acts] = [event for event in self.events if event.act in acts]
-        found = self._by_act[acts]
-        self.spend(len(found))
-        return found
+        self.spend(len(self._by_act[acts]))
+        return self._by_act[acts]
 
     def events_in(self, loop: Loop) -> Sequence[Event]:
         """What happens inside a loop, in order; every event is sorted into its loops once."""
@@ -252,10 +251,7 @@ class Pipeline:
         return found
 
     def told(self, question: Callable[[Pipeline, Subject], Answer], subject: Subject) -> Answer:
-        """The answer to a question about something of this pipeline, asked only once while no event is added.
-
-        What is asked about is told apart by identity: a loop, a value.
-        """
+        """The answer to a question about a loop or value, known by its identity, asked once while no event is added."""
         self._sort_anew()
         key = (question, id(subject))
         if key not in self._answers:
@@ -290,11 +286,9 @@ class Pipeline:
         return list(found)
 
     def _sort_bindings(self) -> None:
-        """Sort the bindings by what is bound: those that were added since, or all where some are gone."""
         count, last = self._bound_state
-        if len(self.bindings) < count or (count and self.bindings[count - 1] is not last):
-            self._bound.clear()
-            count = 0
+        if count and (len(self.bindings) < count or self.bindings[count - 1] is not last):
+            self._bound, count = {}, 0
         for binding in self.bindings[count:]:
             self._bound.setdefault(id(binding.value), []).append(binding)
         self._bound_state = len(self.bindings), self.bindings[-1] if self.bindings else None
