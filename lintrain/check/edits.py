@@ -30,42 +30,53 @@ class TextEdits:
     """The edits that write fixes; the tree of a file is kept until another file comes."""
 
     def __init__(self) -> None:
-        self._latest: tuple[Source, Tree] | None = None
+        self._latest: tuple[Source, Tree, list[str]] | None = None
 
     def __call__(self, source: Source, fix: Fix) -> tuple[TextEdit, ...]:
         """Those of one fix, in the order of the file; none where it cannot be written."""
-        from lintrain.fix import FixError, apply_to
+        from lintrain.fix import FixError
 
         try:
-            after = edited_text(source, apply_to(self._tree(source), [fix]))
+            found = self._differences(source, fix)
         except (FixError, CellsBrokenError):
             return ()
         newline = "\n" if source.writing.newline == MIXED else source.writing.newline
-        return tuple(
-            TextEdit(edit.place, edit.text.replace("\n", newline))
-            for edit in _edits(source.path, _lines(source.file_text), _lines(after))
-        )
+        return tuple(TextEdit(edit.place, edit.text.replace("\n", newline)) for edit in found)
 
-    def _tree(self, source: Source) -> Tree:
+    def _differences(self, source: Source, fix: Fix) -> Sequence[TextEdit]:
+        """What a fix changes: of a script in the statement that it touches, else in the whole text."""
+        from lintrain.fix import apply_to, changed_statement
+
+        tree, lines = self._read(source)
+        changed = changed_statement(tree, fix) if source.notebook is None else None
+        if changed is not None:
+            before = _lines(changed.before.removesuffix("\n"))
+            start = changed.line - 1
+            if "".join(lines[start : start + len(before)]).removesuffix("\n") == "".join(before):
+                return list(_edits(source.path, _lines(changed.before), _lines(changed.after), start))
+        after = edited_text(source, apply_to(tree, [fix]))
+        return list(_edits(source.path, lines, _lines(after)))
+
+    def _read(self, source: Source) -> tuple[Tree, list[str]]:
         from lintrain.fix import read_tree
 
         if self._latest is None or self._latest[0] is not source:
-            self._latest = source, read_tree(editable_text(source))
-        return self._latest[1]
+            self._latest = source, read_tree(editable_text(source)), _lines(source.file_text)
+        return self._latest[1:]
 
 
 def _lines(text: str) -> list[str]:
     return re.split(r"(?<=\n)", text)
 
 
-def _edits(path: str, before: Sequence[str], after: Sequence[str]) -> Iterator[TextEdit]:
-    """The differences of two texts, each as short as can be."""
+def _edits(path: str, before: Sequence[str], after: Sequence[str], above: int = 0) -> Iterator[TextEdit]:
+    """The differences of two texts that start below so many lines, each as short as can be."""
     same = _shared(before, after)
     tail = _shared(before[same:][::-1], after[same:][::-1])
     old, new = before[same : len(before) - tail], after[same : len(after) - tail]
     for kind, start, end, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind != "equal":
-            yield _narrowed(path, same + start + 1, "".join(old[start:end]), "".join(new[first:last]))
+            yield _narrowed(path, above + same + start + 1, "".join(old[start:end]), "".join(new[first:last]))
 
 
 def _narrowed(path: str, line: int, old: str, new: str) -> TextEdit:

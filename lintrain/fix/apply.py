@@ -26,6 +26,7 @@ from lintrain.core.fix import (
     WrapBody,
     WrapInWith,
 )
+from lintrain.core.lazy_dataclass import dataclass
 from lintrain.fix.arguments import argument_step
 from lintrain.fix.errors import FixError as FixError
 from lintrain.fix.import_removal import without_import
@@ -62,6 +63,40 @@ def apply_to(tree: Tree, fixes: Sequence[Fix]) -> str:
             steps.extend(step for step in wanted if step not in steps)
             imports.extend(edit for edit in fix.edits if isinstance(edit, AddImport | RemoveImport))
     return _parsing(_code(tree, steps, imports))
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The code of one statement of the module before and after a fix; `line` is the first, with comments above."""
+
+    line: int
+    before: str
+    after: str
+
+
+def changed_statement(tree: Tree, fix: Fix) -> Changed | None:
+    """What a fix makes of the only statement of the module that it touches; None where it touches more than one.
+
+    Raises FixError as `apply` does. The rest of the text is not written again, which many fixes of a long file need.
+    """
+    steps = _steps(tree, fix)
+    if any(isinstance(edit, AddImport | RemoveImport) for edit in fix.edits) or tree.module in {s.node for s in steps}:
+        return None
+    touched = {tree.outermost(step.node) for step in steps}
+    if len(touched) != 1:
+        return None
+    statement = touched.pop()
+    if not isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+        return None
+    try:
+        nodes = _visited(statement, _Changes(_by_node(steps)))
+        after = "".join(tree.module.code_for_node(node) for node in nodes)
+    except FixError:
+        raise
+    except Exception as error:  # as in `_code`
+        raise FixError(f"the code does not fit there: {error}") from error
+    line = tree.start_of(statement)[0] - len(statement.leading_lines)
+    return Changed(line, tree.module.code_for_node(statement), _parsing(after))
 
 
 def _steps(tree: Tree, fix: Fix) -> list[Step]:
@@ -116,9 +151,7 @@ def _code(tree: Tree, steps: Sequence[Step], imports: Sequence[AddImport | Remov
 
 def _changed(tree: Tree, steps: Sequence[Step]) -> cst.Module:
     """The module with the steps taken; only the outermost statements that hold one are walked through."""
-    by_node: dict[cst.CSTNode, list[Step]] = {}
-    for step in sorted(steps, key=lambda step: step.order):
-        by_node.setdefault(step.node, []).append(step)
+    by_node = _by_node(steps)
     changes = _Changes(by_node)
     if tree.module in by_node:
         changed = tree.module.visit(changes)
@@ -129,6 +162,13 @@ def _changed(tree: Tree, steps: Sequence[Step]) -> cst.Module:
     for statement in tree.module.body:
         body.extend(_visited(statement, changes) if statement in touched else [statement])
     return tree.module.with_changes(body=body)
+
+
+def _by_node(steps: Sequence[Step]) -> dict[cst.CSTNode, list[Step]]:
+    found: dict[cst.CSTNode, list[Step]] = {}
+    for step in sorted(steps, key=lambda step: step.order):
+        found.setdefault(step.node, []).append(step)
+    return found
 
 
 def _visited(statement: cst.BaseStatement, changes: _Changes) -> Sequence[cst.BaseStatement]:

@@ -30,11 +30,11 @@ class Tree:
     module: cst.Module
     spans: dict[cst.CSTNode, Span] = field(default_factory=dict[cst.CSTNode, Span])
     parents: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict[cst.CSTNode, cst.CSTNode])
+    by_span: dict[Span, list[cst.CSTNode]] = field(default_factory=dict[Span, "list[cst.CSTNode]"])
 
     def nodes_at(self, place: Place) -> Iterator[cst.CSTNode]:
         """The nodes that cover exactly this place, outermost first."""
-        wanted = span_of(place)
-        return (node for node, span in self.spans.items() if span == wanted)
+        return iter(self.by_span.get(span_of(place), ()))
 
     def call_at(self, place: Place) -> cst.Call | None:
         """The call at a place, or None where there is none."""
@@ -129,5 +129,6 @@ def read_tree(text: str) -> Tree:
         position = positions.get(node)
         if isinstance(position, CodeRange) and node is not wrapper.module:
             start, end = position.start, position.end
-            tree.spans[node] = (start.line, start.column), (end.line, end.column)
+            span = tree.spans[node] = (start.line, start.column), (end.line, end.column)
+            tree.by_span.setdefault(span, []).append(node)
     return tree

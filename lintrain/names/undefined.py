@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -181,11 +182,15 @@ class _Surroundings:
 
     def is_certain(self, place: Place) -> bool:
         """Whether code at a place runs whenever the script gets there: in a plain top-level statement, in no branch."""
-        around = (each for each in self.source.tree.body if each.lineno <= place.line <= (each.end_lineno or 0))
-        return any(
-            isinstance(statement, PLAIN) and not any(isinstance(node, SKIPPING) for node in walk(statement))
-            for statement in around
-        )
+        return any(self.source.once(_is_evaluated, statement) for statement in self._top_level_at(place.line))
+
+    def _top_level_at(self, line: int) -> Iterator[ast.stmt]:
+        """The statements of the module on a line: they stand one behind the other."""
+        body = self.source.tree.body
+        index = bisect_right(body, line, key=lambda each: each.lineno) - 1
+        while index >= 0 and (body[index].end_lineno or 0) >= line:
+            yield body[index]
+            index -= 1
 
     def may_define(self, name: str, place: Place) -> bool:
         """Whether the name may exist when the code runs, or the place is never evaluated."""
@@ -237,6 +242,11 @@ class _Surroundings:
     def unevaluated(self) -> list[ast.expr]:
         """The annotations and strings that Python never evaluates, though ruff reads names in them."""
         return list(_unevaluated(self.source))
+
+
+def _is_evaluated(statement: ast.stmt) -> bool:
+    """Whether all of a statement is evaluated whenever it is reached."""
+    return isinstance(statement, PLAIN) and not any(isinstance(node, SKIPPING) for node in walk(statement))
 
 
 def _bound_within(loop: ast.stmt) -> frozenset[str]:

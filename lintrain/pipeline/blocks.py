@@ -7,22 +7,30 @@ from collections.abc import Iterator
 
 from lintrain.core.place import Place
 from lintrain.pipeline.pipeline import Pipeline
+from lintrain.source.nesting import Nesting
+from lintrain.source.nodes import BLOCKS
+from lintrain.source.source import Source
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def statement_at(pipeline: Pipeline, place: Place) -> ast.stmt | None:
     """The innermost statement around a place."""
-    source = pipeline.source_of(place)
-    around = [node for node in source.nodes if isinstance(node, ast.stmt) and source.place(node).holds(place)]
-    return min(around, key=lambda node: (source.place(node).end_line - node.lineno, -node.col_offset), default=None)
+    return pipeline.source_of(place).told(_statements).innermost(place)
+
+
+def _statements(source: Source) -> Nesting[ast.stmt]:
+    return Nesting((source.place(node), node) for node in source.nodes if isinstance(node, ast.stmt))
 
 
 def scope_of(pipeline: Pipeline, place: Place) -> ast.AST:
     """The function around a place, else the whole file."""
     source = pipeline.source_of(place)
-    around = [node for node in source.nodes if isinstance(node, FUNCTIONS) and source.place(node).holds(place)]
-    return max(around, key=lambda node: (node.lineno, node.col_offset), default=source.tree)
+    return source.told(_functions).innermost(place) or source.tree
+
+
+def _functions(source: Source) -> Nesting[ast.expr | ast.stmt]:
+    return Nesting((source.place(node), node) for node in source.nodes if isinstance(node, FUNCTIONS))
 
 
 def is_one_scope(pipeline: Pipeline, *places: Place) -> bool:
@@ -32,11 +40,19 @@ def is_one_scope(pipeline: Pipeline, *places: Place) -> bool:
 
 def block_of(pipeline: Pipeline, statement: ast.stmt, place: Place) -> list[ast.stmt]:
     """The statements beside one, and itself."""
-    for node in (pipeline.source_of(place).tree, *pipeline.source_of(place).nodes):
-        for _, value in ast.iter_fields(node):
-            if isinstance(value, list) and any(each is statement for each in value):  # pyright: ignore[reportUnknownVariableType]
-                return [each for each in value if isinstance(each, ast.stmt)]  # pyright: ignore[reportUnknownVariableType]
-    return []
+    return pipeline.source_of(place).told(_blocks).get(statement, [])
+
+
+def _blocks(source: Source) -> dict[ast.stmt, list[ast.stmt]]:
+    """Each statement with those beside it."""
+    found: dict[ast.stmt, list[ast.stmt]] = {}
+    for node in (source.tree, *source.nodes):
+        for field in BLOCKS:
+            value: object = getattr(node, field, None)
+            block = [each for each in value if isinstance(each, ast.stmt)] if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+            for each in block:
+                found.setdefault(each, block)
+    return found
 
 
 def may_move(pipeline: Pipeline, moved: Place, target: Place) -> bool:
@@ -74,11 +90,27 @@ def _stands_alone(pipeline: Pipeline, statement: ast.stmt, place: Place) -> bool
 
 def uses_of(pipeline: Pipeline, name: str, place: Place) -> list[ast.Name | ast.Attribute]:
     """Where the file of a place reads a name (or `self.name`)."""
-    return [
-        node
-        for node in pipeline.source_of(place).nodes
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) == name
-    ]
+    by_last = pipeline.source_of(place).told(_reads)
+    return [node for node in by_last.get(name.rpartition(".")[2], ()) if _is_called(node, name)]
+
+
+def _reads(source: Source) -> dict[str, list[ast.Name | ast.Attribute]]:
+    """Where names and attributes are read, by the last part of what is read."""
+    found: dict[str, list[ast.Name | ast.Attribute]] = {}
+    for node in source.nodes:
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id if isinstance(node, ast.Name) else node.attr, []).append(node)
+    return found
+
+
+def _is_called(node: ast.expr, name: str) -> bool:
+    """Whether an expression is a dotted name; what is written of it first is compared last."""
+    while isinstance(node, ast.Attribute):
+        name, dot, last = name.rpartition(".")
+        if not dot or last != node.attr:
+            return False
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def returned_in(body: list[ast.stmt]) -> list[ast.expr]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import modules_in, overlap
-from lintrain.pipeline.phases import TrainingLoop, may_hide, training_loops, trains_by_hand
+from lintrain.pipeline.phases import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
@@ -19,10 +20,16 @@ NEGATED = ((" is not None", " is None"), (" != ", " == "), (" not in ", " in "))
 
 def hides_gradients(pipeline: Pipeline, training: TrainingLoop) -> bool:
     """Whether a loop handles gradients in a way that is not understood: by unknown code, or by hand."""
-    followed = [step.subject for step in training.steps]
-    return training.has(Act.GRADIENT) or any(
-        may_hide(pipeline, event, optimizer) for event in training.inside for optimizer in followed
-    )
+    return pipeline.told(_hides_gradients, training.loop)
+
+
+def _hides_gradients(pipeline: Pipeline, loop: Loop) -> bool:
+    inside = events_in(pipeline, loop)
+    if any(event.act is Act.GRADIENT for event in inside):
+        return True
+    followed = {id(event.subject): event.subject for event in inside if event.act is Act.STEP}
+    escapes = [event for event in inside if event.act is Act.ESCAPE]
+    return any(may_hide(pipeline, event, optimizer) for event in escapes for optimizer in followed.values())
 
 
 def clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:
@@ -35,21 +42,19 @@ def clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:
 
 def always_in_order(training: TrainingLoop) -> tuple[Event, ...]:
     """The backward calls, steps and clearings of a loop in order, if every iteration has all of them; else nothing."""
-    acts = {Act.BACKWARD, Act.STEP, Act.ZERO_GRAD}
-    found = tuple(event for event in training.inside if event.act in acts)
-    return found if all(_surroundings(event) == _surroundings(found[0]) for event in found) else ()
-
-
-def _surroundings(event: Event) -> tuple[object, ...]:
-    return (*event.loops, None, *event.conditions)
+    return training.always
 
 
 def going_back(order: Sequence[Event], start: Event) -> Iterator[Event]:
     """What came before an event: earlier in the iteration, nearest first, then in the iteration before it."""
-    before = [event for event in order if event.order < start.order]
-    after = [event for event in order if event.order > start.order]
-    yield from reversed(before)
-    yield from reversed(after)
+    first = bisect_left(order, start.order, key=_order_of)
+    yield from (order[index] for index in range(first - 1, -1, -1))
+    behind = first + (first < len(order) and order[first].order == start.order)
+    yield from (order[index] for index in range(len(order) - 1, behind - 1, -1))
+
+
+def _order_of(event: Event) -> int:
+    return event.order
 
 
 def is_of(event: Event, optimizer: Value) -> bool | None:

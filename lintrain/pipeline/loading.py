@@ -105,12 +105,8 @@ def is_map_style(value: Value) -> bool:
 def is_deliberate(pipeline: Pipeline, place: Place) -> bool:
     """Whether the script says that it tries something out: anywhere of overfitting, or near a place of a trial."""
     source = pipeline.source_of(place)
-    lines = source.text.splitlines()
-    near = "\n".join(lines[max(0, place.line - 4) : place.end_line])
-    return (
-        any(SAYS_OVERFITTING.search(each.text) for each in pipeline.sources.values())
-        or SAYS_TRIAL.search(near) is not None
-    )
+    near = "\n".join(source.lines[max(0, place.line - 4) : place.end_line])
+    return any(each.says(SAYS_OVERFITTING) for each in pipeline.sources.values()) or SAYS_TRIAL.search(near) is not None
 
 
 def expects_error(pipeline: Pipeline, place: Place) -> bool:

@@ -94,8 +94,12 @@ def _parts(value: Value) -> list[Value]:
 
 def overlap(one: Value, other: Value) -> bool:
     """Whether two modules share anything, so that a mode set on one may show in the other."""
-    inside = {id(part) for part in modules_in(one) if _can_be_shared(part)}
-    return any(id(part) in inside for part in modules_in(other) if _can_be_shared(part))
+    return not shared_parts(one).isdisjoint(shared_parts(other))
+
+
+def shared_parts(value: Value) -> frozenset[int]:
+    """The identities of what a value holds, itself included, that other modules may hold too."""
+    return frozenset(id(part) for part in modules_in(value) if _can_be_shared(part))
 
 
 def _can_be_shared(part: Value) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from lintrain.core.finding import Reason
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.handing_over import handed_over, touched_by
 from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
@@ -60,6 +62,9 @@ TRAINING_WORDS = frozenset({"train", "training", "trainer", "fit", "learn", "upd
 RUN_TOGETHER = lazy_pattern(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|dataset)(?![a-z])")
 """Names without a mark between their words: `testloader`."""
 
+MOST_BACKWARDS = 16
+"""Backward calls of one loop that are looked at: code that writes out more of them repeats itself."""
+
 SPECIAL_WORDS = frozenset(
     {"mc", "dropout", "uncertainty", "montecarlo", "adversarial", "attack", "pgd", "fgsm", "saliency"}
 )
@@ -73,8 +78,10 @@ class TrainingLoop:
     loop: Loop
     backward: Event
     steps: tuple[Event, ...]
-    inside: tuple[Event, ...]
+    inside: Sequence[Event]
     """All events in the loop, in order."""
+    always: tuple[Event, ...] = ()
+    """Its backward calls, steps and clearings in order, if every iteration has all of them."""
 
     def has(self, act: Act) -> bool:
         """Whether something of this kind happens in the loop."""
@@ -106,17 +113,40 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def training_loops(pipeline: Pipeline) -> Iterator[TrainingLoop]:
-    """Each backward call that is inside a loop, with the innermost loop around it in which an optimizer steps."""
+    """Each backward call that is inside a loop, with the innermost loop around it in which an optimizer steps.
+
+    Of a loop with more than MOST_BACKWARDS only the first ones are given.
+    """
+    yield from pipeline.told(_training_loops, None)
+
+
+def _training_loops(pipeline: Pipeline, _: None) -> list[TrainingLoop]:
+    counts = Counter[int]()
+    found: list[TrainingLoop] = []
     for backward in pipeline.acts(Act.BACKWARD):
-        for loop in reversed(backward.loops):
-            inside = events_in(pipeline, loop)
-            steps = tuple(event for event in inside if event.act is Act.STEP)
-            if steps:
-                yield TrainingLoop(loop, backward, steps, inside)
-                break
+        loop = next((loop for loop in reversed(backward.loops) if pipeline.told(_steps_in, loop)), None)
+        if loop is not None and counts[id(loop)] < MOST_BACKWARDS:
+            counts[id(loop)] += 1
+            steps, always = pipeline.told(_steps_in, loop), pipeline.told(_always_in, loop)
+            found.append(TrainingLoop(loop, backward, steps, events_in(pipeline, loop), always))
+    return found
 
 
-def events_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
+def _always_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
+    acts = {Act.BACKWARD, Act.STEP, Act.ZERO_GRAD}
+    found = tuple(event for event in events_in(pipeline, loop) if event.act in acts)
+    return found if len({_surroundings(event) for event in found}) == 1 else ()
+
+
+def _surroundings(event: Event) -> tuple[object, ...]:
+    return (*event.loops, None, *event.conditions)
+
+
+def _steps_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
+    return tuple(event for event in events_in(pipeline, loop) if event.act is Act.STEP)
+
+
+def events_in(pipeline: Pipeline, loop: Loop) -> Sequence[Event]:
     """What happens inside a loop, in order."""
     return pipeline.events_in(loop)
 
@@ -148,7 +178,7 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     if isinstance(event.subject, Optimizer) or (isinstance(event.subject, Instance) and not is_module(event.subject)):
         return True
     if not isinstance(event.subject, Unknown):
-        return touches(event, followed)
+        return not touched_by(pipeline, event.subject).isdisjoint(touched_by(pipeline, followed))
     callee = pipeline.code(event.place).partition("(")[0]
     if event.subject is followed or SURELY_ABOUT_TRAINING.search(callee):
         return True
@@ -161,8 +191,12 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
 
 def _keepers(pipeline: Pipeline, followed: Value) -> set[str]:
     """The code of the objects that may keep what is followed: each was made of it, or was given it by a method."""
+    return pipeline.told(_find_keepers, followed)
+
+
+def _find_keepers(pipeline: Pipeline, followed: Value) -> set[str]:
     found: set[str] = set()
-    for event in _handed_over(pipeline, followed):
+    for event in handed_over(pipeline, followed):
         line = pipeline.source_of(event.place).lines[event.place.line - 1]
         if made := MADE_OF_A_CALL.match(line[: event.place.column - 1]):
             found.add(made[1])
@@ -172,14 +206,7 @@ def _keepers(pipeline: Pipeline, followed: Value) -> set[str]:
 
 def is_private(pipeline: Pipeline, followed: Value) -> bool:
     """Whether a known model or optimizer was never handed to unknown code, which therefore cannot reach it."""
-    return not isinstance(followed, Unknown) and not _handed_over(pipeline, followed)
-
-
-def _handed_over(pipeline: Pipeline, followed: Value) -> list[Event]:
-    """The calls of unknown code that were given a known model or optimizer, or a part of it."""
-    modules = followed.trains if isinstance(followed, Optimizer) else (followed,)
-    given = [event for event in pipeline.acts(Act.ESCAPE) if not isinstance(event.subject, Unknown)]
-    return [event for event in given if event.subject is followed or any(touches(event, each) for each in modules)]
+    return not isinstance(followed, Unknown) and not handed_over(pipeline, followed)
 
 
 def touches(event: Event, module: Value) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from lintrain.knowledge.facts import CheckpointFacts
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.source.source import Source
+
+Answer = TypeVar("Answer")
+Subject = TypeVar("Subject")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,10 @@ class Pipeline:
         default_factory=dict["tuple[Act, ...]", "list[Event]"], repr=False
     )
     _by_loop: dict[int, list[Event]] = field(default_factory=dict[int, "list[Event]"], repr=False)
+    _answers: dict[tuple[object, ...], object] = field(default_factory=dict["tuple[object, ...]", object], repr=False)
     _sorted: tuple[int, Event | None] = field(default=(0, None), repr=False)
+    _bound: dict[int, list[Binding]] = field(default_factory=dict[int, "list[Binding]"], repr=False)
+    _bound_state: tuple[int, Binding | None] = field(default=(0, None), repr=False)
 
     def __post_init__(self) -> None:
         self.sources[self.source.path] = self.source
@@ -225,16 +231,15 @@ class Pipeline:
         if self.steps > MOST_STEPS:
             raise StepsSpentError
 
-    def acts(self, *acts: Act) -> list[Event]:
+    def acts(self, *acts: Act) -> Sequence[Event]:
         """The events of these kinds, in order."""
         self._sort_anew()
         if acts not in self._by_act:
             self._by_act[acts] = [event for event in self.events if event.act in acts]
-        found = self._by_act[acts]
-        self.spend(len(found))
-        return list(found)
+        self.spend(len(self._by_act[acts]))
+        return self._by_act[acts]
 
-    def events_in(self, loop: Loop) -> tuple[Event, ...]:
+    def events_in(self, loop: Loop) -> Sequence[Event]:
         """What happens inside a loop, in order; every event is sorted into its loops once."""
         self._sort_anew()
         if not self._by_loop:
@@ -243,7 +248,15 @@ class Pipeline:
                     self._by_loop.setdefault(around, []).append(event)
         found = self._by_loop.get(id(loop), ())
         self.spend(len(found))
-        return tuple(found)
+        return found
+
+    def told(self, question: Callable[[Pipeline, Subject], Answer], subject: Subject) -> Answer:
+        """The answer to a question about a loop or value, known by its identity, asked once while no event is added."""
+        self._sort_anew()
+        key = (question, id(subject))
+        if key not in self._answers:
+            self._answers[key] = subject, question(self, subject)
+        return cast("tuple[Subject, Answer]", self._answers[key])[1]
 
     def _sort_anew(self) -> None:
         """Forget how the events were sorted, where there are others now."""
@@ -251,6 +264,7 @@ class Pipeline:
         if self._sorted[0] != state[0] or self._sorted[1] is not state[1]:
             self._by_loop.clear()
             self._by_act.clear()
+            self._answers.clear()
             self._sorted = state
 
     def computed_from(self, value: Value) -> Iterator[Value]:
@@ -266,8 +280,18 @@ class Pipeline:
 
     def names_of(self, value: Value) -> list[Binding]:
         """The names that a value was given, in order."""
-        self.spend(len(self.bindings))
-        return [binding for binding in self.bindings if binding.value is value]
+        self._sort_bindings()
+        found = self._bound.get(id(value), ())
+        self.spend(len(found))
+        return list(found)
+
+    def _sort_bindings(self) -> None:
+        count, last = self._bound_state
+        if count and (len(self.bindings) < count or self.bindings[count - 1] is not last):
+            self._bound, count = {}, 0
+        for binding in self.bindings[count:]:
+            self._bound.setdefault(id(binding.value), []).append(binding)
+        self._bound_state = len(self.bindings), self.bindings[-1] if self.bindings else None
 
 
 @cache

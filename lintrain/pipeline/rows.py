@@ -11,6 +11,7 @@ from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.python import Instance, Sequence, Value
+from lintrain.source.source import Source
 
 SHUFFLING = frozenset({"shuffle", "train_test_split", "random_split"})
 """Operations after which rows stand in a random order."""
@@ -104,9 +105,9 @@ def keeps_source_order(pipeline: Pipeline, dataset: Value) -> bool:
             is_known = all(made.cut is None or made.cut.first is not None for made in dataset.lineage)
             return is_plain and is_known and not _means_order(dataset.steps[0].text)
         case TorchDataset(name="TensorDataset" | "ConcatDataset" | "Subset") | Instance():
-            return not _means_order(_name_of(dataset)) and not _may_shuffle(pipeline)
+            return not _means_order(_name_of(dataset)) and not pipeline.source.told(_may_shuffle)
         case Sequence():
-            return not _may_shuffle(pipeline)
+            return not pipeline.source.told(_may_shuffle)
         case TorchDataset(path=path):
             return path.startswith("torchvision.") and "Fake" not in path
         case _:
@@ -121,13 +122,18 @@ def _means_order(text: str) -> bool:
     return OTHER_ORDERS.search(text) is not None
 
 
-def _may_shuffle(pipeline: Pipeline) -> bool:
+def _may_shuffle(source: Source) -> bool:
     """Whether some call of the script may put rows into a random order, loaders that shuffle by themselves left out."""
-    for node in pipeline.source.nodes_of(ast.Call):
-        name = ast.unparse(node.func).rpartition(".")[2]
-        if SHUFFLES.search(name):
-            return True
-    return OTHER_ORDERS.search(pipeline.source.text) is not None
+    called = (node.func for node in source.nodes_of(ast.Call))
+    names = (_last_name(func) for func in called)
+    return any(SHUFFLES.search(name) for name in names) or source.says(OTHER_ORDERS)
+
+
+def _last_name(func: ast.expr) -> str:
+    """What stands behind the last dot of what is called, or all of it."""
+    if isinstance(func, ast.Attribute):
+        return func.attr
+    return func.id if isinstance(func, ast.Name) else ast.unparse(func).rpartition(".")[2]
 
 
 def sharing(train: Value, evaluation: Value) -> Sharing | None:

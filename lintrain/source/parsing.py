@@ -15,6 +15,11 @@ REUSED_QUOTES = lazy_pattern(r"""\[(["'])([^"'\\\[\]{}]*)\1\]""")
 ENDLESS = re.compile(r"0[xXoObB]_?(?=[0-9a-fA-F_]{3500})")
 """A number of more decimal digits than Python writes: whoever speaks of it in a message would fail."""
 
+MOST_PARTS = 500
+LONG_NAME = re.compile(rf"(?:\.[ \t\f\r\n\\]*+\w++[ \t\f\r\n\\]*+){{{MOST_PARTS}}}")
+"""A dotted name of so many parts: of one that is imported the parser keeps every beginning, which filled two gigabytes
+for a name of 90 KB."""
+
 MOST_MENDED = 50
 """Lines of one file whose f-strings are read again."""
 
@@ -23,6 +28,8 @@ def parse(text: str) -> ast.Module:
     """The syntax tree of a text; raises SyntaxError where it does not parse, ValueError where a number has no end."""
     if len(text) > 3500 and ENDLESS.search(text):
         raise ValueError("a number in it has more digits than Python writes")
+    if len(text) > 2 * MOST_PARTS and LONG_NAME.search(text):
+        raise ValueError(f"a name in it has more than {MOST_PARTS} parts")
     with warnings.catch_warnings():
         # An odd escape in the user's string is theirs to mend; the parser would print it over our report.
         warnings.simplefilter("ignore")

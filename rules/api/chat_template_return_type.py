@@ -90,6 +90,7 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    Source,
     Tokenizer,
     Verdict,
     confirmed,
@@ -168,9 +169,8 @@ def _gives_columns(pipeline: Pipeline, encoding: Encoding) -> bool:
 def _wrong_use(pipeline: Pipeline, origin: Place) -> tuple[Place, str] | None:
     """Where the result of a call is certainly used as ids, and as what."""
     source = pipeline.source_of(origin)
-    parents = {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
-    calls = (node for node in parents if isinstance(node, ast.Call) and source.place(node) == origin)
-    call = next(calls, None)
+    parents = source.told(_parents)
+    call = next((node for node in source.nodes_of(ast.Call) if source.place(node) == origin), None)
     if call is None:
         return None
     for use in _uses(_moved(call, parents), parents):
@@ -178,6 +178,10 @@ def _wrong_use(pipeline: Pipeline, origin: Place) -> tuple[Place, str] | None:
         if what is not None:
             return source.place(use), what
     return None
+
+
+def _parents(source: Source) -> dict[ast.AST, ast.AST]:
+    return {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
 
 
 def _moved(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.expr:

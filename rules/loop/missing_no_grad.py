@@ -135,11 +135,11 @@ class MissingNoGrad(Rule):
 
 def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
     """Whether the model was put into eval mode before, or is trained in the same piece of code."""
-    before = pipeline.events[: forward.order]
-    modes = [event for event in before if event.act in {Act.EVAL_MODE, Act.TRAIN_MODE}]
-    own = [event for event in modes if covers(event, forward.subject)]
-    if own:
-        return own[-1].act is Act.EVAL_MODE
+    modes = reversed(pipeline.acts(Act.EVAL_MODE, Act.TRAIN_MODE))
+    before = (event for event in modes if event.order < forward.order)
+    latest = next((event for event in before if covers(event, forward.subject)), None)
+    if latest is not None:
+        return latest.act is Act.EVAL_MODE
     return any(event.act is Act.BACKWARD and event.function == forward.function for event in pipeline.events)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import field
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.place import Place
+from lintrain.pipeline.values.ancestry import MOST_CLASSES, ancestry_of
 
 if TYPE_CHECKING:
     from lintrain.pipeline.scope import Scope
@@ -154,6 +155,9 @@ class Class(Value):
     attributes: dict[str, Value]
     decorators: tuple[Value, ...] = ()
 
+    _lineage: tuple[Class, ...] = ()
+    _library_bases: tuple[str, ...] | None = None
+
     def lookup(self, name: str) -> tuple[Class, Value] | None:
         """An attribute of the class or of the script's classes it derives from, with the class that has it."""
         for owner in self.lineage():
@@ -161,22 +165,26 @@ class Class(Value):
                 return owner, owner.attributes[name]
         return None
 
-    def lineage(self) -> Iterator[Class]:
-        """The class and the script's own classes that it derives from, nearest first."""
-        yield self
-        for base in self.bases:
-            if isinstance(base, Class):
-                yield from base.lineage()
+    def lineage(self) -> tuple[Class, ...]:
+        """The class and the script's own classes that it derives from, nearest first; at most MOST_CLASSES."""
+        if not self._lineage:
+            self._lineage = ancestry_of(self, lambda cls: (base for base in cls.bases if isinstance(base, Class)))
+        return self._lineage
 
     @property
     def library_bases(self) -> tuple[str, ...]:
-        """The dotted names of the library classes that it derives from."""
-        return tuple(base.path for owner in self.lineage() for base in owner.bases if isinstance(base, Library))
+        """The dotted names of the library classes that it derives from, each once."""
+        if self._library_bases is None:
+            bases = (base for owner in self.lineage() for base in owner.bases)
+            self._library_bases = tuple(dict.fromkeys(base.path for base in bases if isinstance(base, Library)))
+        return self._library_bases
 
     @property
     def has_unknown_base(self) -> bool:
-        """Whether it derives from something that was not understood."""
-        return any(not isinstance(base, Class | Library) for owner in self.lineage() for base in owner.bases)
+        """Whether it derives from something that was not understood, or from more classes than are looked at."""
+        return len(self.lineage()) == MOST_CLASSES or any(
+            not isinstance(base, Class | Library) for owner in self.lineage() for base in owner.bases
+        )
 
 
 @dataclass(eq=False, slots=True)
