@@ -90,7 +90,7 @@ lerobot#3668; simpletransformers#941; pytorch-fcn#57; Megatron-LM#411.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain import (
     Act,
@@ -237,7 +237,7 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
                 yield forward, backward
 
 
-def _may_switch_back(pipeline: Pipeline, inside: tuple[Event, ...], model: Value) -> bool:
+def _may_switch_back(pipeline: Pipeline, inside: Sequence[Event], model: Value) -> bool:
     """Whether something in the loop puts the model into train mode, or may do so."""
     for event in inside:
         if event.act is Act.TRAIN_MODE and (isinstance(event.subject, Unknown) or touches(event, model)):
@@ -247,7 +247,7 @@ def _may_switch_back(pipeline: Pipeline, inside: tuple[Event, ...], model: Value
     return False
 
 
-def _is_for_validation(inside: tuple[Event, ...], switch: Event, forward: Event) -> bool:
+def _is_for_validation(inside: Sequence[Event], switch: Event, forward: Event) -> bool:
     """Whether `eval()` follows the training, or is for a pass of its own: before all training it is meant to last."""
     if switch.order > forward.order:
         return True

@@ -108,10 +108,7 @@ def change_that_is_named(folder: Path) -> None:
     file.write_text("1\n")
     (folder / "train.py").write_text(TRAINS.format(name=str(file), body="subprocess.run(['chmod', '777', NAME])"))
     ended = lintrain(folder, "probe", "--no-cache", "train.py")
-    assert (
-        f"not changed: the mode of {file}" in ended.text.replace("\n  ", " ")
-        or "not changed: the mode of" in ended.text
-    )
+    assert "not changed: the mode of" in ended.text, ended.text[-1500:]
 
 
 @attack("real-files-keep-their-metadata")

@@ -168,7 +168,7 @@ class Class(Value):
     def lineage(self) -> tuple[Class, ...]:
         """The class and the script's own classes that it derives from, nearest first; at most MOST_CLASSES."""
         if not self._lineage:
-            self._lineage = ancestry_of(self, lambda cls: (base for base in cls.bases if isinstance(base, Class)))
+            self._lineage = ancestry_of(self, _own_bases)
         return self._lineage
 
     @property
@@ -185,6 +185,10 @@ class Class(Value):
         return len(self.lineage()) == MOST_CLASSES or any(
             not isinstance(base, Class | Library) for owner in self.lineage() for base in owner.bases
         )
+
+
+def _own_bases(cls: Class) -> list[Class]:
+    return [base for base in cls.bases if isinstance(base, Class)]
 
 
 @dataclass(eq=False, slots=True)
