@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from lintrain.probe.remains import held_bytes, remove_shared_memory
 from lintrain.probe.request import Request
 from lintrain.probe.stopped import notes_of_stopped
 from lintrain.probe.stream import Assembly
+from lintrain.probe.supervised import ScriptProcess
 from lintrain.probe.terminal import ScriptInput
 from lintrain.probe.wall import Wall
 from lintrain.probe.warden import strike_out, write_down
@@ -69,19 +69,10 @@ class Launch:
         self._others = adopt_orphans()
         self._input = ScriptInput()
         self._wall = Wall(Path(request.temporary), request.secret, request.downloads, is_offline=request.offline)
-        self._process = subprocess.Popen(
-            list(command),
-            cwd=request.folder,
-            env={**self._environment(), **environment},
-            stdin=self._input.file,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=sys.platform != "win32",
-        )
-        write_down(Path(request.temporary), self._process.pid)
+        variables = {**self._environment(), **environment}
+        self._process = ScriptProcess(command, request.folder, variables, self._input.file)
+        write_down(Path(request.temporary), self._process.pid, self._process.supervisor)
         self._input.is_handed_over()
-        if self._process.stdout is None:
-            raise RuntimeError("the script's output has no pipe")
         self._output = ScriptOutput(self._process.stdout, echo)
 
     def _environment(self) -> dict[str, str]:
@@ -168,7 +159,7 @@ class Launch:
             return "disk", f"the script's files hold {written / GIB:.1f} GiB, half of what was free"
         if bounds.memory is None:
             return None
-        used = resident_bytes(family(self._process.pid, str(self._file), self._others))
+        used = resident_bytes(family(self._process, str(self._file), self._others))
         if used > bounds.memory:
             bound = bounds.memory / GIB
             return "memory", f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the bound)"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+
+from lintrain.probe.supervised import ScriptProcess
+from lintrain.probe.supervisor import become_subreaper, descendants, end_all, own_children, relations
 
 GRACE_SECONDS = 0.3
 ROUNDS = 5
-BECOME_SUBREAPER = 36
 
 
 def adopt_orphans() -> frozenset[int]:
@@ -23,40 +25,37 @@ def adopt_orphans() -> frozenset[int]:
     """
     if not sys.platform.startswith("linux"):
         return frozenset()
-    ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
-    return frozenset(pid for pid in _all_processes() if _relations(pid)[0] == os.getpid())
+    become_subreaper()
+    return frozenset(own_children())
 
 
-def family(root: int, mark: str, others: frozenset[int] = frozenset()) -> list[int]:
-    """The processes of a probe: those of the root's session, those that carry the mark in their environment, orphans in
-    sessions of their own that came to us since `others` were our children, and what any of these has started.
+def family(process: ScriptProcess, mark: str, others: frozenset[int] = frozenset()) -> list[int]:
+    """The processes of a probe: all below its supervisor, orphans that came to us when that was killed, and what
+    carries the mark in its environment, with all below these.
     """
-    if not Path("/proc/self/environ").exists():
-        return [root] if root else []
-    found = {pid: _relations(pid) for pid in _all_processes()}
-    own = os.getsid(0)
-    orphans = {pid for pid, (parent, session) in found.items() if parent == os.getpid() and session != own} - others
-    ours = orphans | {
-        pid for pid, (_, session) in found.items() if session == root != 0 or mark.encode() in _environment(pid)
-    }
-    while more := {pid for pid, (parent, _) in found.items() if parent in ours} - ours:
-        ours |= more
-    return sorted(ours)
+    if process.supervisor is None:
+        return [process.pid] if process.pid else []
+    ours = _orphans(others) | _marked(mark, process.pid)
+    return sorted((ours | descendants([process.supervisor, *ours])) - {process.supervisor})
 
 
-def _all_processes() -> list[int]:
-    return [
-        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()
-    ]
+def _orphans(others: frozenset[int]) -> set[int]:
+    """Children of this process, in sessions of their own, that came since `others` were its children."""
+    return {pid for pid in own_children() - others if _session(pid) not in (0, os.getsid(0))}
 
 
-def _relations(pid: int) -> tuple[int, int]:
-    """Parent and session of a process; 0 and 0 for one that has ended."""
+def _session(pid: int) -> int:
     try:
-        state, parent, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
+        return os.getsid(pid)
     except OSError:
-        return 0, 0
-    return (0, 0) if state == "Z" else (int(parent), int(session))
+        return 0
+
+
+def _marked(mark: str, root: int) -> set[int]:
+    """The processes in the session of a script's first process (0: unknown), or with the mark in their environment."""
+    pids = relations()
+    pids.pop(os.getpid(), None)
+    return {pid for pid in pids if _session(pid) == root != 0 or mark.encode() in _environment(pid)}
 
 
 def _environment(pid: int) -> bytes:
@@ -83,19 +82,23 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def end_family(process: subprocess.Popen[bytes], mark: str, others: frozenset[int] = frozenset()) -> None:
-    """End a script and everything that it started, politely first."""
+def end_family(process: ScriptProcess, mark: str, others: frozenset[int] = frozenset()) -> None:
+    """End a script and everything that it started, politely first; on Linux until no process of it is left."""
     if sys.platform == "win32":
         _end_tree(process.pid)
         process.wait()
         return
-    _signal_all(process.pid, mark, others, signal.SIGTERM)
+    _signal_all(process.pid, family(process, mark, others), signal.SIGTERM)
     deadline = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < deadline and (process.poll() is None or family(process.pid, mark, others)):
+    while time.monotonic() < deadline and (process.poll() is None or family(process, mark, others)):
         time.sleep(0.02)
-    _signal_all(process.pid, mark, others, signal.SIGKILL)
-    process.wait()
-    _bury_orphans(others)
+    if process.supervisor is None:
+        _signal_all(process.pid, [process.pid], signal.SIGKILL)
+        process.wait()
+        return
+    process.close()
+    end_all(lambda: _orphans(others - {process.supervisor or 0}), lambda: _bury_orphans(others))
+    _signal_all(0, sorted(_marked(mark, 0)), signal.SIGKILL)
 
 
 def end_left(root: int, mark: str) -> None:
@@ -105,10 +108,15 @@ def end_left(root: int, mark: str) -> None:
             _end_tree(root)
         return
     for _ in range(ROUNDS):  # anew for what was about to start something
-        _signal_all(root, mark, frozenset(), signal.SIGKILL)
-        time.sleep(GRACE_SECONDS)
-        if not family(root, mark):
+        if not sys.platform.startswith("linux"):
+            _signal_all(root, [root] if root else [], signal.SIGKILL)
             return
+        marked = _marked(mark, root)
+        left = marked | descendants(marked)
+        _signal_all(root, sorted(left), signal.SIGKILL)
+        if not left:
+            return
+        time.sleep(GRACE_SECONDS)
 
 
 def _end_tree(root: int) -> None:
@@ -117,21 +125,15 @@ def _end_tree(root: int) -> None:
 
 def _bury_orphans(others: frozenset[int]) -> None:
     """Take note of the end of adopted processes; those of this process itself are left to who started them."""
-    own = os.getsid(0)
-    for pid in _all_processes() if sys.platform.startswith("linux") else ():
-        try:
-            state, parent, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
-            if state == "Z" and int(parent) == os.getpid() and int(session) != own and pid not in others:
-                os.waitpid(pid, os.WNOHANG)
-        except (OSError, ChildProcessError):
-            continue
+    for pid in _orphans(others):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
 
 
-def _signal_all(root: int, mark: str, others: frozenset[int], number: signal.Signals) -> None:
-    found = family(root, mark, others)  # before anything has ended, whose children would then be nobody's
-    if root:
+def _signal_all(group: int, pids: Sequence[int], number: signal.Signals) -> None:
+    if group:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(root, number)
-    for pid in found:
+            os.killpg(group, number)
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 from lintrain.probe.processes import end_left
 from lintrain.probe.remains import remove_folder, remove_shared_memory
+from lintrain.probe.supervisor import LONGEST_END
 
 STARTED = "started.txt"
 """In the folder of a pass: the number of the script's process, while it runs."""
+SUPERVISED = "supervisor.txt"
+"""The same for the script's supervisor, which ends when nothing of the script is left."""
 
 WARDEN = """
 import os, sys, time
@@ -49,33 +53,45 @@ def warden(temporary: Path) -> Generator[None]:
             waiting.communicate()
 
 
-def write_down(temporary: Path, process: int) -> None:
-    """Let the warden of a pass know the script's process."""
+def write_down(temporary: Path, process: int, supervisor: int | None) -> None:
+    """Let the warden of a pass know the script's process, and the one that ends all of the script's on Linux."""
     with contextlib.suppress(OSError):  # without room: on Linux it is found by its environment, too
         (temporary / STARTED).write_text(f"{process}\n")
+        if supervisor is not None:
+            (temporary / SUPERVISED).write_text(f"{supervisor}\n")
 
 
 def strike_out(temporary: Path) -> None:
     """The script has ended; its number may come to belong to something else."""
-    with contextlib.suppress(OSError):
-        (temporary / STARTED).unlink()
+    for name in (STARTED, SUPERVISED):
+        with contextlib.suppress(OSError):
+            (temporary / name).unlink()
 
 
 def end_what_is_left(temporary: str, since: float) -> None:
     """End what runs for a probe that is gone, and remove what lies in its temporary folder."""
     folder = Path(temporary)
     passes = [each for each in folder.iterdir() if each.is_dir()] if folder.is_dir() else []
-    for root in [number for each in passes if (number := _written_down(each))] or [0]:
+    for root in [number for each in passes if (number := _written_down(each / STARTED))] or [0]:
         end_left(root, temporary)
+    for supervisor in [number for each in passes if (number := _written_down(each / SUPERVISED))]:
+        _wait_for(supervisor)
     for each in passes:
         remove_shared_memory(each, since)
     remove_folder(folder)
 
 
-def _written_down(temporary: Path) -> int:
-    """The number of the script's process; 0 where none is written whole."""
+def _wait_for(process: int) -> None:
+    """Wait until a process has ended, within a bound: its number may come to belong to something else."""
+    deadline = time.monotonic() + LONGEST_END
+    while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _written_down(file: Path) -> int:
+    """The number of a process; 0 where none is written whole."""
     try:
-        text = (temporary / STARTED).read_text()
+        text = file.read_text()
     except (OSError, UnicodeDecodeError):
         return 0
     number = int(text) if text.endswith("\n") and text.strip().isdecimal() else 0
