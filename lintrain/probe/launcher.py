@@ -140,7 +140,7 @@ class Launch:
             listen(event)
 
     def _silent_end(self) -> tuple[str, str]:
-        status = self._process.returncode
+        status = self._process.wait()
         if status == NO_ROOM:
             return "disk", f"no room is left for the probe's own files in {tempfile.gettempdir()}"
         if status < 0:

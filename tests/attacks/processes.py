@@ -48,7 +48,7 @@ WAYS = {
     "session-of-its-own": "subprocess.Popen(SLEEPS, start_new_session=True)",
     "empty-environment": "subprocess.Popen(SLEEPS, start_new_session=True, env={})",
     "daemon": "daemon()",
-    "daemon-with-an-empty-environment": "daemon(lambda: os.execve(SLEEPS[0], SLEEPS, {}))",
+    "daemon-with-an-empty-environment": "daemon(lambda: os.execv('/usr/bin/env', ['env', '-i', *SLEEPS]))",
     "forks-again-and-again": """
 def chain():
     while time.monotonic() < ENDS:
@@ -106,14 +106,14 @@ daemon(stopped)
     "by-a-shell": "subprocess.run(['sh', '-c', \"(trap '' TERM HUP; setsid sleep 40 </dev/null >/dev/null 2>&1 &)\"])",
     "by-a-thread": "threading.Thread(target=daemon).start(); time.sleep(0.3)",
     "kills-its-supervisor": """
-daemon(lambda: os.execve(SLEEPS[0], SLEEPS, {}))
+daemon(lambda: os.execv('/usr/bin/env', ['env', '-i', *SLEEPS]))
 try:
     os.kill(os.getppid(), signal.SIGKILL)
 except OSError:
     pass
 """,
     "stops-its-supervisor": """
-daemon(lambda: os.execve(SLEEPS[0], SLEEPS, {}))
+daemon(lambda: os.execv('/usr/bin/env', ['env', '-i', *SLEEPS]))
 try:
     os.kill(os.getppid(), signal.SIGSTOP)
 except OSError:
@@ -162,8 +162,8 @@ def _started(folder: Path, way: str, rest: str, *words: str) -> tuple[subprocess
         "CUDA_VISIBLE_DEVICES": "",
     }
     command = [sys.executable, "-P", "-m", "lintrain", "probe", *(words or ("train.py",))]
-    nothing = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, **nothing), place
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=folder, env=variables, stdin=nothing, stdout=nothing, stderr=nothing), place
 
 
 def _let_go_on(running: subprocess.Popen[bytes], pipe: Path) -> None:
