@@ -176,6 +176,10 @@ def _watch(control: int, script: int, woken: int) -> None:
             return
 
 
+def _do_nothing(_number: int, _frame: object) -> None:
+    """Let the signal wake the process, and no more."""
+
+
 def main(control: int) -> None:
     """Start the command that comes by the descriptor; end with all that came of it."""
     os.set_inheritable(control, False)
@@ -186,7 +190,7 @@ def main(control: int) -> None:
     script, failure = _start(command, environment)
     _leave_the_foreground()
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _do_nothing)
     with suppress(OSError):
         os.write(control, f"{-failure if failure else script}\n".encode())
         os.kill(os.getpid(), signal.SIGCHLD)  # it may have ended already
