@@ -89,4 +89,4 @@ def _read(code: str, prelude: str = PRELUDE) -> Pipeline:
 
 
 def acts_of(code: str, *acts: Act) -> list[Event]:
-    return _read(code).acts(*acts)
+    return list(_read(code).acts(*acts))

@@ -11,7 +11,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from lintrain.probe.child.network.gate import Gate
 
@@ -61,9 +61,14 @@ def install(gate: Gate, begins: Callable[..., None], module: Any) -> None:
     owner.connect, owner.connect_ex = connects, connects_ex
 
 
+def is_of_internet(address: Any) -> bool:
+    """Whether an address has a host and a port; that of another family is a text."""
+    return isinstance(address, tuple)
+
+
 def _demand_allowed(gate: Gate, connection: Any, address: Any, module: Any) -> None:
-    if gate.is_offline and isinstance(address, tuple) and connection.type == module.SOCK_STREAM:
-        host, port = cast("tuple[Any, ...]", address)[:2]
+    if gate.is_offline and is_of_internet(address) and connection.type == module.SOCK_STREAM:
+        host, port = address[:2]
         if not is_here(str(host)):
             error = gate.stopped(f"a connection to {host}:{port}")
             raise type(error)(errno.ENETUNREACH, str(error))
@@ -101,9 +106,9 @@ def _finished(module: Any, connection: Any, timeout: float | None) -> int:
 
 def _packed(module: Any, connection: Any, address: Any) -> bytes:
     """A `sockaddr_in` or `sockaddr_in6`."""
-    if not isinstance(address, tuple):
+    if not is_of_internet(address):
         raise TypeError(f"connect(): AF_INET address must be tuple, not {type(address).__name__}")
-    host, port, *further = cast("tuple[Any, ...]", address)
+    host, port, *further = address
     if not 0 <= int(port) <= 65535:
         raise OverflowError("connect(): port must be 0-65535.")
     host = host.decode() if isinstance(host, bytes | bytearray) else str(host)

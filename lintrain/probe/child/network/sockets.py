@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import weakref
-from typing import Any, cast
+from typing import Any
 
 from lintrain.probe.child.network import connecting
 from lintrain.probe.child.network.gate import Gate, StoppedError
@@ -140,9 +140,9 @@ def _peer(connection: Any) -> tuple[str, bool]:
         own = connection.getsockname()
     except OSError:
         return "an unnamed host", True
-    if not isinstance(address, tuple):
+    if not connecting.is_of_internet(address):
         return "this machine", True
-    host, port = cast("tuple[Any, ...]", address)[:2]
+    host, port = address[:2]
     return f"{host}:{port}", connecting.is_here(str(host)) or bool(host == own[0])
 
 
@@ -184,7 +184,7 @@ def _is_inside_tls(connection: Any) -> bool:
 
 def _demand_reply(gate: Gate, address: Any) -> None:
     """Datagrams go to this machine and to servers of names only."""
-    host, port = cast("tuple[Any, ...]", address)[:2] if isinstance(address, tuple) else ("localhost", 0)
+    host, port = address[:2] if connecting.is_of_internet(address) else ("localhost", 0)
     if not connecting.is_here(str(host)) and (port != SERVERS_OF_NAMES or gate.is_offline):
         gate.stop(f"a datagram to {host}:{port}")
 
