@@ -18,6 +18,8 @@ from lintrain.cli._judged import (
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.record import EvidenceFileError, Record, read_record
+from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import LARGEST_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def judge_file(evidence: Path, options: JudgeOptions | None = None) -> Judgement
 
 def _text(options: JudgeOptions, record: Record) -> Text:
     script = Path(record.script)
-    if script.is_file() and hashlib.sha256(script.read_bytes()).hexdigest() == record.script_sha256:
+    if script.is_file() and hashlib.sha256(read_plain(script, LARGEST_FILE)).hexdigest() == record.script_sha256:
         return read_text(record.script, options.select, options.ignore, options.config)
     say(f"lintrain: {script}: is not the script that was probed any more; its findings of that time are judged")
     return stored_text(record, options.select, options.ignore, options.config)

@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lintrain.core.lazy_dataclass import dataclass
+from lintrain.source.plain_files import read_plain
+from lintrain.source.source import LARGEST_CODE
 
 LIBRARIES = ("torch", "transformers", "lightning", "pytorch_lightning", "tensorflow", "tf_keras", "keras")
 """Without these no script that imports them trains; what else it imports, it is told of by Python itself."""
@@ -68,7 +70,7 @@ def planned_interpreter(script: Path, folder: Path) -> Plan:
 def needed_libraries(script: Path) -> tuple[str, ...]:
     """Those of the libraries that a script imports in any case; none for what is no file of Python."""
     try:
-        tree = ast.parse(script.read_bytes())
+        tree = ast.parse(read_plain(script, LARGEST_CODE))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     imported = {name.partition(".")[0] for node in tree.body for name in _imported(node)}

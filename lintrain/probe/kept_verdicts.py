@@ -22,6 +22,8 @@ from lintrain.cache.watch import unheard
 from lintrain.cache.whole_files import HEADS, make_folder, put, read_kept, sealed, unsealed
 from lintrain.core.finding import Finding
 from lintrain.core.verdict import Ruling, Verdict
+from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import LARGEST_FILE
 
 if TYPE_CHECKING:
     from lintrain.probe.record import Record
@@ -112,7 +114,7 @@ def _place_of(file: Path) -> tuple[str, str]:
 
 def _digest(file: Path) -> str | None:
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return hashlib.sha256(read_plain(file, LARGEST_FILE)).hexdigest()
     except OSError:
         return None
 

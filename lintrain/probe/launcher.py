@@ -24,6 +24,7 @@ from lintrain.probe.processes import adopt_orphans, end_family, family, resident
 from lintrain.probe.record import Ending
 from lintrain.probe.remains import held_bytes, remove_shared_memory
 from lintrain.probe.request import Request
+from lintrain.probe.room import Room
 from lintrain.probe.stopped import notes_of_stopped
 from lintrain.probe.stream import Assembly
 from lintrain.probe.supervised import ScriptProcess
@@ -66,6 +67,7 @@ class Launch:
         self._started, self._began = time.monotonic(), time.time()
         self._memory_checked = 0.0
         self._disk = shutil.disk_usage(request.temporary).free // 2
+        self._room = Room(request.downloads)
         self._others = adopt_orphans()
         self._input = ScriptInput()
         self._wall = Wall(Path(request.temporary), request.secret, request.downloads, is_offline=request.offline)
@@ -157,6 +159,8 @@ class Launch:
         written = held_bytes(Path(self.request.temporary))
         if written > self._disk:
             return "disk", f"the script's files hold {written / GIB:.1f} GiB, half of what was free"
+        if lack := self._room.lack():
+            return "disk", f"room runs out: {lack}"
         if bounds.memory is None:
             return None
         used = resident_bytes(family(self._process, str(self._file), self._others))

@@ -24,6 +24,8 @@ from lintrain.probe.launcher import Bounds, Launch, NoRoomError, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.probe.request import SAMPLE_ROWS, Request
 from lintrain.probe.warden import warden
+from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import LARGEST_FILE
 
 KEPT = "kept"
 """In the temporary folder: what the child kept."""
@@ -89,7 +91,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
             runs, ending = [], gpu_ending
         if evidence is not None and evidence.device != "cpu":
             runs.append(evidence)
-    text = wanted.entry.script.read_bytes()
+    text = read_plain(wanted.entry.script, LARGEST_FILE)
     return Record(
         schema=SCHEMA,
         lintrain=_version(),

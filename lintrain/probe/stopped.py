@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lintrain.probe.child.network.gate import FILE
+from lintrain.source.plain_files import read_start
 
 NAMED = 12
 LARGEST_FILE = 2**20
@@ -28,8 +29,7 @@ def notes_of_stopped(temporary: Path, refused: Iterable[str]) -> tuple[str, ...]
 def _written(file: Path) -> list[str]:
     """What the script's processes wrote down; of anything else that is in the file nothing."""
     try:
-        with file.open("rb") as opened:
-            lines = opened.read(LARGEST_FILE).splitlines()
+        lines = read_start(file, LARGEST_FILE).splitlines()
     except OSError:
         return []
     found = list[str]()

@@ -13,6 +13,7 @@ from pathlib import Path
 from lintrain.probe.processes import end_left
 from lintrain.probe.remains import remove_folder, remove_shared_memory
 from lintrain.probe.supervisor import LONGEST_END
+from lintrain.source.plain_files import read_start
 
 STARTED = "started.txt"
 """In the folder of a pass: the number of the script's process, while it runs."""
@@ -91,7 +92,7 @@ def _wait_for(process: int) -> None:
 def _written_down(file: Path) -> int:
     """The number of a process; 0 where none is written whole."""
     try:
-        text = file.read_text()
+        text = read_start(file, 100).decode("ascii")
     except (OSError, UnicodeDecodeError):
         return 0
     number = int(text) if text.endswith("\n") and text.strip().isdecimal() else 0
