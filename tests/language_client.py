@@ -39,6 +39,10 @@ class LanguageClient:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
+    def wait_for_the_end(self) -> None:
+        """Wait until the server, which has ended, has nothing more to say."""
+        self._listener.join(PATIENCE)
+
     # Messages
 
     def send(self, message: Json) -> None:

@@ -159,7 +159,7 @@ def test_a_number_that_is_no_process_ends_nothing(
     monkeypatch.setattr(os, "killpg", note)
     monkeypatch.setattr(os, "kill", note)
     (tmp_path / "folder" / "pass").mkdir(parents=True)
-    (tmp_path / "folder" / "pass" / warden.STARTED).write_text(written)
+    (tmp_path / "folder" / f"pass{warden.STARTED}").write_text(written)
     warden.end_what_is_left(str(tmp_path / "folder"), time.time())
     assert killed == []
     assert not (tmp_path / "folder").exists()

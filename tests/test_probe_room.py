@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.probe import room
+from lintrain.probe import remains
 from lintrain.probe.room import Room
 
 
@@ -18,7 +18,7 @@ class Usage:
 
 @pytest.fixture
 def disks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
-    free = {str(tmp_path): 100 * 2**30, str(room.SHARED_MEMORY): 4 * 2**30}
+    free = {str(tmp_path): 100 * 2**30, str(remains.SHARED_MEMORY): 4 * 2**30}
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(free.get(str(folder), 50 * 2**30)))
     return free
 
@@ -32,10 +32,10 @@ def test_a_disk_that_fills_up_is_named(disks: dict[str, int], tmp_path: Path) ->
     assert looked_at.lack() == f"{tmp_path} has 9.0 GiB left of 100.0"
 
 
-@pytest.mark.skipif(not room.SHARED_MEMORY.is_dir(), reason="only Linux has a folder of shared memory")
+@pytest.mark.skipif(not remains.SHARED_MEMORY.is_dir(), reason="only Linux has a folder of shared memory")
 def test_shared_memory_that_fills_up_is_named(disks: dict[str, int]) -> None:
     looked_at = Room([])
-    disks[str(room.SHARED_MEMORY)] = 2**20
+    disks[str(remains.SHARED_MEMORY)] = 2**20
     assert "/dev/shm has 0.0 GiB left of 4.0" in looked_at.lack()
 
 

@@ -19,7 +19,7 @@ from lintrain.probe.entry import Entry
 from lintrain.probe.events import Event
 from lintrain.probe.launcher import Bounds, Launch, package_folder
 from lintrain.probe.launchers import one_process
-from lintrain.probe.request import Request, TrailRequest
+from lintrain.probe.request import Request, TrailRequest, new_exchange
 from lintrain.probe.trail import Trail, UnmeasuredError
 
 Listen = Callable[[Event], None]
@@ -45,10 +45,12 @@ class Starts:
 
     def follow(self, folder: Path, trail: TrailRequest) -> Trail:
         """One pass; raises UnmeasuredError where no time is left."""
-        command, _ = self.entry.prepare(folder)
+        exchange = new_exchange(folder)
+        command, _ = self.entry.prepare(exchange)
         found = Trail()
         bounds = self._bounds()
-        launch = Launch(self._request(folder, trail), [self.python, *command], self.entry.environment, self.echo)
+        request = self._request(folder, exchange, trail)
+        launch = Launch(request, [self.python, *command], self.entry.environment, self.echo)
         found.ending = launch.follow(bounds, found.add)
         return found
 
@@ -59,13 +61,13 @@ class Starts:
             raise UnmeasuredError(f"{went_by} (`--timeout` sets the bound)")
         return replace(self.bounds, seconds=seconds)
 
-    def _request(self, folder: Path, trail: TrailRequest) -> Request:
+    def _request(self, folder: Path, exchange: Path, trail: TrailRequest) -> Request:
         return Request(
             script=str(self.entry.script),
             folder=str(Path.cwd()),
             package=package_folder(),
             temporary=str(folder),
-            events=str(Path(tempfile.mkdtemp(dir=folder, prefix="events-")) / "events.jsonl"),
+            exchange=str(exchange),
             device="cpu",
             sample_rows=self.sample_rows,
             downloads=paths_of_downloads(),
@@ -76,8 +78,10 @@ class Starts:
     def follow_ranks(self, folder: Path, trail: TrailRequest, processes: int) -> list[Trail]:
         """One pass in which torch's own launcher starts the script several times."""
         found = [Trail() for _ in range(processes)]
-        bounds, request = self._bounds(), self._request(folder, trail)
-        launch = Launch(request, [self.python, *self._launched(folder, processes)], self.entry.environment, self.echo)
+        exchange = new_exchange(folder)
+        bounds, request = self._bounds(), self._request(folder, exchange, trail)
+        command = [self.python, *self._launched(exchange, processes)]
+        launch = Launch(request, command, self.entry.environment, self.echo, senders=1 + processes)
 
         def listen(event: Event) -> None:
             if isinstance(rank := event.get("rank"), int) and rank < processes:
@@ -90,8 +94,8 @@ class Starts:
             each.ending = ending
         return found
 
-    def _launched(self, folder: Path, processes: int) -> list[str]:
-        command, _ = self.entry.prepare(folder)
+    def _launched(self, exchange: Path, processes: int) -> list[str]:
+        command, _ = self.entry.prepare(exchange)
         port = one_process()["MASTER_PORT"]
         where = ["--nnodes", "1", "--master-addr", "127.0.0.1", "--master-port", port]
         return ["-m", "torch.distributed.run", *where, "--nproc-per-node", str(processes), *command]

@@ -55,14 +55,14 @@ class Entry:
         """Whether its cells are run in the place of a script."""
         return self.script.suffix == ".ipynb"
 
-    def prepare(self, temporary: Path) -> tuple[list[str], tuple[str, ...]]:
+    def prepare(self, exchange: Path) -> tuple[list[str], tuple[str, ...]]:
         """The words after the name of the Python, and what of the notebook is skipped; raises UnreadableError."""
         if self.module is not None:
             return ["-m", self.module, *self.arguments], ()
         if not self.is_notebook:
             return [str(self.script), *self.arguments], ()
         document, skipped = cells_of(self.script)
-        cells = temporary / "cells.json"
+        cells = exchange / "cells.json"
         cells.write_text(json.dumps(document), encoding="utf-8")
         return [str(NOTEBOOK_MAIN), str(cells), str(self.script), *self.arguments], skipped
 

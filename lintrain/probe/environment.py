@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 SITE_FOLDER = Path(__file__).parent / "child" / "site"
@@ -48,7 +50,7 @@ def script_environment(request_file: Path, temporary: Path, device: str, *, offl
     environment["MLFLOW_TRACKING_URI"] = (temporary / "mlruns").as_uri()
     environment["TRACKIO_DIR"] = str(temporary / "trackio")
     environment["HF_METRICS_CACHE"] = _made(temporary / "metrics")
-    environment["HF_MODULES_CACHE"] = _modules_cache(temporary)
+    environment["HF_MODULES_CACHE"] = _modules_cache(request_file.parent)
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
     else:
@@ -57,19 +59,20 @@ def script_environment(request_file: Path, temporary: Path, device: str, *, offl
 
 
 def _made(folder: Path) -> str:
-    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # an earlier pass of the script may have put something else there
+        folder.mkdir(parents=True)
     return str(folder)
 
 
-def _modules_cache(temporary: Path) -> str:
+def _modules_cache(exchange: Path) -> str:
     """A private copy of the folder where libraries keep downloaded code, so that a probe adds nothing to it."""
     home = Path(os.environ.get("HF_HOME", Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface"))
     original = Path(os.environ.get("HF_MODULES_CACHE", home / "modules")).expanduser()
-    private = temporary / "modules"
+    private = Path(tempfile.mkdtemp(dir=exchange, prefix="modules-")) / "modules"
     if not original.is_dir():
         return _made(private)
     if sum(file.stat().st_size for file in original.rglob("*") if file.is_file()) > LARGEST_MODULES_CACHE:
         return str(original)
     left_out = shutil.ignore_patterns("*.lock", "__pycache__")
-    shutil.copytree(original, private, ignore=left_out, dirs_exist_ok=True)  # a second pass may share the folder
+    shutil.copytree(original, private, ignore=left_out)
     return str(private)

@@ -51,26 +51,32 @@ class NoRoomError(Exception):
 
 
 class Launch:
-    """One pass over the script: started, followed, ended."""
+    """One pass over the script: started, followed, ended; `senders` of its processes may say something."""
 
     def __init__(
-        self, request: Request, command: Sequence[str], environment: Mapping[str, str], echo: IO[bytes] | None
+        self,
+        request: Request,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        echo: IO[bytes] | None,
+        senders: int = 1,
     ) -> None:
         self.request = request
         self.assembly = Assembly()
-        self._file = Path(request.temporary) / "request.json"
+        exchange = Path(request.exchange)
+        self._file = exchange / "request.json"
         try:
             self._file.write_text(json.dumps(dataclasses.asdict(request)))
         except OSError as error:
             raise NoRoomError(f"{self._file}: {error.strerror}") from error
-        self._events = EventFile(Path(request.events))
+        self._events = EventFile(exchange, senders)
         self._started, self._began = time.monotonic(), time.time()
         self._memory_checked = 0.0
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._room = Room(request.downloads)
         self._others = adopt_orphans()
         self._input = ScriptInput()
-        self._wall = Wall(Path(request.temporary), request.secret, request.downloads, is_offline=request.offline)
+        self._wall = Wall(request)
         variables = {**self._environment(), **environment}
         self._process = ScriptProcess(command, request.folder, variables, self._input.file)
         write_down(Path(request.temporary), self._process.pid, self._process.supervisor)

@@ -22,7 +22,7 @@ from lintrain.probe.extras import OVERFIT_STEPS
 from lintrain.probe.kept_files import copy_plain_files
 from lintrain.probe.launcher import Bounds, Launch, NoRoomError, package_folder
 from lintrain.probe.record import SCHEMA, Ending, Record
-from lintrain.probe.request import SAMPLE_ROWS, Request
+from lintrain.probe.request import SAMPLE_ROWS, Request, new_exchange
 from lintrain.probe.warden import warden
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
@@ -130,13 +130,14 @@ def _pass(
     wanted: Wanted, temporary: Path, device: str, full_data: bool, listen: Callable[[Event], None]
 ) -> tuple[Evidence | None, Ending]:
     folder = Path(tempfile.mkdtemp(dir=temporary))
-    command, skipped = wanted.entry.prepare(folder)
+    exchange = new_exchange(folder)
+    command, skipped = wanted.entry.prepare(exchange)
     request = Request(
         script=str(wanted.entry.script),
         folder=str(Path.cwd()),
         package=package_folder(),
         temporary=str(folder),
-        events=str(folder / "events.jsonl"),
+        exchange=str(exchange),
         device=device,
         overfit=wanted.overfit or (OVERFIT_STEPS if "overfit" in wanted.also else 0),
         also=wanted.also,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from dataclasses import field
+from pathlib import Path
 
 from lintrain.core.lazy_dataclass import dataclass
 
@@ -26,8 +28,10 @@ class TrailRequest:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One pass over a script: on which device, where events and redirected files go, and which extras are wanted.
+    """One pass over a script: on which device, where redirected files go, and which extras are wanted.
 
+    `exchange` is a folder that is new with each pass, also where two of them share the folder of the script's files:
+    what lintrain and the script's process have to tell each other, and nothing that an earlier pass put there.
     `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
     the extras (`extras.py`); `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all; `shortcuts` were
     taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may
@@ -40,7 +44,7 @@ class Request:
     folder: str
     package: str
     temporary: str
-    events: str
+    exchange: str
     device: str
     overfit: int = 0
     device_memory: int | None = None
@@ -54,3 +58,8 @@ class Request:
     trail: TrailRequest | None = None
     offline: bool = False
     secret: int = field(default_factory=lambda: int.from_bytes(os.urandom(8), "big") >> 1 | 1, repr=False)
+
+
+def new_exchange(temporary: Path) -> Path:
+    """A folder for one pass, in that of the script's files: the script's process may write there."""
+    return Path(tempfile.mkdtemp(dir=temporary, prefix="pass-"))

@@ -15,12 +15,12 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from lintrain.probe.child.network.connecting import NOT_OWN, QUESTION
 from lintrain.probe.metadata import Metadata
+from lintrain.probe.request import Request
 
 RECEIVE, ANSWER, IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 CONTINUE = 1
@@ -40,19 +40,18 @@ Address = tuple[str, int]
 class Wall:
     """The parent's half of the wall around one pass: a thread that answers until the pass is over.
 
-    `stopped` holds what was refused. Nothing may leave the machine where `is_offline`, not even a datagram.
+    `stopped` holds what was refused. Nothing may leave the machine where that is asked, not even a datagram.
     """
 
-    def __init__(self, temporary: Path, secret: int, downloads: Sequence[str] = (), *, is_offline: bool) -> None:
+    def __init__(self, request: Request) -> None:
         self.stopped: list[str] = []
-        self.metadata = Metadata(str(temporary), downloads, _read_memory)
+        self.metadata = Metadata(request.temporary, request.downloads, _read_memory)
         self.is_held = False
-        self._is_offline = is_offline
-        self._question = secret ^ QUESTION
+        self._is_offline = request.offline
+        self._question = request.secret ^ QUESTION
         self._own: set[Address] = set()
         self._closing, self._wakes = os.pipe()
-        self._folder = temporary
-        self._listening = _listening(temporary) if sys.platform.startswith("linux") else None
+        self._listening = _listening(request.exchange) if sys.platform.startswith("linux") else None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -180,9 +179,9 @@ def _without_mapping(host: str) -> str:
     return host.removeprefix("::ffff:") if host.startswith("::ffff:") and "." in host else host
 
 
-def _listening(temporary: Path) -> socket.socket:
+def _listening(exchange: str) -> socket.socket:
     """Where the script's first process asks for the wall; by way of a descriptor, for the path may be long."""
-    opened = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+    opened = os.open(exchange, os.O_RDONLY | os.O_DIRECTORY)
     try:
         found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         found.bind(f"/proc/self/fd/{opened}/{WALL}")
@@ -193,7 +192,7 @@ def _listening(temporary: Path) -> socket.socket:
 
 
 WALL = "wall"
-"""In the temporary folder of a pass: the socket at which the script's first process asks for the wall."""
+"""In the folder of a pass: the socket at which the script's first process asks for the wall."""
 
 
 def _can_read(process: int, address: int, sample: bytes, descriptor: int) -> bool:

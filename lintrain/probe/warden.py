@@ -15,9 +15,10 @@ from lintrain.probe.remains import remove_folder, remove_shared_memory
 from lintrain.probe.supervisor import LONGEST_END
 from lintrain.source.plain_files import read_start
 
-STARTED = "started.txt"
-"""In the folder of a pass: the number of the script's process, while it runs."""
-SUPERVISED = "supervisor.txt"
+STARTED = ".started"
+"""Ends the name of the file beside the folder of a pass, out of the script's reach, that holds the number of the
+script's process while it runs."""
+SUPERVISED = ".supervisor"
 """The same for the script's supervisor, which ends when nothing of the script is left."""
 
 WARDEN = """
@@ -57,25 +58,29 @@ def warden(temporary: Path) -> Generator[None]:
 def write_down(temporary: Path, process: int, supervisor: int | None) -> None:
     """Let the warden of a pass know the script's process, and the one that ends all of the script's on Linux."""
     with contextlib.suppress(OSError):  # without room: on Linux it is found by its environment, too
-        (temporary / STARTED).write_text(f"{process}\n")
+        _beside(temporary, STARTED).write_text(f"{process}\n")
         if supervisor is not None:
-            (temporary / SUPERVISED).write_text(f"{supervisor}\n")
+            _beside(temporary, SUPERVISED).write_text(f"{supervisor}\n")
 
 
 def strike_out(temporary: Path) -> None:
     """The script has ended; its number may come to belong to something else."""
     for name in (STARTED, SUPERVISED):
         with contextlib.suppress(OSError):
-            (temporary / name).unlink()
+            _beside(temporary, name).unlink()
+
+
+def _beside(folder: Path, ending: str) -> Path:
+    return folder.with_name(folder.name + ending)
 
 
 def end_what_is_left(temporary: str, since: float) -> None:
     """End what runs for a probe that is gone, and remove what lies in its temporary folder."""
     folder = Path(temporary)
     passes = [each for each in folder.iterdir() if each.is_dir()] if folder.is_dir() else []
-    for root in [number for each in passes if (number := _written_down(each / STARTED))] or [0]:
+    for root in [number for each in passes if (number := _written_down(_beside(each, STARTED)))] or [0]:
         end_left(root, temporary)
-    for supervisor in [number for each in passes if (number := _written_down(each / SUPERVISED))]:
+    for supervisor in [number for each in passes if (number := _written_down(_beside(each, SUPERVISED)))]:
         _wait_for(supervisor)
     for each in passes:
         remove_shared_memory(each, since)

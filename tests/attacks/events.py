@@ -24,6 +24,16 @@ def send(line):
     os.close(descriptor)
 
 """
+CALL = """
+import gc, os, sys
+
+channel = next(one for one in gc.get_objects() if type(one).__name__ == "Channel")
+
+def send(line):
+    channel._write(b"".join(channel.signer.signed(each) + b"\\n" for each in line.split(b"\\n") if each))
+
+"""
+"""Signed as lintrain's own code signs, by way of its own objects."""
 LINES = {
     "no-json": b"not json\n",
     "a-list": b"[]\n",
@@ -65,8 +75,105 @@ def assert_not_judged(ended: Ended, *, words: str = "") -> None:
 
 @attack("events-are-not-trusted", cases=LINES)
 def line_sent(folder: Path, line: bytes) -> None:
-    """One line that lintrain's own code does not send."""
-    assert_not_judged(probed(folder, f"{FIND}send({line!r})\nimport time\ntime.sleep(1)\n"), words="sent what")
+    """One line that lintrain's own code does not send, signed as if it were."""
+    ended = probed(folder, f"{CALL}send({line!r})\nimport time\ntime.sleep(1)\n")
+    assert_not_judged(ended, words="sent what")
+    assert "signed" not in ended.text, ended.text[-2000:]
+
+
+FORGED = (
+    b'{"event": "run", "values": {"trainer": "Trainer"}}\n'
+    b'{"event": "stage", "stage": {"name": "script", "status": "passed", "seconds": 1}}\n'
+    b'{"event": "end", "kind": "measured", "reason": "", "notes": [], "files": []}\n'
+)
+FORGERIES = {
+    "without-a-signature": ("send(FORGED)", "not signed"),
+    "under-another-signature": (
+        'first = open(path, "rb").read().partition(b" ")[0]\n'
+        'send(b"".join(first + b" 0 1 9 " + one + b"\\n" for one in FORGED.split(b"\\n")))',
+        "not signed",
+    ),
+    "under-a-key-of-nobody": ('send(b"00" * 32 + b" 7.7 1 1 " + FORGED)', "not signed"),
+    "under-a-long-name": ('send(b"00" * 32 + b" " + b"0." * 10**6 + b"1 1 1 " + FORGED)', "not signed"),
+    "said-twice": ('send(open(path, "rb").read())', "came twice"),
+}
+
+
+@attack("events-are-not-trusted", cases=FORGERIES)
+def verdict_forged(folder: Path, how: tuple[str, str]) -> None:
+    """Events that are as lintrain's own code sends them, written into its file by the script's code."""
+    change, words = how
+    ended = probed(folder, f"{FIND}FORGED = {FORGED!r}\n{change}\nimport time\ntime.sleep(1)\n")
+    assert_not_judged(ended, words=words)
+
+
+@attack("events-are-not-trusted", cases=["of-the-script", "of-another-program"])
+def key_looked_for(folder: Path, whose: str) -> None:
+    """The key that signs events, looked for where the script's code can read before it runs."""
+    looks = "sys.stderr.write(repr(os.listdir(os.path.dirname(path))))"
+    if whose != "of-the-script":
+        looks = "import subprocess; subprocess.run(['ls', os.path.dirname(path)], stdout=2)"
+    ended = probed(folder, f"{FIND}{looks}\n")
+    assert "key-" not in ended.text, ended.text
+    assert "taken-" not in ended.text, ended.text
+    assert "events.jsonl" in ended.text, ended.text
+
+
+SHARED = """
+import os
+import shutil
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+folder = os.path.dirname(os.environ["TMPDIR"])
+done = []
+
+def leaves(name, make):
+    path = os.path.join(folder, name)
+    if not done:
+        done.append(name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+        make(path)
+
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+if os.path.exists("last.pt"):
+    net.load_state_dict(torch.load("last.pt"))
+for epoch in range(9):
+    for x, y in DataLoader(TensorDataset(torch.randn(32, 4), torch.randint(2, (32,))), batch_size=8):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        torch.save(net.state_dict(), "last.pt")
+        CHANGE
+"""
+LEFT = {
+    "link-for-the-request": "leaves('request.json', lambda path: os.symlink(VICTIM, path))",
+    "pipe-for-the-request": "leaves('request.json', os.mkfifo)",
+    "folder-for-the-wall": "leaves('wall', os.mkdir)",
+    "link-for-the-process": "leaves('started.txt', lambda path: os.symlink(VICTIM, path))",
+    "file-for-temporary-files": "leaves('files', lambda path: open(path, 'x').close())",
+    "link-for-temporary-files": "leaves('files', lambda path: os.symlink(os.path.dirname(VICTIM), path))",
+    "link-for-metrics": "leaves('metrics', lambda path: os.symlink(os.path.dirname(VICTIM), path))",
+}
+
+
+@attack("later-passes-trust-nothing", cases=LEFT)
+def trap_left_for_the_next_pass(folder: Path, change: str) -> None:
+    """A pass that shares the folder of its files with one before (`--also checkpoint`) finds what that one left."""
+    (folder / "safe").mkdir()
+    victim = folder / "safe" / "victim"
+    victim.write_text("mine")
+    script = SHARED.replace("CHANGE", change.replace("VICTIM", repr(str(victim))))
+    ended = probed(folder, script, "--also", "checkpoint", "--timeout", "60", seconds=100)
+    assert victim.read_text() == "mine"
+    assert sorted(path.name for path in (folder / "safe").iterdir()) == ["victim"]
+    assert "Traceback" not in ended.text, ended.text[-3000:]
+    assert ended.code in {0, 1, 3}, ended.code
 
 
 @attack("events-are-not-trusted", cases={"a-gigabyte": 2**30, "many-lines": 0})

@@ -53,6 +53,16 @@ class Watched:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
+    def close(self) -> None:
+        """End it; what it was still to be told is lost."""
+        self.process.kill()
+        self.process.wait()
+        self.client.wait_for_the_end()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+
     def cpu_seconds(self) -> float:
         """The CPU time that it has taken."""
         words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -69,8 +79,7 @@ def serving(
         server.client.start([folder], capabilities, options)
         yield server
     finally:
-        server.process.kill()
-        server.process.wait()
+        server.close()
 
 
 def framed(body: bytes) -> bytes:

@@ -99,14 +99,14 @@ class PageRunner:
             folder=str(folder),
             package=package_folder(),
             temporary=str(temporary),
-            events=str(temporary / "events.jsonl"),
+            exchange=str(temporary),
             device="cpu",
             overfit=overfit,
             also=("memory",) if device else (),
             device_memory=device,
             sample_rows=sample_rows,
         )
-        events = EventFile(Path(request.events))
+        events = EventFile(Path(request.exchange))
         outcome = self._answer(script, folder, dataclasses.asdict(request))
         assembly = Assembly()
         for event in events.new_events():

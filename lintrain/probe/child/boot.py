@@ -12,13 +12,14 @@ from types import TracebackType
 from typing import Any
 
 from lintrain.probe.child import compiling, label_conflicts, processes, quick_datasets, quiet, spawned, terminal
-from lintrain.probe.child.channel import Channel
+from lintrain.probe.child.channel import EVENTS, Channel
 from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.keras import interceptor as keras
 from lintrain.probe.child.lightning import interceptor as lightning
 from lintrain.probe.child.loop import interceptor as loop
 from lintrain.probe.child.objects import install as objects
 from lintrain.probe.child.session import Session
+from lintrain.probe.child.signing import take_key
 from lintrain.probe.child.trail import install as trail
 from lintrain.probe.child.trail import ranks
 from lintrain.probe.child.trainer import interceptor as trainer
@@ -28,7 +29,9 @@ def start(request: dict[str, Any]) -> None:
     """Install every interceptor; the script then runs as if started by hand."""
     ranks.become_root(request["trail"])
     spawned.become_root()
-    session = Session(request, Channel(request["events"]))
+    session = Session(request, Channel(os.path.join(request["exchange"], EVENTS)))
+    if session.is_root:
+        session.channel.signer = take_key(request["exchange"])
     session.thresholds.raise_them()
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     session.network.install(hooks)  # before the kernel forbids writing, which a network of its own needs
@@ -94,12 +97,17 @@ def _watch_hard_ends(session: Session) -> None:
 
 
 def _saying_so(session: Session, execute: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that puts another program in the place of this one: what was measured until then is sent."""
+    """A function that puts another program in the place of this one: what was measured until then is sent.
+
+    Where nothing was, that program may be the script once more: it gets a key to send with.
+    """
 
     @functools.wraps(execute)
     def becomes(*args: Any) -> Any:
         if session.is_root and session.has_begun:
             session.left()
+        elif session.is_root and session.channel.signer is not None:
+            session.channel.signer.leave_keys(session.exchange, 1)
         return execute(*args)
 
     return becomes

@@ -9,6 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from lintrain.probe.child.signing import Signer
+
 DUMPS, WRITE, EXIT = json.dumps, os.write, os._exit
 OPEN, FSTAT, CLOSE = os.open, os.fstat, os.close
 """As they are before the script, which may put something else in their place."""
@@ -18,6 +20,9 @@ try:
 except ImportError:  # Windows, where a script's files get no numbers of ours
     fcntl = None  # type: ignore[assignment]
 
+EVENTS = "events.jsonl"
+"""In the folder of a pass: the file that this appends to."""
+
 HIGH = 500
 """Descriptors from here on are not those that a script's own files get."""
 
@@ -26,9 +31,13 @@ NO_ROOM = 74
 
 
 class Channel:
-    """The writing end; several processes of one script may append to the same file. One that `is_muted` does not."""
+    """The writing end; several processes of one script may append to the same file. One that `is_muted` does not.
+
+    Without a `signer` nothing would be believed, and nothing is written.
+    """
 
     is_muted = False
+    signer: Signer | None = None
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -38,7 +47,9 @@ class Channel:
 
     def send(self, event: str, **values: Any) -> None:  # Any: whatever JSON and dataclasses hold
         """Append one event; dataclasses among the values become dictionaries."""
-        line = _line(event, values).encode() + b"\n"
+        if self.signer is None:
+            return
+        line = self.signer.signed(_line(event, values).encode()) + b"\n"
         if self._held is not None:
             self._held.append(line)
         elif not self.is_muted:

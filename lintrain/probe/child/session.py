@@ -51,6 +51,7 @@ class Session:
 
     def __init__(self, request: dict[str, Any], channel: Channel) -> None:
         self.temporary: str = request["temporary"]
+        self.exchange: str = request["exchange"]
         self.device: str = request["device"]
         self.overfit: int = request["overfit"]
         self.also = frozenset[str](request["also"])

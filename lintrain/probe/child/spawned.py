@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +14,25 @@ from lintrain.probe.child.session import ROOT_PROCESS, Session
 SPAWNED_BY = "LINTRAIN_PROBE_SPAWNED_BY"
 """Set while a script spawns its processes: to the process that it is."""
 
+FORKS = "--multiprocessing-fork"
+"""Among the words that start a process of `multiprocessing` that runs a function."""
+
 
 def is_spawned() -> bool:
-    """Whether the script's own process started this one as one of its ranks."""
-    return os.environ.get(SPAWNED_BY) == str(os.getppid())
+    """Whether the script's own process started this one as one of its ranks, not to help `multiprocessing`."""
+    return os.environ.get(SPAWNED_BY) == str(os.getppid()) and FORKS in _words()
+
+
+def _words() -> list[str]:
+    """The words that started this process."""
+    words: list[str] | None = getattr(sys, "orig_argv", None)  # since Python 3.10
+    if words is not None:
+        return words
+    try:
+        with open("/proc/self/cmdline", "rb") as opened:
+            return os.fsdecode(opened.read()).split("\0")
+    except OSError:
+        return [FORKS]
 
 
 def become_root() -> None:
@@ -38,6 +54,8 @@ def _patch(session: Session, module: Any) -> None:
     def start_processes(*args: Any, **kwargs: Any) -> Any:
         if session.trail is not None:
             session.trail.stop("the script starts its processes by itself (`torch.multiprocessing`)")
+        if session.channel.signer is not None:
+            session.channel.signer.leave_keys(session.exchange, kwargs.get("nprocs", args[2] if len(args) > 2 else 1))
         os.environ[SPAWNED_BY] = str(os.getpid())
         try:
             return start(*args, **kwargs)

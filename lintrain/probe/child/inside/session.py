@@ -24,6 +24,7 @@ class InsideSession(Session):
         super().__init__(
             {
                 "temporary": temporary,
+                "exchange": temporary,
                 "device": "cpu",
                 "overfit": overfit,
                 "also": also,

@@ -13,7 +13,7 @@ from lintrain.probe.child.network.gate import Gate, refusal
 from lintrain.probe.child.network.programs import Programs
 
 WALL = "wall"
-"""In the temporary folder: the socket at which the first process asks lintrain for a wall (`lintrain.probe.wall`)."""
+"""In the folder of a pass: the socket at which the first process asks lintrain for a wall (`lintrain.probe.wall`)."""
 
 FIRST = "LINTRAIN_PROBE_NETWORK"
 """Set by the process that asked the kernel to hold it and all that it starts."""
@@ -25,6 +25,7 @@ class Network:
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._temporary: str = request["temporary"]
+        self._wall: str = os.path.join(request.get("exchange", self._temporary), WALL)
         self._secret = int(request.get("secret") or 0)
         self._is_first = False
         self._is_held = False
@@ -50,7 +51,7 @@ class Network:
         self._is_first = True
         if self.gate.is_offline:
             self._is_held = namespace.leave_the_network()
-        is_walled = kernel.ask_for_a_wall(os.path.join(self._temporary, WALL), self.gate.secret)
+        is_walled = kernel.ask_for_a_wall(self._wall, self.gate.secret)
         os.environ[FIRST] = HELD if is_walled else "not held"
         self._is_held |= is_walled
 

@@ -1,0 +1,83 @@
+"""How an event is signed, so that what the script's own code writes into the file of events is told from it.
+
+A process that may send gets a key in a file, which it reads and removes before the script's first line. From then on
+only the state of a hash holds the key, and gives it to nobody. The script's code can still find and call what signs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from hashlib import blake2b
+
+KEY_BYTES = 32
+PREFIX = "key-"
+"""Of the files that hold one key each, in the folder of a pass; the name of the key follows."""
+GETPID = os.getpid
+"""As it is before the script, which may put something else in its place."""
+
+
+class Signer:
+    """Signs lines with one key; `name` tells which."""
+
+    __slots__ = ("_derived", "_lines", "_state", "name")
+
+    def __init__(self, name: str, key: bytes) -> None:
+        self.name = name
+        self._state = blake2b(key=key, digest_size=KEY_BYTES)
+        self._lines = itertools.count(1)
+        self._derived = itertools.count(1)
+
+    def signed(self, line: bytes) -> bytes:
+        """The line behind its signature, the name of the key, this process and the number of the line."""
+        said = b"%b %d %d %b" % (self.name.encode(), GETPID(), next(self._lines), line)
+        return signature(self._state, said) + b" " + said
+
+    def leave_keys(self, folder: str, count: int) -> None:
+        """Write a key for each process that this one starts, or becomes, and that may send as well."""
+        for _ in range(count):
+            number = next(self._derived)
+            leave_key(folder, f"{self.name}.{number}", derived_key(self._state, number))
+
+
+def signature(state: blake2b, said: bytes) -> bytes:
+    """What only the holder of a key can put before `said`; `state` is a hash with the key."""
+    hashed = state.copy()
+    hashed.update(b"line ")
+    hashed.update(said)
+    return hashed.hexdigest().encode()
+
+
+def derived_key(state: blake2b, number: int) -> bytes:
+    """The key of this number that comes from another one; `state` is a hash with that one."""
+    hashed = state.copy()
+    hashed.update(b"key %d" % number)
+    return hashed.digest()
+
+
+def leave_key(folder: str, name: str, key: bytes) -> None:
+    """Write a file with a key; the process for which it is meant removes it."""
+    path = os.path.join(folder, PREFIX + name)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(descriptor, key)
+    finally:
+        os.close(descriptor)
+
+
+def take_key(folder: str) -> Signer | None:
+    """Remove a file with a key and sign with it; None where there is none for this process."""
+    for name in sorted(os.listdir(folder)):
+        if not name.startswith(PREFIX):
+            continue
+        path = os.path.join(folder, name)
+        taken = os.path.join(folder, f"taken-{GETPID()}")
+        try:
+            os.rename(path, taken)  # of several processes that see the file one gets it
+        except OSError:
+            continue
+        with open(taken, "rb") as opened:
+            key = opened.read(KEY_BYTES)
+        os.unlink(taken)
+        return Signer(name[len(PREFIX) :], key)
+    return None
