@@ -125,6 +125,8 @@ if TYPE_CHECKING:
     from lintrain.pipeline.given import text_columns as text_columns
     from lintrain.pipeline.given import tokenized_copies as tokenized_copies
     from lintrain.pipeline.given import tokenizer_name as tokenizer_name
+    from lintrain.pipeline.handing_over import do_overlap as do_overlap
+    from lintrain.pipeline.handing_over import parts_shared as parts_shared
     from lintrain.pipeline.iterations import always_in_order as always_in_order
     from lintrain.pipeline.iterations import clippings as clippings
     from lintrain.pipeline.iterations import contradict as contradict
@@ -396,6 +398,7 @@ _WORDS_OF = {
         "has_tokenized_copy is_default_collator is_read_as_text is_text is_visible last_map origin_of text_columns "
         "tokenized_copies tokenizer_name"
     ),
+    "lintrain.pipeline.handing_over": "do_overlap parts_shared",
     "lintrain.pipeline.iterations": (
         "always_in_order clippings contradict divisor_of going_back hides_gradients is_of is_switched_off "
         "launchers_of swap_of"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.modules import shared_parts
 from lintrain.pipeline.pipeline import Pipeline
@@ -34,6 +36,20 @@ def _given_away(pipeline: Pipeline, _: None) -> dict[int, list[Event]]:
 def touched_by(pipeline: Pipeline, value: Value) -> frozenset[int]:
     """The identities of a value and its parts that others may share: two values touch where they have one in common."""
     return pipeline.told(_find_touched, value)
+
+
+def parts_shared(pipeline: Pipeline, values: Iterable[Value]) -> frozenset[int]:
+    """The identities of all that these values hold, themselves included, that others may hold too."""
+    return frozenset[int]().union(*(pipeline.told(_find_parts, value) for value in values))
+
+
+def do_overlap(pipeline: Pipeline, one: Value, other: Value) -> bool:
+    """What `overlap` says, for a rule that asks about many: the parts of a value are looked up once."""
+    return not pipeline.told(_find_parts, one).isdisjoint(pipeline.told(_find_parts, other))
+
+
+def _find_parts(_: Pipeline, value: Value) -> frozenset[int]:
+    return shared_parts(value)
 
 
 def _find_touched(_: Pipeline, value: Value) -> frozenset[int]:

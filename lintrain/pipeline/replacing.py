@@ -28,9 +28,22 @@ def note_part(reader: Reader, owner: Value, value: Value, place: Place) -> None:
     if isinstance(value, Module) and not value.path and value.parts:
         return  # a part of another one, shared: `decoder.weight = embedding.weight`
     is_being_made = reader.frame.receiver is owner and reader.frame.name == "__init__"
-    if is_being_made or not is_module(whole) or not has_parameters(value) or overlap(value, whole):
+    if is_being_made or not is_module(whole) or not has_parameters(value):
+        return
+    if not _is_new(value, place) and overlap(value, whole):
         return
     reader.act(Act.NEW_PART, place, _outermost(whole), part=value)
+
+
+def _is_new(value: Value, place: Place) -> bool:
+    """Whether a layer was made behind the target of its assignment, on the same line: it lies nowhere yet.
+
+    This spares looking through a whole that may have many parts.
+    """
+    if not isinstance(value, Module) or value.parts or value.attributes or value.origin is None:
+        return False
+    made = value.origin
+    return made.path == place.path and place.line == made.line and place.column < made.column
 
 
 def note_kept(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:

@@ -66,8 +66,11 @@ def trainings(pipeline: Pipeline) -> Iterator[Training]:
     if not backward:
         return
     launcher = next((event.subject for event in backward if isinstance(event.subject, Launcher)), None)
+    steps_of: dict[int, list[int]] = {}
+    for event in pipeline.acts(Act.STEP):
+        steps_of.setdefault(id(event.subject), []).append(event.order)
     for optimizer in pipeline.optimizers:
-        steps = [event.order for event in pipeline.acts(Act.STEP) if event.subject is optimizer]
+        steps = steps_of.get(id(optimizer), ())
         model = optimizer.trains[0] if len(optimizer.trains) == 1 and not optimizer.is_part else None
         if isinstance(model, Model | Module) and steps and optimizer.origin is not None:
             yield Training(model, optimizer.origin, min(steps), None, optimizer, launcher)

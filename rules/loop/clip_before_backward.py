@@ -43,6 +43,7 @@ PyTorch documentation, `torch.nn.utils.clip_grad_norm_`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from lintrain import (
@@ -78,7 +79,7 @@ class ClipBeforeBackward(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_at_each_place(
             self._report(pipeline, clip, training)
-            for training, clip in clippings(pipeline)
+            for training, clip in _only_clippings(pipeline)
             if _comes_too_early(training, clip)
         )
 
@@ -109,12 +110,18 @@ class ClipBeforeBackward(Rule):
         return Fix.of("clip after `backward`", Replace(finding.place, backward), Replace(below, clip), safe=True)
 
 
+def _only_clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:
+    """Each clipping that is the only one of its loop."""
+    found = list(clippings(pipeline))
+    counts = Counter(id(training) for training, _ in found)
+    return ((training, clip) for training, clip in found if counts[id(training)] == 1)
+
+
 def _comes_too_early(training: TrainingLoop, clip: Event) -> bool:
     """Whether the loop's only clipping comes first of all, in each iteration, and backward and step follow it."""
     order = always_in_order(training)
     backwards = [event for event in order if event.act is Act.BACKWARD]
-    clips = [event for event in training.inside if event.act is Act.CLIP]
-    if len(clips) > 1 or len(training.steps) != 1 or not backwards or clip.loops != backwards[0].loops:
+    if len(training.steps) != 1 or not backwards or clip.loops != backwards[0].loops:
         return False
     step = training.steps[0]
     follows = clip.order < backwards[0].order and backwards[-1].order < step.order

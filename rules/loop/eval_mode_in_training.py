@@ -229,11 +229,11 @@ def _in_own_loop(finding: Finding, loop: LoopEvidence, model: ModelEvidence) -> 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
     """Each forward pass with gradients, with the backward call of the same loop that follows it."""
-    forwards = [event for event in pipeline.acts(Act.FORWARD) if event.loops and not event.without_grad]
     for backward in pipeline.acts(Act.BACKWARD):
-        for forward in forwards:
-            together = backward.loops and forward.is_inside(backward.loops[-1])
-            if together and forward.order < backward.order and not ignores_mode(forward.subject):
+        inside = pipeline.events_in(backward.loops[-1]) if backward.loops else ()
+        for forward in inside:
+            is_pass = forward.act is Act.FORWARD and not forward.without_grad
+            if is_pass and forward.order < backward.order and not ignores_mode(forward.subject):
                 yield forward, backward
 
 

@@ -128,7 +128,8 @@ class MissingZeroGrad(Rule):
     def _never_clears(self, pipeline: Pipeline, training: TrainingLoop) -> bool:
         if len(training.backward.loops) == 1 and is_left_after(pipeline, _next_step(training), training.loop):
             return False
-        clears = [event for event in pipeline.acts(Act.ZERO_GRAD) if _shares_a_loop(event, training)]
+        around = [event for loop in training.backward.loops for event in pipeline.events_in(loop)]
+        clears = [event for event in around if event.act is Act.ZERO_GRAD]
         followed = _next_step(training).subject
         hidden = any(may_hide(pipeline, event, followed) for event in training.inside)
         if hidden or training.has(Act.GRADIENT) or any(is_of(event, followed) is not False for event in clears):
@@ -183,11 +184,6 @@ def _next_step(training: TrainingLoop) -> Event:
     """The step that follows the backward call; the last one where none follows in the same iteration."""
     following = (step for step in training.steps if step.order > training.backward.order)
     return next(following, training.steps[-1])
-
-
-def _shares_a_loop(event: Event, training: TrainingLoop) -> bool:
-    """Whether gradients are cleared in this loop, or in a loop around it."""
-    return any(event.is_inside(loop) for loop in training.backward.loops)
 
 
 def _is_engine(step: Event, training: TrainingLoop) -> bool:

@@ -111,7 +111,7 @@ from lintrain import (
     lazy_pattern,
     mentions,
     modules_in,
-    overlap,
+    parts_shared,
     touches,
     training_loops,
     trains_by_hand,
@@ -134,11 +134,11 @@ class MissingParameters(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
-        trained = _trained(pipeline)
+        trained = parts_shared(pipeline, _trained(pipeline))
         found: dict[Place, Finding] = {}
         for training in training_loops(pipeline):
             forwards = list(_forwards(training))
-            if not any(overlap(forward.subject, module) for forward in forwards for module in trained):
+            if trained.isdisjoint(parts_shared(pipeline, (forward.subject for forward in forwards))):
                 continue
             for forward in forwards:
                 if _is_left_out(pipeline, training, forward, trained):
@@ -186,14 +186,14 @@ def _forwards(training: TrainingLoop) -> Iterator[Event]:
             yield event
 
 
-def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, trained: list[Value]) -> bool:
+def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, trained: frozenset[int]) -> bool:
     """Whether a module of the script's own, with fresh weights, certainly runs for the loss and is never changed."""
     module = forward.subject
     names = {binding.name for binding in pipeline.names_of(module)}
     if not isinstance(module, Module | Instance) or not has_parameters(module) or len(names) != 1 or forward.uncalled:
         return False
     (name,) = names
-    if any(overlap(module, other) for other in trained) or forward.conditions != training.backward.conditions:
+    if not trained.isdisjoint(parts_shared(pipeline, [module])) or forward.conditions != training.backward.conditions:
         return False
     held = rf"\b{re.escape(name)}\b(\.\w+)*\.(parameters|named_parameters|load_state_dict|eval|requires_grad_|detach)\("
     fate = pipeline.acts(Act.FREEZE, Act.EVAL_MODE, Act.ESCAPE, Act.NEW_PART)

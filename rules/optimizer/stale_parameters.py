@@ -147,10 +147,11 @@ from lintrain import (
     Value,
     Verdict,
     always_with,
+    do_overlap,
     literal,
     may_move,
     options_of,
-    overlap,
+    parts_shared,
     training_loops,
     weights_outside,
 )
@@ -203,19 +204,20 @@ def _is_lost(pipeline: Pipeline, made: Event, replaced: Event) -> bool:
     optimizer, part = made.subject, replaced.details.get("part", ABSENT)
     if not isinstance(optimizer, Optimizer) or replaced.order < made.order:
         return False
-    if not any(overlap(module, replaced.subject) for module in optimizer.trains) or not _in_one_go(made, replaced):
+    whole = parts_shared(pipeline, [replaced.subject])
+    if whole.isdisjoint(parts_shared(pipeline, optimizer.trains)) or not _in_one_go(made, replaced):
         return False
-    others = [each for each in pipeline.optimizers if each is not optimizer]
-    if any(overlap(module, replaced.subject) or overlap(module, part) for each in others for module in each.trains):
+    others = [module for each in pipeline.optimizers if each is not optimizer for module in each.trains]
+    if not (whole | parts_shared(pipeline, [part])).isdisjoint(parts_shared(pipeline, others)):
         return False
-    if any(event.order > replaced.order and _freezes(event, part) for event in pipeline.acts(Act.FREEZE)):
+    if any(event.order > replaced.order and _freezes(pipeline, event, part) for event in pipeline.acts(Act.FREEZE)):
         return False
     return _steps_after(pipeline, optimizer, replaced)
 
 
-def _freezes(event: Event, part: Value) -> bool:
+def _freezes(pipeline: Pipeline, event: Event, part: Value) -> bool:
     """Whether an event may freeze a part: one that certainly frees it is of the same kind."""
-    return literal(event.details["wanted"]) is not True and overlap(event.subject, part)
+    return literal(event.details["wanted"]) is not True and do_overlap(pipeline, event.subject, part)
 
 
 def _in_one_go(made: Event, replaced: Event) -> bool:
@@ -242,7 +244,7 @@ def _newer_model(pipeline: Pipeline, made: Event) -> Reason | None:
     for training in training_loops(pipeline):
         forwards = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
         new = forwards[0].subject if len(forwards) == 1 else None
-        if new is None or overlap(new, old) or not _in_one_go(made, forwards[0]):
+        if new is None or do_overlap(pipeline, new, old) or not _in_one_go(made, forwards[0]):
             continue
         later = [each for each in pipeline.names_of(new) if each.name in names and made.place < each.place]
         if later and all(optimizer in options_of(step.subject) for step in training.steps):

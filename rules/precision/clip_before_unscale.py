@@ -74,7 +74,8 @@ PyTorch documentation, "Automatic Mixed Precision examples", section "Gradient c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 
 from lintrain import (
     Act,
@@ -144,14 +145,25 @@ class ClipBeforeUnscale(Rule):
 def _scaled_step_after(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> Event | None:
     """The scaler's step that follows a clipping with nothing of its kind between them."""
     escaped = any(isinstance(event.subject, Scaler) for event in pipeline.acts(Act.ESCAPE))
-    acts = {Act.STEP, Act.BACKWARD}
-    around = [event for event in training.inside if event.act in acts and not contradict(event, clip)]
-    before = [event for event in around if event.order < clip.order]
-    after = [event for event in around if event.order > clip.order]
-    if escaped or not before or not after or before[-1].act is not Act.BACKWARD or after[0].act is not Act.STEP:
+    at = bisect_left(training.inside, clip.order, key=_order)
+    before = _first_with(clip, training.inside, range(at - 1, -1, -1))
+    after = _first_with(clip, training.inside, range(at + 1, len(training.inside)))
+    if escaped or before is None or after is None or before.act is not Act.BACKWARD or after.act is not Act.STEP:
         return None
-    scaler = after[0].details.get("scaler")
-    if scaler is None or is_switched_off(scaler) or is_of(clip, after[0].subject) is False:
+    scaler = after.details.get("scaler")
+    if scaler is None or is_switched_off(scaler) or is_of(clip, after.subject) is False:
         return None
-    is_scaled = ".scale(" in pipeline.code(before[-1].place) or isinstance(scaler, Scaler)
-    return after[0] if is_scaled else None
+    is_scaled = ".scale(" in pipeline.code(before.place) or isinstance(scaler, Scaler)
+    return after if is_scaled else None
+
+
+def _order(event: Event) -> int:
+    return event.order
+
+
+def _first_with(clip: Event, inside: Sequence[Event], numbers: Iterable[int]) -> Event | None:
+    """The first backward call or step, of the events with these numbers, that an iteration with the clipping has."""
+    events = (inside[number] for number in numbers)
+    return next(
+        (event for event in events if event.act in {Act.STEP, Act.BACKWARD} and not contradict(event, clip)), None
+    )
