@@ -29,7 +29,12 @@ class ScriptProcess:
         if sys.platform.startswith("linux"):
             self._popen = self._start_supervisor(folder, stdin)
             self.supervisor = self._popen.pid
-            self.pid = self._ask_to_start(list(command), dict(environment))
+            try:
+                self.pid = self._ask_to_start(list(command), dict(environment))
+            except OSError:
+                self.close()
+                with self._popen:  # closes its output
+                    raise
         else:
             self._popen = subprocess.Popen(
                 list(command),
@@ -61,15 +66,10 @@ class ScriptProcess:
     def _ask_to_start(self, command: list[str], environment: dict[str, str]) -> int:
         """The pid of the script; raises OSError where it cannot be started."""
         asked = marshal.dumps((command, environment))
-        try:
-            self._link.settimeout(START_SECONDS)
-            self._link.sendall(len(asked).to_bytes(supervisor.LENGTH_BYTES, "big") + asked)
-            number = int(self._line() or "-1")
-        except OSError:
-            self.close()
-            raise
+        self._link.settimeout(START_SECONDS)
+        self._link.sendall(len(asked).to_bytes(supervisor.LENGTH_BYTES, "big") + asked)
+        number = int(self._line() or "-1")
         if number <= 0:
-            self.close()
             raise OSError(-number, os.strerror(-number), command[0])
         self._link.settimeout(None)
         return number

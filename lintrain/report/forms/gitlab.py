@@ -9,6 +9,7 @@ from pathlib import Path
 from lintrain.core.level import Level
 from lintrain.report.document import CheckReport, FindingEntry
 from lintrain.report.forms.wording import message_of, remarks_of
+from lintrain.report.markdown import escaped_markdown
 from lintrain.report.paths import absolute, from_root, relative
 
 SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor", Level.NOTE: "info"}
@@ -25,7 +26,7 @@ def _issue(entry: FindingEntry) -> dict[str, object]:
         "type": "issue",
         "check_name": entry.rule,
         "description": f"{entry.rule}: {message_of(entry)}",
-        "content": {"body": "\n\n".join(remarks_of(entry))},
+        "content": {"body": "\n\n".join(map(escaped_markdown, remarks_of(entry)))},
         "categories": ["Bug Risk"],
         "severity": SEVERITIES[entry.level],
         "fingerprint": entry.fingerprint,
