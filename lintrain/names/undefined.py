@@ -6,9 +6,10 @@ import ast
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from typing import TypeVar
 
 from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME
 from lintrain.check.outcome import Reported
@@ -18,8 +19,11 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
 from lintrain.names.ruff import COMPILER_CODES, Clue
+from lintrain.source.nesting import Nesting
 from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
+
+Node = TypeVar("Node", ast.expr, ast.stmt)
 
 SURROUNDINGS = frozenset(
     ("display", "get_ipython", "In", "Out", "exit", "quit", "dbutils", "spark", "sc", "reveal_type")
@@ -196,9 +200,9 @@ class _Surroundings:
         """Whether the name may exist when the code runs, or the place is never evaluated."""
         if not name.isidentifier() or name in SURROUNDINGS or set(name) <= set("_0123456789"):
             return True
-        if self.makes_names or any(self._holds(node, place) for node in self.unevaluated):
+        if self.makes_names or self.unevaluated.innermost(place) is not None:
             return True
-        if any(self._holds(loop, place) and name in self.source.once(_bound_within, loop) for loop in self.loops):
+        if any(name in self.source.once(_bound_within, loop) for loop in self.loops.around(place)):
             return True
         return self.source.notebook is not None and (name in self.bindings or name in self.magic_words)
 
@@ -228,20 +232,18 @@ class _Surroundings:
                 lines.setdefault(name, getattr(node, "lineno", 1))
         return lines
 
-    def _holds(self, node: ast.expr | ast.stmt, place: Place) -> bool:
-        """Whether a place lies inside a node; most nodes are told by their lines alone."""
-        is_around = node.lineno <= place.line and place.end_line <= (node.end_lineno or node.lineno)
-        return is_around and self.source.place(node).holds(place)
-
     @cached_property
-    def loops(self) -> Sequence[ast.stmt]:
+    def loops(self) -> Nesting[ast.stmt]:
         """The loops, of which an iteration may use what the one before it bound."""
-        return self.source.nodes_of(ast.For, ast.AsyncFor, ast.While)
+        return self._nested(self.source.nodes_of(ast.For, ast.AsyncFor, ast.While))
 
     @cached_property
-    def unevaluated(self) -> list[ast.expr]:
+    def unevaluated(self) -> Nesting[ast.expr]:
         """The annotations and strings that Python never evaluates, though ruff reads names in them."""
-        return list(_unevaluated(self.source))
+        return self._nested(_unevaluated(self.source))
+
+    def _nested(self, nodes: Iterable[Node]) -> Nesting[Node]:
+        return Nesting((self.source.place(node), node) for node in nodes)
 
 
 def _is_evaluated(statement: ast.stmt) -> bool:

@@ -74,7 +74,7 @@ def execute_branches(
     is_guarded: bool = False,
 ) -> Flow:
     """Run each branch from the same start; go on with what those leave behind that do go on."""
-    before = reader.names_of(scope)
+    before, start = reader.names_of(scope), len(scope.journal)
     ends: list[dict[str, Value]] = []
     flows: list[Flow] = []
     for body, condition in branches:
@@ -88,31 +88,31 @@ def execute_branches(
         if flow is Flow.ON:
             ends.append(scope.names)
     if ends:
-        scope.names = joined(ends)
+        scope.names = joined(ends, scope.bound_since(start))
         return Flow.ON
     return Flow.LEAVE_LOOP if Flow.LEAVE_LOOP in flows else Flow.LEAVE_FUNCTION
 
 
 def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Flow:
     """`try`: its body, then each handler as a branch that starts somewhere in the body."""
-    before = reader.names_of(scope)
+    before, start = reader.names_of(scope), len(scope.journal)
     expected = any(_expects_missing_names(handler) for handler in node.handlers)
     reader.guards += expected
     flow = statements.execute_block(reader, [*node.body, *node.orelse], scope)
     reader.guards -= expected
     ends = [scope.names] if flow is Flow.ON else []
-    raised = joined([before, *ends]) if node.handlers else before
+    raised = joined([before, *ends], scope.bound_since(start)) if node.handlers else before
     for handler in node.handlers:
         scope.names = dict(raised)
         if handler.name:
-            scope.names[handler.name] = UNKNOWN
+            scope.put(handler.name, UNKNOWN)
         reader.guards += expected
         with reader.condition(reader.source.place(handler)):
             handled = statements.execute_block(reader, handler.body, scope)
         reader.guards -= expected
         if handled is Flow.ON:
             ends.append(scope.names)
-    scope.names = joined(ends) if ends else before
+    scope.names = joined(ends, scope.bound_since(start)) if ends else before
     final = statements.execute_block(reader, node.finalbody, scope)
     return final if final is not Flow.ON or ends else flow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
@@ -28,9 +28,9 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
         reader.source.place(node), over, each, header, _body_place(reader, node.body), reader.once(_made_anew, node)
     )
     _forget_changing(reader, node, scope)
-    before = reader.names_of(scope)
+    before, start = reader.names_of(scope), len(scope.journal)
     assign(reader, node.target, each, scope)
-    return _execute_loop(reader, loop, node.body, node.orelse, scope, before)
+    return _execute_loop(reader, loop, node.body, node.orelse, scope, before, start)
 
 
 def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
@@ -48,7 +48,7 @@ def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
         _body_place(reader, node.body),
         reader.once(_made_anew, node),
     )
-    return _execute_loop(reader, loop, node.body, node.orelse, scope, reader.names_of(scope))
+    return _execute_loop(reader, loop, node.body, node.orelse, scope, reader.names_of(scope), len(scope.journal))
 
 
 def _body_place(reader: Reader, body: Sequence[ast.stmt]) -> Place:
@@ -62,6 +62,7 @@ def _execute_loop(
     orelse: Sequence[ast.stmt],
     scope: Scope,
     before: dict[str, Value],
+    start: int,
 ) -> Flow:
     reader.record.loops.append(loop)
     reader.loops.append(loop)
@@ -72,17 +73,17 @@ def _execute_loop(
     ends = [before, *exits]
     if flow is Flow.ON:
         ends.append(scope.names)
-    scope.names = _after_loop(ends)
+    scope.names = _after_loop(ends, scope.bound_since(start))
     return statements.execute_block(reader, orelse, scope)
 
 
-def _after_loop(ends: list[dict[str, Value]]) -> dict[str, Value]:
+def _after_loop(ends: list[dict[str, Value]], bound: Iterable[str]) -> dict[str, Value]:
     """The names after a loop: a body that bound a name over `None` is taken to have run."""
-    for name in list(ends[0]):
-        value = ends[0][name]
+    for name in bound:
+        value = ends[0].get(name)
         if isinstance(value, Constant) and value.value is None and any(end.get(name) is not value for end in ends[1:]):
             del ends[0][name]
-    return joined(ends)
+    return joined(ends, bound)
 
 
 ForOrWhile = ast.For | ast.AsyncFor | ast.While
@@ -101,4 +102,4 @@ def _forget_changing(reader: Reader, node: ForOrWhile, scope: Scope) -> None:
     for name in reader.once(_assigned, node):
         known = scope.names.get(name)
         if isinstance(known, Constant) and known.value is not None:
-            scope.names[name] = Unknown(name=name)
+            scope.put(name, Unknown(name=name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 
 from lintrain.core.lazy_dataclass import dataclass
@@ -37,13 +37,17 @@ def settled(value: Value) -> Value:
 
 @dataclass(eq=False, slots=True)
 class Scope:
-    """The names of a module, function or class body; lookups go outwards, past class bodies."""
+    """The names of a module, function or class body; lookups go outwards, past class bodies.
+
+    `journal` has the name of each binding, in order: branches are joined by the names bound since they began.
+    """
 
     parent: Scope | None = None
     is_class: bool = False
     names: dict[str, Value] = field(default_factory=lambda: {})
     outer_names: dict[str, Scope] = field(default_factory=lambda: {})
     stars: list[StarImport] = field(default_factory=lambda: [])
+    journal: list[str] = field(default_factory=lambda: [])
 
     def lookup(self, name: str) -> Value | None:
         """What a name stands for here, or None where nothing bound it."""
@@ -74,11 +78,22 @@ class Scope:
 
     def bind(self, name: str, value: Value) -> None:
         """Let a name stand for a value, in an outer scope where `global` or `nonlocal` says so."""
-        self.outer_names.get(name, self).names[name] = value
+        self.outer_names.get(name, self).put(name, value)
+
+    def put(self, name: str, value: Value) -> None:
+        """Let a name of this very scope stand for a value."""
+        self.names[name] = value
+        self.journal.append(name)
 
     def unbind(self, name: str) -> None:
         """Forget a name (`del`)."""
-        self.outer_names.get(name, self).names.pop(name, None)
+        owner = self.outer_names.get(name, self)
+        owner.names.pop(name, None)
+        owner.journal.append(name)
+
+    def bound_since(self, start: int) -> set[str]:
+        """The names that were bound or forgotten since the journal had so many entries."""
+        return set(self.journal[start:])
 
     def declare_outer(self, name: str, is_global: bool) -> None:
         """Make a name mean that of the module (`global`) or of the nearest function that has it (`nonlocal`)."""
@@ -113,16 +128,19 @@ class Circles:
             scope.names.clear()
             scope.outer_names.clear()
             scope.stars.clear()
+            scope.journal.clear()
             scope.parent = None
         self.scopes.clear()
 
 
-def joined(branches: list[dict[str, Value]]) -> dict[str, Value]:
-    """The names after several branches: what all of them left behind; a name that only some bind keeps their value."""
-    first, *others = branches
-    names = dict(first)
-    # Values are told apart by identity: most branches bind nothing, and a difference of sets finds the few that differ.
-    different = [other for other in others if other != first]
-    for name in sorted({name for other in different for name, _ in first.items() ^ other.items()}):
-        names[name] = join(settled(branch[name]) for branch in branches if name in branch)
+def joined(branches: list[dict[str, Value]], bound: Iterable[str]) -> dict[str, Value]:
+    """The names after several branches: what all of them left behind; a name that only some bind keeps their value.
+
+    `bound` are the names that the branches may have bound; of all others nothing is to be joined.
+    """
+    names = dict(branches[0])
+    for name in sorted(bound):
+        values = [branch[name] for branch in branches if name in branch]
+        if values and (len(values) < len(branches) or any(value is not values[0] for value in values)):
+            names[name] = join(settled(value) for value in values)
     return names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 TAB = 4
 CUT = "…"
@@ -20,37 +21,41 @@ def printable(text: str) -> str:
 
 def columns(text: str) -> int:
     """The columns that a printable text takes: East Asian characters and most emoji take two."""
-    if text.isascii():
-        return len(text)
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
     import unicodedata
 
-    width = 0
-    for character in text:
-        if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-            continue
-        width += 2 if unicodedata.east_asian_width(character) in "WF" else 1
-    return width
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _fitting(characters: Sequence[str], room: int) -> int:
+    """How many of the characters fit, from the first one on; looks at no more of them than that."""
+    for number, character in enumerate(characters):
+        room -= 1 if character.isascii() else _width(character)
+        if room < 0:
+            return number
+    return len(characters)
 
 
 def clip(text: str, limit: int) -> str:
     """As much of the beginning as fits, with a sign that there is more."""
-    if columns(text) <= limit:
-        return text
-    kept = text[: max(limit - 1, 0)]
-    while kept and columns(kept) > limit - 1:
-        kept = kept[:-1]
-    return kept + CUT
+    fits = _fitting(text, limit)
+    return text if fits == len(text) else text[: _fitting(text[:fits], limit - 1)] + CUT
 
 
 def window(text: str, start: int, end: int, limit: int) -> tuple[str, int]:
     """The part of a line around the characters from `start` to `end`, and by how many characters it moved left."""
-    if columns(text) <= limit or columns(text[:end]) < limit:
+    fits = _fitting(text, limit - 1)
+    if fits >= min(end, len(text)):
         return clip(text, limit), 0
-    wanted = max(limit // 3, limit - columns(text[start:end]) - 2)
-    first = start
-    while first > 0 and columns(text[first - 1 : start]) < wanted:
-        first -= 1
-    return (clip(CUT + text[first:], limit), first - 1) if first else (clip(text, limit), 0)
+    wanted = max(limit // 3, limit - columns(text[start : min(end, start + limit)]) - 2)
+    before = text[max(start - limit, 0) : start]
+    first = start - _fitting(before[::-1], wanted - 1)
+    return (clip(CUT + text[first : first + 2 * limit], limit), first - 1) if first else (clip(text, limit), 0)
 
 
 def wrap(text: str, first: int, rest: int, width: int) -> list[str]:

@@ -96,21 +96,38 @@ def finding_entries(
 ) -> list[FindingEntry]:
     """Findings as programs read them, each with a fingerprint of its own."""
     find_edits = edits_of or TextEdits()
-    seen = Counter[str]()
+    fingerprints = _Fingerprints()
     entries: list[FindingEntry] = []
     for one in reported:
         source = find_source(one.finding.place.path)
-        claim = _claim(one.finding, source)
         edits = find_edits(source, one.fix) if source and one.fix else ()
-        entries.append(_finding_entry(one, find_source, edits, _hash(f"{claim}\0{seen[claim]}")))
-        seen[claim] += 1
+        entries.append(_finding_entry(one, find_source, edits, fingerprints.next_of(one.finding, source)))
     return entries
 
 
-def _claim(finding: Finding, source: Source | None) -> str:
-    """What a finding is known again by: no number of a line, and no message, which may tell numbers."""
-    code = source.shown_line(finding.place.line) if source else ""
-    return "\0".join((from_root(finding.place.path), finding.rule, finding.subject or "", " ".join(code.split())))
+class _Fingerprints:
+    """What findings are known again by: no number of a line, and no message, which may tell numbers."""
+
+    def __init__(self) -> None:
+        self._seen = Counter[bytes]()
+        self._words: dict[tuple[str, int], str] = {}
+
+    def next_of(self, finding: Finding, source: Source | None) -> str:
+        """The fingerprint of a finding; of several with the same code each has its own."""
+        words = self._words_at(finding.place, source) if source else ""
+        claim = "\0".join((from_root(finding.place.path), finding.rule, finding.subject or "", words))
+        hashed = sha256(claim.encode("utf-8", "replace"))
+        known = hashed.digest()
+        hashed.update(f"\0{self._seen[known]}".encode())
+        self._seen[known] += 1
+        return hashed.hexdigest()
+
+    def _words_at(self, place: Place, source: Source) -> str:
+        """The code of a line without its spaces; of a long line with many findings it is asked for each of them."""
+        at = place.path, place.line
+        if at not in self._words:
+            self._words[at] = " ".join(source.shown_line(place.line).split())
+        return self._words[at]
 
 
 def _hash(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from lintrain.core.place import Place
@@ -23,10 +23,15 @@ class Nesting(Generic[Node]):
 
     def innermost(self, place: Place) -> Node | None:
         """The innermost of the nodes around a place, None where there is none."""
+        return next(self.around(place), None)
+
+    def around(self, place: Place) -> Iterator[Node]:
+        """All nodes around a place, the innermost first."""
         index = bisect_right(self._starts, (place.line, place.column)) - 1
-        while index >= 0 and not self._places[index].holds(place):
+        while index >= 0:
+            if self._places[index].holds(place):
+                yield self._nodes[index]
             index = self._around[index]
-        return self._nodes[index] if index >= 0 else None
 
 
 def _start_and_size(place: Place) -> tuple[int, int, int, int]:

@@ -11,6 +11,7 @@ from lintrain.report.document import CheckReport, EditEntry, FindingEntry, Posit
 from lintrain.report.documentation import address_of
 from lintrain.report.forms.wording import message_of, one_line, remarks_of
 from lintrain.report.frame import FindSource
+from lintrain.source.source import Source
 
 SEVERITIES = {Level.ERROR: "ERROR", Level.WARNING: "WARNING", Level.NOTE: "INFO"}
 
@@ -62,7 +63,7 @@ def _suggestion(edit: EditEntry, point: Point) -> dict[str, object]:
 
 def _points_of(path: str, find_source: FindSource) -> Point:
     source = find_source(path)
-    lines = source.file_text.split("\n") if source and not source.file_text.isascii() else []
+    lines = source.told(_lines_not_ascii) if source else []
 
     def point(line: int, column: int) -> dict[str, int]:
         text = lines[line - 1] if line <= len(lines) else ""
@@ -70,3 +71,8 @@ def _points_of(path: str, find_source: FindSource) -> Point:
         return {"line": line, "column": column + wider}
 
     return point
+
+
+def _lines_not_ascii(source: Source) -> list[str]:
+    """The lines of the file itself; none where characters and bytes are the same."""
+    return [] if source.file_text.isascii() else source.file_text.split("\n")

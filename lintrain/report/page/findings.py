@@ -9,11 +9,13 @@ from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
 from lintrain.core.shown import shown
 from lintrain.core.verdict import Measured, Verdict
-from lintrain.report.columns import printable
+from lintrain.report.columns import printable, window
 from lintrain.report.frame import FindSource, Row, rows_of
 from lintrain.report.full import cure_of, line_of, message_of, place_of
 from lintrain.report.page.markup import Markup, joined, tag, with_code
 
+LONGEST_CODE = 400
+"""Columns of a line of code: of a longer one the part around the place is shown."""
 SIGNS = {"confirmed": "✗", "refuted": "✓", "unsettled": "?", "error": "✗", "warning": "!", "note": "·"}
 
 
@@ -88,7 +90,9 @@ def _lines(rows: Sequence[Row]) -> Iterator[Markup]:
 
 
 def _code(row: Row) -> Markup:
-    code, (start, end) = printable(row.code), row.span
+    start, end = row.span
+    code, moved = window(printable(row.code), start, end, LONGEST_CODE)
+    start, end = start - moved, end - moved
     kind = "finding-mark" if row.is_finding else "reason-mark"
     return joined(code[:start], tag("mark", code[start:end], class_=kind), code[end:])
 
