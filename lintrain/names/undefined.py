@@ -18,9 +18,10 @@ from lintrain.core.fix import AddImport, Fix
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.core.place import Place
+from lintrain.names.bound import bound_names, bound_within, module_level
 from lintrain.names.ruff import COMPILER_CODES, Clue
 from lintrain.source.nesting import Nesting
-from lintrain.source.nodes import children, walk
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 
 Node = TypeVar("Node", ast.expr, ast.stmt)
@@ -202,7 +203,7 @@ class _Surroundings:
             return True
         if self.makes_names or self.unevaluated.innermost(place) is not None:
             return True
-        if any(name in self.source.once(_bound_within, loop) for loop in self.loops.around(place)):
+        if any(name in self.source.once(bound_within, loop) for loop in self.loops.around(place)):
             return True
         return self.source.notebook is not None and (name in self.bindings or name in self.magic_words)
 
@@ -227,8 +228,8 @@ class _Surroundings:
     def bindings(self) -> Mapping[str, int]:
         """The names that the module itself defines, each with the first line that does."""
         lines: dict[str, int] = {}
-        for node in _module_level(self.source.tree):
-            for name in _bound_names(node):
+        for node in module_level(self.source.tree):
+            for name in bound_names(node):
                 lines.setdefault(name, getattr(node, "lineno", 1))
         return lines
 
@@ -249,35 +250,6 @@ class _Surroundings:
 def _is_evaluated(statement: ast.stmt) -> bool:
     """Whether all of a statement is evaluated whenever it is reached."""
     return isinstance(statement, PLAIN) and not any(isinstance(node, SKIPPING) for node in walk(statement))
-
-
-def _bound_within(loop: ast.stmt) -> frozenset[str]:
-    """The names that a loop binds."""
-    return frozenset(name for inner in walk(loop) for name in _bound_names(inner))
-
-
-def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes of a module in their order, without what stands inside its functions and classes."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            waiting.extend(reversed(children(node)))
-
-
-def _bound_names(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.Name(id=name, ctx=ast.Store()):
-            yield name
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.alias():
-            yield node.asname or node.name.split(".")[0]
-        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-            yield name
-        case _:
-            pass
 
 
 def _unevaluated(source: Source) -> Iterator[ast.expr]:

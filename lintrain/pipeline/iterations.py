@@ -7,7 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import modules_in, overlap
+from lintrain.pipeline.handing_over import parts_shared
+from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.phases import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
@@ -57,16 +58,16 @@ def _order_of(event: Event) -> int:
     return event.order
 
 
-def is_of(event: Event, optimizer: Value) -> bool | None:
+def is_of(pipeline: Pipeline, event: Event, optimizer: Value) -> bool | None:
     """Whether a step, clearing or clipping concerns what an optimizer trains; None where that is not certain."""
     if event.subject is optimizer:
         return True
     if not isinstance(optimizer, Optimizer) or not optimizer.trains:
         return None
-    return _covers(event.subject, optimizer.trains)
+    return _covers(pipeline, event.subject, optimizer.trains)
 
 
-def _covers(subject: Value, trained: Sequence[Value]) -> bool | None:
+def _covers(pipeline: Pipeline, subject: Value, trained: Sequence[Value]) -> bool | None:
     """Whether the modules of a value are (True), or share nothing with (False), those that an optimizer trains."""
     match subject:
         case Optimizer():
@@ -79,10 +80,14 @@ def _covers(subject: Value, trained: Sequence[Value]) -> bool | None:
             modules = ()
     if not modules or any(isinstance(module, Unknown) for module in (*modules, *trained)):
         return None
-    inside = {id(part) for module in modules for part in modules_in(module)}
-    if all(id(module) in inside for module in trained):
+    inside = [pipeline.told(_find_inside, module) for module in modules]
+    if all(any(id(module) in parts for parts in inside) for module in trained):
         return True
-    return None if any(overlap(module, other) for module in modules for other in trained) else False
+    return False if parts_shared(pipeline, modules).isdisjoint(parts_shared(pipeline, trained)) else None
+
+
+def _find_inside(_: Pipeline, module: Value) -> frozenset[int]:
+    return frozenset(id(part) for part in modules_in(module))
 
 
 def contradict(one: Event, other: Event) -> bool:

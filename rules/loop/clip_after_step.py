@@ -95,7 +95,7 @@ class ClipAfterStep(Rule):
     words = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        steps = ((clip, _used_before(training, clip)) for training, clip in clippings(pipeline))
+        steps = ((clip, _used_before(pipeline, training, clip)) for training, clip in clippings(pipeline))
         yield from one_at_each_place(self._report(pipeline, clip, step) for clip, step in steps if step)
 
     def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding:
@@ -126,7 +126,7 @@ class ClipAfterStep(Rule):
         return Fix.of("clip before the step", Replace(above, clip), Replace(finding.place, step), safe=True)
 
 
-def _used_before(training: TrainingLoop, clip: Event) -> Event | None:
+def _used_before(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> Event | None:
     """The step that uses the gradients before they are clipped, if none comes between the clipping and new ones."""
     if any(event.act is Act.CLIP and event is not clip for event in training.inside):
         return None
@@ -135,7 +135,7 @@ def _used_before(training: TrainingLoop, clip: Event) -> Event | None:
     step = next((event for event in reversed(before) if event.act in {Act.STEP, Act.BACKWARD}), None)
     if step is None or step.act is Act.BACKWARD or step.loops != clip.loops or not always_with(step, clip):
         return None
-    if not is_certain_step(step) or not _concerns(training, clip, step):
+    if not is_certain_step(step) or not _concerns(pipeline, training, clip, step):
         return None
     if not any(event.act is Act.BACKWARD and always_with(event, step) for event in before):
         return None
@@ -145,8 +145,8 @@ def _used_before(training: TrainingLoop, clip: Event) -> Event | None:
     return None if later.act is Act.STEP else step
 
 
-def _concerns(training: TrainingLoop, clip: Event, step: Event) -> bool:
+def _concerns(pipeline: Pipeline, training: TrainingLoop, clip: Event, step: Event) -> bool:
     """Whether what is clipped is what the step has used: certain where the loop has one optimizer."""
     if len({id(each.subject) for each in training.steps}) == 1:
-        return is_of(clip, step.subject) is not False
-    return is_of(clip, step.subject) is True
+        return is_of(pipeline, clip, step.subject) is not False
+    return is_of(pipeline, clip, step.subject) is True

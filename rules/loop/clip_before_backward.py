@@ -80,7 +80,7 @@ class ClipBeforeBackward(Rule):
         yield from one_at_each_place(
             self._report(pipeline, clip, training)
             for training, clip in _only_clippings(pipeline)
-            if _comes_too_early(training, clip)
+            if _comes_too_early(pipeline, training, clip)
         )
 
     def _report(self, pipeline: Pipeline, clip: Event, training: TrainingLoop) -> Finding:
@@ -117,7 +117,7 @@ def _only_clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:
     return ((training, clip) for training, clip in found if counts[id(training)] == 1)
 
 
-def _comes_too_early(training: TrainingLoop, clip: Event) -> bool:
+def _comes_too_early(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> bool:
     """Whether the loop's only clipping comes first of all, in each iteration, and backward and step follow it."""
     order = always_in_order(training)
     backwards = [event for event in order if event.act is Act.BACKWARD]
@@ -125,4 +125,4 @@ def _comes_too_early(training: TrainingLoop, clip: Event) -> bool:
         return False
     step = training.steps[0]
     follows = clip.order < backwards[0].order and backwards[-1].order < step.order
-    return follows and is_certain_step(step) and is_of(clip, step.subject) is not False
+    return follows and is_certain_step(step) and is_of(pipeline, clip, step.subject) is not False

@@ -187,4 +187,4 @@ def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
 
 def _may_step(pipeline: Pipeline, optimizer: Optimizer) -> bool:
     """Whether something steps this optimizer, or one that may train the same."""
-    return any(is_of(step, optimizer) is not False for step in pipeline.acts(Act.STEP))
+    return any(is_of(pipeline, step, optimizer) is not False for step in pipeline.acts(Act.STEP))

@@ -132,7 +132,11 @@ class MissingZeroGrad(Rule):
         clears = [event for event in around if event.act is Act.ZERO_GRAD]
         followed = _next_step(training).subject
         hidden = any(may_hide(pipeline, event, followed) for event in training.inside)
-        if hidden or training.has(Act.GRADIENT) or any(is_of(event, followed) is not False for event in clears):
+        if (
+            hidden
+            or training.has(Act.GRADIENT)
+            or any(is_of(pipeline, event, followed) is not False for event in clears)
+        ):
             return False
         return all(is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
 

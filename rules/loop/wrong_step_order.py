@@ -125,7 +125,7 @@ class WrongStepOrder(Rule):
             if hides_gradients(pipeline, training):
                 continue
             for step in training.steps:
-                cleared = _cleared_before(training, step)
+                cleared = _cleared_before(pipeline, training, step)
                 if cleared is not None:
                     report = self._report(pipeline, training, step, cleared)
                     found.setdefault(report.place, report)
@@ -182,7 +182,7 @@ class WrongStepOrder(Rule):
         return Fix.of("put `backward` after the clearing and before the step", *swap, safe=True)
 
 
-def _cleared_before(training: TrainingLoop, step: Event) -> Event | None:
+def _cleared_before(pipeline: Pipeline, training: TrainingLoop, step: Event) -> Event | None:
     """What clears the gradients of an optimizer after each backward pass and before its step."""
     order = always_in_order(training)
     if not order or not is_certain_step(step) or "scaler" in step.details or not isinstance(step.subject, Optimizer):
@@ -190,7 +190,7 @@ def _cleared_before(training: TrainingLoop, step: Event) -> Event | None:
     for event in going_back(order, step):
         if event.act is Act.BACKWARD:
             return None
-        concerned = is_of(event, step.subject)
+        concerned = is_of(pipeline, event, step.subject)
         if concerned is None or (concerned and event.act is Act.STEP):
             return None
         if concerned:

@@ -239,13 +239,25 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
         return None
     (name,) = names
     spread, handed = spread_names(pipeline.source, names)
-    if any(node.name in spread for node in nodes_of_kind(pipeline, ast.alias)):
+    named = pipeline.told(_names_by_text, None)
+    if not spread.isdisjoint(pipeline.told(_imported_names, None)) or not ALL_NAMES.isdisjoint(named):
         return None
-    uses = [node for node in nodes_of_kind(pipeline, ast.Name) if node.id in spread or node.id in ALL_NAMES]
-    if any(node.id in ALL_NAMES for node in uses):
-        return None
-    idle = _looked_at(pipeline) | _prepared(pipeline, scheduler) | {id(node) for node in handed}
-    return name if all(isinstance(node.ctx, ast.Store) or id(node) in idle for node in uses) else None
+    uses = [node for each in spread for node in named.get(each, ())]
+    looked_at = pipeline.told(_looked_at, None)
+    idle = _prepared(pipeline, scheduler) | {id(node) for node in handed}
+    is_idle = all(isinstance(node.ctx, ast.Store) or id(node) in idle or id(node) in looked_at for node in uses)
+    return name if is_idle else None
+
+
+def _names_by_text(pipeline: Pipeline, _: None) -> dict[str, list[ast.Name]]:
+    found: dict[str, list[ast.Name]] = {}
+    for node in nodes_of_kind(pipeline, ast.Name):
+        found.setdefault(node.id, []).append(node)
+    return found
+
+
+def _imported_names(pipeline: Pipeline, _: None) -> frozenset[str]:
+    return frozenset(node.name for node in nodes_of_kind(pipeline, ast.alias))
 
 
 def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
@@ -259,7 +271,7 @@ def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
         return None
     if all(event.uncalled for event in pipeline.acts(Act.STEP)):  # another script makes the objects of this class
         return None
-    looked_at = _looked_at(pipeline)
+    looked_at = pipeline.told(_looked_at, None)
     for node in every_node(pipeline):
         match node:
             case ast.Attribute(attr=attr) if attr == "__dict__" or (
@@ -303,7 +315,7 @@ def _class_of(pipeline: Pipeline, place: Place, own: str) -> ast.ClassDef | None
     return around[-1] if around else None
 
 
-def _looked_at(pipeline: Pipeline) -> set[int]:
+def _looked_at(pipeline: Pipeline, _: None) -> set[int]:
     """The nodes of which only something harmless is read."""
     nodes = (node for node in nodes_of_kind(pipeline, ast.Attribute) if node.attr in LOOKS)
     return {id(node.value) for node in nodes}
