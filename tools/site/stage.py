@@ -18,7 +18,7 @@ CONFIGURATION = "zensical.toml"
 RULES = '"Rules"'
 """The entry of the navigation that stands for all pages of rules."""
 
-WHOLE_FILES = {"contributing.md": "CONTRIBUTING.md"}
+WHOLE_FILES = {"contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
 """Files of the project's root that are pages of the site as well, by the path of the page."""
 
 OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
@@ -61,8 +61,10 @@ def without_links_outside(text: str) -> str:
 
 
 def whole_files() -> dict[str, str]:
-    """The pages that are files of the root: their links into `docs/` are links beside them."""
+    """The pages that are files of the root: their links into `docs/` and to each other are links beside them."""
     texts = {path: (ROOT / name).read_text(encoding="utf-8") for path, name in WHOLE_FILES.items()}
+    for page, name in WHOLE_FILES.items():
+        texts = {path: text.replace(f"]({name}", f"]({page}") for path, text in texts.items()}
     return {path: text.replace("](docs/", "](") for path, text in texts.items()}
 
 

@@ -155,7 +155,7 @@ class Class(Value):
     attributes: dict[str, Value]
     decorators: tuple[Value, ...] = ()
 
-    _lineage: tuple[Class, ...] = ()
+    _ancestors: tuple[Class, ...] | None = None
     _library_bases: tuple[str, ...] | None = None
 
     def lookup(self, name: str) -> tuple[Class, Value] | None:
@@ -167,9 +167,9 @@ class Class(Value):
 
     def lineage(self) -> tuple[Class, ...]:
         """The class and the script's own classes that it derives from, nearest first; at most MOST_CLASSES."""
-        if not self._lineage:
-            self._lineage = ancestry_of(self, _own_bases)
-        return self._lineage
+        if self._ancestors is None:  # without itself: a class that held itself would wait for the collector
+            self._ancestors = ancestry_of(self, _own_bases)[1:]
+        return (self, *self._ancestors)
 
     @property
     def library_bases(self) -> tuple[str, ...]:
