@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 
@@ -61,6 +63,28 @@ def test_no_error_comes_behind_the_block(turn: int) -> None:
     began = time.monotonic()
     while time.monotonic() < began + 0.25:
         spin(0.01)
+
+
+PROFILED = """
+import contextlib, cProfile, sys
+from lintrain.core.clock import Clock, TimeSpentError
+
+with Clock(0) as clock, contextlib.suppress(TimeSpentError):
+    clock.look()
+    [turn for turn in range(10)]
+profile = cProfile.Profile()
+profile.enable()
+(lambda: print("profiled"))()
+"""
+
+
+@pytest.mark.parametrize("ending", ["", "raise KeyError", "clock.look()", "sys.exit()"])
+def test_python_goes_on_as_before_after_a_spent_clock(ending: str) -> None:
+    """An error that is taken back leaves CPython 3.11 looking for it: a profiled function then never begins."""
+    text = PROFILED.replace("[turn for turn in range(10)]", ending or "pass")
+    text = text.replace("with Clock", "with contextlib.suppress(KeyError, SystemExit), Clock")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("profiled\n", "")
 
 
 def test_threads_have_clocks_of_their_own() -> None:

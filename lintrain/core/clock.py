@@ -22,7 +22,7 @@ class TimeSpentError(BaseException):
 class Clock:
     """Ends the block that it is entered for with TimeSpentError when this thread has spent so many seconds of CPU.
 
-    The end of the block takes back an error that is on its way; nothing is raised behind it. Clocks do not nest.
+    The end of the block waits for an error that is on its way; nothing is raised after it. Clocks do not nest.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -39,12 +39,18 @@ class Clock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         is_stopped = False
-        while not is_stopped:
+        while True:
             try:
-                _watchdog().stop(self)
-                is_stopped = True
-            except TimeSpentError:  # it came just now; the next turn makes sure that no other follows
+                if not is_stopped:
+                    _watchdog().stop(self)
+                    is_stopped = True
+                if self.is_spent:
+                    self._receive()
+                return
+            except TimeSpentError:
                 self.is_spent = True
+                if is_stopped:  # this was the last one: the watchdog sends no more
+                    return
 
     def look(self) -> None:
         """End the work if its time is over; called by the watchdog, again and again where code swallowed the error."""
@@ -56,10 +62,16 @@ class Clock:
             self.is_spent = True
             _raise_in(self._thread, TimeSpentError)
 
-    def take_back(self) -> None:
-        """Cancel an error that has not arrived."""
-        if self.is_spent:
-            _raise_in(self._thread, None)
+    def _receive(self) -> None:
+        """Wait for the error that may be on its way: one more is sent, which takes its place, and arrives at once.
+
+        Python also takes an error back (`PyThreadState_SetAsyncExc` with NULL), but up to 3.12 it then believes for
+        ever that one is on its way: each call and each turn of a loop looks for it, and a function that is profiled or
+        traced never begins (`eval_breaker` in CPython 3.11's `ceval.c`).
+        """
+        _raise_in(self._thread, TimeSpentError)
+        while True:
+            pass
 
 
 class Watchdog:
@@ -80,10 +92,9 @@ class Watchdog:
             self._has_clocks.set()
 
     def stop(self, clock: Clock) -> None:
-        """Look at it no more: when this returns, it raises nothing."""
+        """Look at it no more: when this returns, it sends nothing."""
         with self._lock:
             self._clocks.pop(clock, None)
-            clock.take_back()
 
     def _watch(self) -> None:
         while True:
@@ -114,7 +125,7 @@ def _cpu_time_of(thread: int) -> Callable[[], float]:
     return lambda: time.clock_gettime(number)
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+def _raise_in(thread: int, error: type[BaseException]) -> None:
     import ctypes
 
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error) if error else None)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
