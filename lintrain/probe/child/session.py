@@ -107,6 +107,11 @@ class Session:
         """Whether the last word was said."""
         return self._ended
 
+    def new_key(self) -> str:
+        """The name of a key that was left for a program which this process starts; empty where it has none itself."""
+        signer = self.channel.signer
+        return "" if signer is None else signer.leave_key_for_one(self.exchange)
+
     def folder(self, name: str) -> str:
         """A folder for files that must not stay, made at the first use."""
         path = os.path.join(self.temporary, "redirected", name)

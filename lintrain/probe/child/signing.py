@@ -13,6 +13,8 @@ from hashlib import blake2b
 KEY_BYTES = 32
 PREFIX = "key-"
 """Of the files that hold one key each, in the folder of a pass; the name of the key follows."""
+MEANT = "meant-"
+"""The same of a key that is for one program alone, which learns the name from its environment."""
 GETPID = os.getpid
 """As it is before the script, which may put something else in its place."""
 
@@ -36,8 +38,17 @@ class Signer:
     def leave_keys(self, folder: str, count: int) -> None:
         """Write a key for each process that this one starts, or becomes, and that may send as well."""
         for _ in range(count):
-            number = next(self._derived)
-            leave_key(folder, f"{self.name}.{number}", derived_key(self._state, number))
+            leave_key(folder, *self._next_key())
+
+    def leave_key_for_one(self, folder: str) -> str:
+        """Write a key that only the process takes which asks for it by its name, and give that."""
+        name, key = self._next_key()
+        leave_key(folder, name, key, MEANT)
+        return name
+
+    def _next_key(self) -> tuple[str, bytes]:
+        number = next(self._derived)
+        return f"{self.name}.{number}", derived_key(self._state, number)
 
 
 def signature(state: blake2b, said: bytes) -> bytes:
@@ -55,9 +66,9 @@ def derived_key(state: blake2b, number: int) -> bytes:
     return hashed.digest()
 
 
-def leave_key(folder: str, name: str, key: bytes) -> None:
+def leave_key(folder: str, name: str, key: bytes, prefix: str = PREFIX) -> None:
     """Write a file with a key; the process for which it is meant removes it."""
-    path = os.path.join(folder, PREFIX + name)
+    path = os.path.join(folder, prefix + name)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(descriptor, key)
@@ -68,16 +79,23 @@ def leave_key(folder: str, name: str, key: bytes) -> None:
 def take_key(folder: str) -> Signer | None:
     """Remove a file with a key and sign with it; None where there is none for this process."""
     for name in sorted(os.listdir(folder)):
-        if not name.startswith(PREFIX):
-            continue
-        path = os.path.join(folder, name)
-        taken = os.path.join(folder, f"taken-{GETPID()}")
-        try:
-            os.rename(path, taken)  # of several processes that see the file one gets it
-        except OSError:
-            continue
-        with open(taken, "rb") as opened:
-            key = opened.read(KEY_BYTES)
-        os.unlink(taken)
-        return Signer(name[len(PREFIX) :], key)
+        if name.startswith(PREFIX) and (signer := _taken(folder, name, PREFIX)):
+            return signer
     return None
+
+
+def take_key_for_one(folder: str, name: str) -> Signer | None:
+    """Remove the key of this name, which a process left for this one alone, and sign with it."""
+    return None if os.path.basename(name) != name else _taken(folder, MEANT + name, MEANT)
+
+
+def _taken(folder: str, name: str, prefix: str) -> Signer | None:
+    taken = os.path.join(folder, f"taken-{GETPID()}")
+    try:
+        os.rename(os.path.join(folder, name), taken)  # of several processes that see the file one gets it
+    except OSError:
+        return None
+    with open(taken, "rb") as opened:
+        key = opened.read(KEY_BYTES)
+    os.unlink(taken)
+    return Signer(name[len(prefix) :], key)

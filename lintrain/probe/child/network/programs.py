@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lintrain.probe.child.hooks import AfterImport
@@ -14,13 +14,16 @@ UNWATCHED = frozenset("ISE")
 """Options of Python that leave out `sitecustomize` or the variables by which it is found."""
 WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 REQUEST = "LINTRAIN_PROBE_REQUEST"
+KEY = "LINTRAIN_PROBE_KEY"
+"""The name of the key (`child.signing`) with which a Python that the script starts may send what it measures."""
 
 
 class Programs:
     """Chooses the environment of every program that Python starts by itself."""
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, new_key: Callable[[], str]) -> None:
         self._store = store
+        self._new_key = new_key
 
     def install(self, hooks: AfterImport) -> None:
         """Stand in for the functions by which Python starts programs."""
@@ -35,22 +38,23 @@ class Programs:
     def _watch_forks(self, name: str, module: Any) -> None:
         """Below `subprocess` and `multiprocessing`: environment in the sixth place, a list of `NAME=value` or None."""
         start = getattr(module, name, None)
-        if start is None or hasattr(start, "lintrain_chooses"):
+        if start is None or getattr(start, "lintrain_chooses", None) == name:
             return
+        start = getattr(start, "__wrapped__", start)  # `subprocess` may have got that of `_posixsubprocess`
 
         @functools.wraps(start)
         def starts(args: Any, programs: Any, close: Any, kept: Any, folder: Any, given: Any, *rest: Any) -> Any:
             variables = None if given is None else dict(one.split(b"=", 1) for one in given if b"=" in one)
-            chosen = self._chosen(args, next(iter(programs), b""), variables)
+            chosen = self._chosen(args, next(iter(programs), b""), variables, is_new=name == "_fork_exec")
             return start(args, programs, close, kept, folder, [b"=".join(pair) for pair in chosen.items()], *rest)
 
-        starts.lintrain_chooses = True  # type: ignore[attr-defined]
+        starts.lintrain_chooses = name  # type: ignore[attr-defined]
         setattr(module, name, starts)
 
     def _spawning(self, spawn: Any) -> Any:
         @functools.wraps(spawn)
         def spawns(path: Any, argv: Any, env: Any, /, **kwargs: Any) -> Any:
-            return spawn(path, argv, self._chosen(argv, path, env), **kwargs)
+            return spawn(path, argv, self._chosen(argv, path, env, is_new=True), **kwargs)
 
         return spawns
 
@@ -63,11 +67,18 @@ class Programs:
 
         return executes
 
-    def _chosen(self, args: Any, program: Any, given: Mapping[Any, Any] | None) -> dict[bytes, bytes]:
-        """The environment of a program; None stands for this process's own."""
+    def _chosen(
+        self, args: Any, program: Any, given: Mapping[Any, Any] | None, *, is_new: bool = False
+    ) -> dict[bytes, bytes]:
+        """The environment of a program; None stands for this process's own.
+
+        A watched one that is new, and neither this process's next life nor a helper of `multiprocessing`, gets a key.
+        """
         variables = {_text(name): _text(value) for name, value in (os.environ if given is None else given).items()}
         if isinstance(program, int) or not is_watched(program, args, variables):
             variables = without_secrets(variables, self._store)
+        elif is_new and (key := self._new_key()):
+            variables[KEY] = key
         return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
 
 
