@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.probe import warden
+from lintrain.probe.processes import Adoption
+from lintrain.probe.supervisor import LONGEST_END, own_children
 from tests.conftest import ROOT
 from tests.language_client import start_process
 from tests.test_faults_signals import nobody_stays_in, processes_in
@@ -56,6 +58,23 @@ def test_a_killed_probe_leaves_nothing(tmp_path: Path, temporary: Path, script: 
     assert list(temporary.iterdir()) != []
     running.kill()
     running.communicate()
+
+
+def test_a_killed_probe_leaves_nothing_where_nobody_collects_its_processes(tmp_path: Path, temporary: Path) -> None:
+    """As in a container whose first process is no init: what has ended stays in the list of processes."""
+    adoption = Adoption()
+    try:
+        (tmp_path / "train.py").write_text(WAITS)
+        running = start_probe(tmp_path, temporary)
+        running.kill()
+        running.communicate()
+        began = time.monotonic()
+        assert nobody_stays_in(tmp_path)
+        assert time.monotonic() - began < LONGEST_END / 2
+    finally:
+        adoption.end()
+        for pid in own_children() - adoption.others:
+            os.waitpid(pid, os.WNOHANG)
 
 
 def test_a_probe_whose_group_of_processes_is_killed_leaves_nothing(tmp_path: Path, temporary: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.probe import supervisor
+from lintrain.probe.processes import Adoption
 from lintrain.probe.supervised import ScriptProcess
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has supervisors")
@@ -36,6 +37,19 @@ def started(folder: Path, code: str, **variables: str) -> ScriptProcess:
     with Path(os.devnull).open() as nothing:
         command = [sys.executable, "-I", "-c", code]
         return ScriptProcess(command, str(folder), {"PATH": os.defpath, **variables}, nothing.fileno())
+
+
+def test_a_process_adopts_orphans_only_while_a_probe_lasts() -> None:
+    assert not supervisor.is_subreaper()
+    first, second = Adoption(), Adoption()
+    first.end()
+    assert supervisor.is_subreaper()
+    second.end()
+    assert not supervisor.is_subreaper()
+    supervisor.be_subreaper()
+    Adoption().end()
+    assert supervisor.is_subreaper()
+    supervisor.be_subreaper(is_one=False)
 
 
 def is_there(pid: int) -> bool:

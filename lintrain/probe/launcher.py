@@ -20,7 +20,7 @@ from lintrain.probe.environment import script_environment
 from lintrain.probe.events import Event, EventFile, UntrustworthyError
 from lintrain.probe.metadata import notes_of_unchanged
 from lintrain.probe.output import ScriptOutput
-from lintrain.probe.processes import adopt_orphans, end_family, family, resident_bytes
+from lintrain.probe.processes import Adoption, end_family, family, resident_bytes
 from lintrain.probe.record import Ending
 from lintrain.probe.remains import held_bytes, remove_shared_memory
 from lintrain.probe.request import Request
@@ -74,11 +74,15 @@ class Launch:
         self._memory_checked = 0.0
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._room = Room(request.downloads)
-        self._others = adopt_orphans()
         self._input = ScriptInput()
         self._wall = Wall(request)
         variables = {**self._environment(), **environment}
-        self._process = ScriptProcess(command, request.folder, variables, self._input.file)
+        self._adoption = Adoption()
+        try:
+            self._process = ScriptProcess(command, request.folder, variables, self._input.file)
+        except BaseException:
+            self._adoption.end()
+            raise
         write_down(Path(request.temporary), self._process.pid, self._process.supervisor)
         self._input.is_handed_over()
         self._output = ScriptOutput(self._process.stdout, echo)
@@ -102,7 +106,8 @@ class Launch:
         except UntrustworthyError as error:
             kind, reason = self._distrust(error)
         finally:
-            end_family(self._process, str(self._file), self._others)
+            end_family(self._process, str(self._file), self._adoption.others)
+            self._adoption.end()
             self._wall.close()
             strike_out(Path(self.request.temporary))
             self._input.close()
@@ -169,7 +174,7 @@ class Launch:
             return "disk", f"room runs out: {lack}"
         if bounds.memory is None:
             return None
-        used = resident_bytes(family(self._process, str(self._file), self._others))
+        used = resident_bytes(family(self._process, str(self._file), self._adoption.others))
         if used > bounds.memory:
             bound = bounds.memory / GIB
             return "memory", f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the bound)"

@@ -7,26 +7,48 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from lintrain.probe.supervised import ScriptProcess
-from lintrain.probe.supervisor import become_subreaper, descendants, end_all, own_children, relations
+from lintrain.probe.supervisor import be_subreaper, descendants, end_all, is_subreaper, own_children, relations
 
 GRACE_SECONDS = 0.3
 ROUNDS = 5
 
 
-def adopt_orphans() -> frozenset[int]:
-    """Become the parent of what outlives its own parent among our descendants, so that none can hide (Linux).
+class Adoption:
+    """While it lasts, this process is the parent of what outlives its own parent among its descendants (Linux).
 
-    Gives the children that this process has already.
+    So none can hide. `others` are the children that this process has already. After the last of several adoptions
+    at the same time the process is what it was: it may be a program of the user's that only asked for a probe.
     """
-    if not sys.platform.startswith("linux"):
-        return frozenset()
-    become_subreaper()
-    return frozenset(own_children())
+
+    _lock = threading.Lock()
+    _lasting = 0
+    _was_subreaper = False
+
+    def __init__(self) -> None:
+        self.others = frozenset[int]()
+        if not sys.platform.startswith("linux"):
+            return
+        with Adoption._lock:
+            if Adoption._lasting == 0:
+                Adoption._was_subreaper = is_subreaper()
+            Adoption._lasting += 1
+            be_subreaper()
+        self.others = frozenset(own_children())
+
+    def end(self) -> None:
+        """Adopt no more."""
+        if not sys.platform.startswith("linux"):
+            return
+        with Adoption._lock:
+            Adoption._lasting -= 1
+            if Adoption._lasting == 0:
+                be_subreaper(is_one=Adoption._was_subreaper)
 
 
 def family(process: ScriptProcess, mark: str, others: frozenset[int] = frozenset()) -> list[int]:

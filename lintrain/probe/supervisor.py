@@ -15,16 +15,23 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-BECOME_SUBREAPER, SIGNAL_WHEN_PARENT_DIES = 36, 1
+BE_SUBREAPER, IS_SUBREAPER, SIGNAL_WHEN_PARENT_DIES = 36, 37, 1
 LONGEST_END = 20.0
 """Seconds after which processes that cannot be ended are left."""
 FREEZES, QUICK_ROUNDS = 8, 500
 LENGTH_BYTES = 8
 
 
-def become_subreaper() -> None:
-    """Become the parent of descendants whose own parent has ended."""
-    ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
+def is_subreaper() -> bool:
+    """Whether this process is the parent of descendants whose own parent has ended."""
+    is_one = ctypes.c_int(0)
+    ctypes.CDLL(None).prctl(IS_SUBREAPER, ctypes.byref(is_one), 0, 0, 0)
+    return bool(is_one.value)
+
+
+def be_subreaper(*, is_one: bool = True) -> None:
+    """Become the parent of descendants whose own parent has ended, or be so no longer."""
+    ctypes.CDLL(None).prctl(BE_SUBREAPER, int(is_one), 0, 0, 0)
 
 
 def relations() -> dict[int, int]:
@@ -183,7 +190,7 @@ def _do_nothing(_number: int, _frame: object) -> None:
 def main(control: int) -> None:
     """Start the command that comes by the descriptor; end with all that came of it."""
     os.set_inheritable(control, False)
-    become_subreaper()
+    be_subreaper()
     command, environment = _received(control)
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lintrain.probe.processes import end_left
 from lintrain.probe.remains import remove_folder, remove_shared_memory
-from lintrain.probe.supervisor import LONGEST_END
+from lintrain.probe.supervisor import LONGEST_END, relations
 from lintrain.source.plain_files import read_start
 
 STARTED = ".started"
@@ -88,9 +88,12 @@ def end_what_is_left(temporary: str, since: float) -> None:
 
 
 def _wait_for(process: int) -> None:
-    """Wait until a process has ended, within a bound: its number may come to belong to something else."""
+    """Wait until a process has ended, within a bound: its number may come to belong to something else.
+
+    One that nobody collects, as in a container without an init, has ended as well.
+    """
     deadline = time.monotonic() + LONGEST_END
-    while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
+    while process in relations() and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
