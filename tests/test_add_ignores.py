@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
 import pytest
 
 import lintrain.cli._check
+from lintrain.check.ignoring import _shape
 from lintrain.cli import run
 from tests.notebooks import notebook
 from tests.planted import ONLY_MEASURED, PLANTED
@@ -32,6 +34,31 @@ def ignored(project: Path, code: str) -> str:
     assert run(["check", "t.py", "--add-ignores", "why"]) == 0
     assert (project / "t.py").read_text() == text
     return text.removeprefix(HEAD)
+
+
+def test_code_that_is_deeper_than_python_recurses_gets_its_comment(project: Path) -> None:
+    deep = "x = 1" + " + 1" * 1200 + "\n"
+    (project / "t.py").write_text(f"{HEAD}nowhere()\n{deep}")
+    assert run(["check", "t.py", "--add-ignores", "why"]) == 0
+    assert (project / "t.py").read_text() == f"{HEAD}nowhere()  # lintrain: ignore[undefined-name] -- why\n{deep}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = 1", "x = 1.0"),
+        ("x = 1", "x = True"),
+        ("x = [a, [b]]", "x = [[a], b]"),
+        ("x = [a]", "x = [a, a]"),
+        ("if a:\n    b\nelse:\n    c", "if a:\n    b\n    c"),
+        ("def f(*, a=1): pass", "def f(a=1): pass"),
+        ("x = ''", "x = '# lintrain: ignore'"),
+        ("f(a=b)", "f(a, b)"),
+    ],
+)
+def test_other_code_has_another_shape(before: str, after: str) -> None:
+    assert _shape(ast.parse(before)) != _shape(ast.parse(after))
+    assert _shape(ast.parse(f"{before}  # comment")) == _shape(ast.parse(f"# above\n{before}"))
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
+from typing import cast
 
 from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
 from lintrain.check.outcome import Outcome
@@ -110,12 +111,28 @@ class Comments:
             indent = re.match(r"\s*", lines[line - 1])
             lines.insert(line - 1, f"{indent[0] if indent else ''}{self._comment(self.above[line])}")
         after = "\n".join(lines)
-        if ast.dump(parse(before)) != ast.dump(parse(after)):
+        if _shape(parse(before)) != _shape(parse(after)):
             raise CellsBrokenError("it would change the code")
         return file_bytes(self.source, after, original)
 
     def _comment(self, rules: list[str]) -> str:
         return f"# {MARK} ignore[{', '.join(rules)}] -- {self.reason}"
+
+
+def _shape(tree: ast.AST) -> list[object]:
+    """What tells a syntax tree from all others, wherever its nodes are; without recursion, for code may be deep."""
+    return [_without_nodes(each) for node in ast.walk(tree) for each in (type(node), *ast.iter_fields(node))]
+
+
+def _without_nodes(value: object) -> object:
+    """A field of a node, with a mark in the place of each node; numbers of different types are different."""
+    match value:
+        case ast.AST():
+            return "node"
+        case list() | tuple():
+            return [_without_nodes(each) for each in cast("Sequence[object]", value)]
+        case _:
+            return type(value), value
 
 
 def _with_rules(line: str, comment: Suppression, rules: list[str]) -> str:

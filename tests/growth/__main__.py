@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 
 from tests.growth.examples import example_forms
@@ -35,14 +36,19 @@ def main(words: Sequence[str]) -> int:
     steep = 0
     for form in chosen:
         started = time.process_time()
-        found = steep_stages(form)
+        try:
+            found = steep_stages(form)
+        except Exception:  # noqa: BLE001 - whatever fails, the other forms are searched
+            sys.stdout.write(f"FAILED {form.name}\n{traceback.format_exc(limit=-3)}")
+            steep += 1
+            continue
         for costs in found.values():
             show(form, costs)
         if not found:
             sys.stdout.write(f"{form.name}: {time.process_time() - started:.1f} s\n")
         sys.stdout.flush()
         steep += bool(found)
-    sys.stdout.write(f"{len(chosen)} forms, {steep} of them steep\n")
+    sys.stdout.write(f"{len(chosen)} forms, {steep} of them steep or failed\n")
     return steep
 
 
