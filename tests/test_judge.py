@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.selection import Choice, choose
-from lintrain.cli._judged import Text, judge_record
 from lintrain.core.evidence import Evidence, Failure, ForwardEvidence, Stage
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
 from lintrain.core.place import Place
 from lintrain.core.rule import Rule
 from lintrain.core.verdict import Ruling, Verdict, confirmed, refuted, unsettled
-from lintrain.probe.conclusion import conclude
-from lintrain.probe.judge import judge
 from lintrain.probe.record import SCHEMA, Ending, EvidenceFileError, Record, read_record, write_record
+from lintrain.verdicts.conclusion import conclude
+from lintrain.verdicts.judgement import judge_record
+from lintrain.verdicts.judging import judge
+from lintrain.verdicts.static_findings import StaticFindings
 from tests.planted import rule_file
 from tests.probing import command, path_for_lintrain
 
@@ -212,6 +213,6 @@ def test_a_finding_of_a_run_is_as_bad_as_the_project_says() -> None:
     known = {"claimed": "garden"}
     levels = {"garden": Level.NOTE}
     selection = choose(known, Choice("c", "/", ["ALL"], levels=levels), Choice("l", "/"))
-    text = Text((), {}, (rule_file(Claimed),), selection)
+    text = StaticFindings((), {}, (rule_file(Claimed),), selection)
     judged = judge_record(record(run("Seen")), text).judged
     assert [(one.finding.message, one.finding.level) for one in judged] == [("`x` is seen", Level.NOTE)]

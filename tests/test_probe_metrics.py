@@ -20,8 +20,8 @@ from lintrain.core.place import Place
 from lintrain.core.verdict import Ruling, Verdict
 from lintrain.probe.child.frames import is_probes_own
 from lintrain.probe.child.loop.metrics import MetricUses
-from lintrain.probe.judge import judge
 from lintrain.rulebook import load_rules
+from lintrain.verdicts.judging import judge
 from tests.probing import Probed, probe
 
 HEAD = """

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from lintrain import __version__
-from lintrain.check.probed import probed_fix
-from lintrain.cli._judged import judge_record, read_text
 from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
@@ -21,6 +19,9 @@ from lintrain.report.full import cure_of
 from lintrain.rulebook import load_rules
 from lintrain.server.measured import measured_findings
 from lintrain.source.source import Source
+from lintrain.verdicts.judgement import judge_record
+from lintrain.verdicts.probed_fix import probed_fix
+from lintrain.verdicts.static_findings import check_script
 from tests.mending import place_of
 from tests.probing import probe
 
@@ -143,6 +144,6 @@ def test_a_rule_that_failed_on_a_run_mends_nothing(tmp_path: Path, monkeypatch: 
     script.write_text("trainer = Trainer(net)\n")
     seen = Evidence(str(script), "transformers", "Trainer", Place(str(script), 1, 11, 1, 23), None, "cpu", {})
     record = Record(SCHEMA, __version__, str(script), "", "python", Ending("measured"), (seen,))
-    judged = judge_record(record, read_text(str(script), (), (), None)).judged
+    judged = judge_record(record, check_script(str(script))).judged
     (failed,) = [one for one in judged if one.finding.rule == "binary-average"]
     assert (failed.finding.place, failed.fix) == (seen.call, None)

@@ -33,10 +33,10 @@ from lintrain.core.finding import Finding
 from lintrain.core.level import Level
 from lintrain.core.place import Place
 from lintrain.core.verdict import confirmed
-from lintrain.probe.conclusion import Conclusion
 from lintrain.probe.record import SCHEMA, Ending, Record, write_record
 from lintrain.report.page.document import page
 from lintrain.source.reading import read_bytes
+from lintrain.verdicts.conclusion import Conclusion
 from tests.probing import command, path_for_lintrain
 
 STAGES = ("script", "construction", "dataset", "batch", "forward", "backward", "step", "evaluation")

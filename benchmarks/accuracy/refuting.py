@@ -21,10 +21,10 @@ from lintrain.check.mending import mend
 from lintrain.check.run import Run
 from lintrain.core.finding import Finding
 from lintrain.core.place import Place
-from lintrain.probe.judge import judge
 from lintrain.probe.record import EvidenceFileError, read_record
 from lintrain.source.reading import read_bytes
 from lintrain.source.writing import editable_text
+from lintrain.verdicts.judging import judge
 from tools.build_fixtures import build
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import BUILTINS, UNCONDITIONAL
@@ -59,6 +60,31 @@ class Selection:
         """The finding, as bad as the project says that findings of its rule are."""
         level = self.levels.get(finding.rule, finding.level)
         return finding if level == finding.level else replace(finding, level=level)
+
+
+def split(given: Iterable[str]) -> Iterator[str]:
+    """The parts of options that may be repeated and may hold several parts between commas."""
+    for text in given:
+        yield from (part.strip() for part in text.split(",") if part.strip())
+
+
+def asked(
+    select: Iterable[str],
+    ignore: Iterable[str],
+    extend: Iterable[str] = (),
+    per_file: Mapping[str, Sequence[str]] | None = None,
+) -> Choice:
+    """What a person chooses at the command line, or in a call."""
+    here = str(Path.cwd())
+    return Choice(
+        "the command line", here, list(split(select)) or None, list(split(extend)), list(split(ignore)), per_file or {}
+    )
+
+
+def chosen_for(settings: Settings, rules: Sequence[RuleFile], command: Choice) -> Selection:
+    """The rules that settings and a person choose; raises UsageError for an unknown selector."""
+    young = frozenset[str]() if settings.preview else frozenset(rule.name for rule in rules if rule.is_preview)
+    return choose(known_names(rules), configured(settings), command, young)
 
 
 def known_names(rules: Iterable[RuleFile]) -> dict[str, str]:

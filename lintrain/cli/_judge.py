@@ -5,21 +5,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from lintrain.cli._judged import (
-    Judgement,
-    Text,
-    form_of,
-    judge_record,
-    read_text,
-    stored_text,
-    tell_of_crashes,
-    write_judgement,
-)
+from lintrain.cli._judged import form_of, refusing, report_crashes, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.probe.record import EvidenceFileError, Record, read_record
+from lintrain.report.judgement import judgement_page
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
+from lintrain.verdicts.judgement import Judgement, judge_record
+from lintrain.verdicts.static_findings import StaticFindings, check_script, recorded_findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ def judge(options: JudgeOptions) -> int:
     judgement = judge_file(options.evidence, options)
     write_judgement(judgement, name, options.output_file)
     if options.html:
-        write_report(judgement.as_html(), options.html)
+        write_report(judgement_page(judgement), options.html)
     return judgement.conclusion.exit_code
 
 
@@ -54,14 +48,15 @@ def judge_file(evidence: Path, options: JudgeOptions | None = None) -> Judgement
         record = read_record(evidence)
     except EvidenceFileError as error:
         raise Refusal(str(error)) from error
-    text = _text(options or JudgeOptions(evidence), record)
-    tell_of_crashes(text)
-    return judge_record(record, text)
+    with refusing():
+        static = _static_findings(options or JudgeOptions(evidence), record)
+    report_crashes(static)
+    return judge_record(record, static)
 
 
-def _text(options: JudgeOptions, record: Record) -> Text:
+def _static_findings(options: JudgeOptions, record: Record) -> StaticFindings:
     script = Path(record.script)
     if script.is_file() and hashlib.sha256(read_plain(script, LARGEST_FILE)).hexdigest() == record.script_sha256:
-        return read_text(record.script, options.select, options.ignore, options.config)
+        return check_script(record.script, options.select, options.ignore, options.config)
     say(f"lintrain: {script}: is not the script that was probed any more; its findings of that time are judged")
-    return stored_text(record, options.select, options.ignore, options.config)
+    return recorded_findings(record, options.select, options.ignore, options.config)

@@ -98,8 +98,9 @@ def read_report(file: Path) -> CheckReport:
     keys = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     if "schema" in keys:
         from lintrain.cli._judge import judge_file
+        from lintrain.report.judgement import check_report
 
-        return judge_file(file).report()
+        return check_report(judge_file(file))
     if "probe" in keys:
         return _validated(file, _as_check(keys))
     if "summary" in keys:

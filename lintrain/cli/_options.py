@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lintrain.check.selection import Choice, Selection, choose, configured, known_names
+from lintrain.check.selection import Selection, asked, chosen_for, split
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.rulebook import RuleFile
 from lintrain.settings.formats import TELL_SUPPRESSED
@@ -165,16 +165,8 @@ def _configured_settings(options: CheckOptions) -> Settings:
 
 def selection_of(options: CheckOptions, settings: Settings, rules: Sequence[RuleFile]) -> Selection:
     """The rules that settings and command line choose; raises UsageError."""
-    command = Choice(
-        "the command line",
-        str(Path.cwd()),
-        list(split(options.select)) or None,
-        list(split(options.extend_select)),
-        list(split(options.ignore)),
-        _per_file(options.per_file_ignores),
-    )
-    young = frozenset[str]() if settings.preview else frozenset(rule.name for rule in rules if rule.is_preview)
-    return choose(known_names(rules), configured(settings), command, young)
+    per_file = _per_file(options.per_file_ignores)
+    return chosen_for(settings, rules, asked(options.select, options.ignore, options.extend_select, per_file))
 
 
 def excludes_of(settings: Settings) -> Excludes:
@@ -191,12 +183,6 @@ def files_of(options: CheckOptions, settings: Settings) -> list[str]:
         raise UsageError("`-` reads standard input alone, without other paths")
     name = options.stdin_filename or STDIN
     return [] if settings.force_exclude and excludes.leave_out_within(name) else [name]
-
-
-def split(given: Iterable[str]) -> Iterator[str]:
-    """The parts of options that may be repeated and may hold several parts between commas."""
-    for text in given:
-        yield from (part.strip() for part in text.split(",") if part.strip())
 
 
 def _below(pattern: str, root: str) -> str:

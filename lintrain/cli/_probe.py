@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from lintrain.cli._judged import Judgement, Text, form_of, judge_record, start_reading, tell_of_crashes, write_judgement
+from lintrain.cli._judged import form_of, refusing, report_crashes, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say
 from lintrain.cli._written import kept_failure, refuse_folder, write_evidence, write_page, write_repro, write_tests
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.sizes import read_size
-from lintrain.probe.conclusion import NOT_JUDGED
 from lintrain.probe.entry import Entry, NoEntryError, file_of_module
 from lintrain.probe.extras import NoExtraError, read_extras
 from lintrain.probe.interpreter import NoInterpreterError, choose_interpreter
@@ -28,6 +27,9 @@ from lintrain.probe.prober import Wanted, probe_script
 from lintrain.probe.record import Record
 from lintrain.report.checklist import open_checklist
 from lintrain.source.reading import UnreadableError
+from lintrain.verdicts.conclusion import NOT_JUDGED
+from lintrain.verdicts.judgement import Judgement, judge_record
+from lintrain.verdicts.static_findings import StaticFindings, start_check
 
 OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "by-hand", "time", "memory", "probe-failed")
 
@@ -80,23 +82,26 @@ def probe(options: ProbeOptions) -> int:
         say(f"lintrain: could not judge: {error}")
         return NOT_JUDGED
     entry = _entry(started, python)
-    read = start_reading(str(entry.script), options.select, options.ignore, options.config)
+    with refusing():
+        checked = start_check(str(entry.script), options.select, options.ignore, options.config)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
         try:
-            record, text = _run(options, entry, python, kept), read()
+            record = _run(options, entry, python, kept)
+            with refusing():
+                static = checked()
         except NoRoomError as error:
             say(f"lintrain: could not judge: no room for the probe's own files: {error}")
             return NOT_JUDGED
-        record = dataclasses.replace(record, findings=tuple(one.finding for one in text.reported))
-        return _report(options, name, record, text, kept)
+        record = dataclasses.replace(record, findings=tuple(one.finding for one in static.reported))
+        return _report(options, name, record, static, kept)
 
 
-def _report(options: ProbeOptions, name: str, record: Record, text: Text, kept: Path | None) -> int:
+def _report(options: ProbeOptions, name: str, record: Record, static: StaticFindings, kept: Path | None) -> int:
     """Judge what was measured, write all that was asked for, and give the exit code."""
     if options.evidence:
         write_evidence(record, options.evidence)
-    tell_of_crashes(text)
-    judgement = judge_record(record, text)
+    report_crashes(static)
+    judgement = judge_record(record, static)
     if not options.no_cache and (problem := keep_verdicts(record, judgement.pairs)):
         say(f"lintrain: {problem}")
     write_judgement(judgement, name, options.output_file)

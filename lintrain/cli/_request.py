@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.check.crew import processors
 from lintrain.check.request import Request
 from lintrain.check.selection import Selection
+from lintrain.check.targets import Targets
 from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.rulebook import RuleFile, rule_folder
 from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings
@@ -19,7 +18,6 @@ from lintrain.settings.settings import Settings
 if TYPE_CHECKING:
     from lintrain.cache.store import Store
     from lintrain.check.baseline import Baseline
-    from lintrain.knowledge.versions import TargetVersions, VersionFinder
 
 
 def request_of(
@@ -76,18 +74,3 @@ def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:
     from lintrain.check.baseline import read_baseline
 
     return read_baseline(file)
-
-
-@dataclass(eq=False)
-class Targets:
-    """The versions of the libraries that the scripts of a folder are written for; no folder is looked at twice."""
-
-    settings: Settings
-    _finder: VersionFinder | None = None
-
-    def __call__(self, folder: Path) -> TargetVersions:
-        if self._finder is None:
-            from lintrain.knowledge.versions import VersionFinder
-
-            self._finder = VersionFinder(self.settings.target_versions)
-        return self._finder.find(folder)

@@ -7,10 +7,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lintrain.cli._judged import Judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_named, write_report
 from lintrain.probe.record import Record, record_json
 from lintrain.probe.warden import warden
+from lintrain.report.judgement import judgement_page
+from lintrain.verdicts.judgement import Judgement
 
 
 def refuse_folder(folder: Path | None) -> None:
@@ -42,7 +43,7 @@ def write_evidence(record: Record, file: Path) -> None:
 
 def write_page(judgement: Judgement, file: Path) -> None:
     """Write the report as a page."""
-    write_report(judgement.as_html(), file)
+    write_report(judgement_page(judgement), file)
 
 
 def write_tests(record: Record, file: Path, *, module: str | None) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lintrain import __version__
-from lintrain.cli._judged import Text, judge_record, read_text, stored_text
 from lintrain.core.evidence import Evidence
 from lintrain.core.place import Place
 from lintrain.inside.report import Report
@@ -18,6 +17,8 @@ from lintrain.probe.child.typed_cells import called
 from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.probe.stream import Assembly
 from lintrain.source.source import Source
+from lintrain.verdicts.judgement import judge_record
+from lintrain.verdicts.static_findings import StaticFindings, check_script, recorded_findings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,14 +31,14 @@ class Question:
 
 
 def judged(session: InsideSession, question: Question) -> Report:
-    """The report of what a session measured; raises click's errors for rules that there are not."""
+    """The report of what a session measured; raises UsageError for rules that do not exist."""
     record = _record(session)
     if question.script is not None:
-        text = read_text(question.script, question.select, question.ignore, None)
-        record = dataclasses.replace(record, findings=tuple(one.finding for one in text.reported))
+        static = check_script(question.script, question.select, question.ignore)
+        record = dataclasses.replace(record, findings=tuple(one.finding for one in static.reported))
     else:
-        text = _without_text(record, question)
-    return Report(judge_record(record, text))
+        static = _without_text(record, question)
+    return Report(judge_record(record, static))
 
 
 def _record(session: InsideSession) -> Record:
@@ -50,12 +51,12 @@ def _record(session: InsideSession) -> Record:
     return Record(SCHEMA, __version__, session.script, "", sys.executable, ending, runs)
 
 
-def _without_text(record: Record, question: Question) -> Text:
+def _without_text(record: Record, question: Question) -> StaticFindings:
     """No findings of a text; the code around the places of the run is shown all the same."""
-    text = stored_text(record, question.select, question.ignore, None)
+    static = recorded_findings(record, question.select, question.ignore)
     paths = {place.path for run in record.runs for place in _places(run)}
     sources = {path: source for path in paths if (source := _source(path)) is not None}
-    return dataclasses.replace(text, sources=sources)
+    return dataclasses.replace(static, sources=sources)
 
 
 def _places(run: Evidence) -> Iterable[Place]:

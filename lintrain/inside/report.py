@@ -6,13 +6,14 @@ import io
 import sys
 from typing import TextIO
 
-from lintrain.cli._judged import Judgement
 from lintrain.core.evidence import Evidence
 from lintrain.core.finding import Finding
 from lintrain.core.level import Level
 from lintrain.core.shown import for_terminal
 from lintrain.core.verdict import Ruling, Verdict
+from lintrain.report.judgement import judgement_json, judgement_text
 from lintrain.report.look import look_of
+from lintrain.verdicts.judgement import Judgement
 
 
 class MistakesError(Exception):
@@ -73,11 +74,11 @@ class Report:
 
     def text(self, stream: TextIO | None = None) -> str:
         """The whole report, as wide and as coloured as a stream can show it; plain without one."""
-        return for_terminal(self._judgement.as_text(look_of(io.StringIO() if stream is None else stream)))
+        return for_terminal(judgement_text(self._judgement, look_of(io.StringIO() if stream is None else stream)))
 
     def to_json(self) -> str:
         """The whole report for programs, as `lintrain probe --json` writes it."""
-        return self._judgement.as_json()
+        return judgement_json(self._judgement)
 
     def __str__(self) -> str:
         return self.text(sys.stdout).rstrip("\n")

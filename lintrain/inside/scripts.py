@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lintrain.cli._judged import judge_record, read_text
 from lintrain.inside.report import Report
 from lintrain.probe.entry import Entry
 from lintrain.probe.events import Event
 from lintrain.probe.launcher import Bounds
 from lintrain.probe.prober import Wanted, probe_script
+from lintrain.verdicts.judgement import judge_record
+from lintrain.verdicts.static_findings import check_script
 
 
 def probe_path(
@@ -33,11 +34,11 @@ def probe_path(
     path = Path(script)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such script")
-    text = read_text(str(path), select, ignore, None)
+    static = check_script(str(path), select, ignore)
     wanted = Wanted(Entry(path, tuple(arguments)), sys.executable, Bounds(timeout, None), offline=offline)
     record = probe_script(wanted, _ignore)
-    record = dataclasses.replace(record, findings=tuple(one.finding for one in text.reported))
-    return Report(judge_record(record, text))
+    record = dataclasses.replace(record, findings=tuple(one.finding for one in static.reported))
+    return Report(judge_record(record, static))
 
 
 def _ignore(_event: Event) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lintrain.check.outcome import Reported
-from lintrain.report.frame import FindSource
-from lintrain.report.full import message_of, place_of
+from lintrain.report.full import message_of
 from lintrain.report.look import Look
+from lintrain.source.written_places import FindSource, place_of
 
 
 def concise(reported: Iterable[Reported], find_source: FindSource, look: Look) -> Iterator[str]:

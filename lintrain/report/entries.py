@@ -29,10 +29,10 @@ from lintrain.report.document import (
     UnjudgedEntry,
     VerdictEntry,
 )
-from lintrain.report.frame import FindSource
 from lintrain.report.paths import from_root
 from lintrain.source.source import Source
 from lintrain.source.suppression import Suppression
+from lintrain.source.written_places import FindSource
 
 EditsOf = Callable[[Source, Fix], Sequence[TextEdit]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from lintrain.core.finding import Finding
 from lintrain.core.lazy_dataclass import dataclass
@@ -11,9 +11,7 @@ from lintrain.core.place import Place
 from lintrain.core.shown import shown
 from lintrain.report.columns import clip, columns, printable, window
 from lintrain.report.look import ACCENT, Look
-from lintrain.source.source import Source
-
-FindSource = Callable[[str], Source | None]
+from lintrain.source.written_places import FindSource
 
 LEAST_CODE = 28
 """Columns that code keeps beside a note; with less room the note goes below it."""

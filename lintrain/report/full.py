@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from lintrain.check.outcome import Reported
 from lintrain.core.finding import Finding
 from lintrain.core.fix import Fix
-from lintrain.core.place import Place
-from lintrain.core.shown import shown
 from lintrain.report.columns import columns, printable, wrap
-from lintrain.report.frame import FindSource, frame, gutter_of
+from lintrain.report.frame import frame, gutter_of
 from lintrain.report.look import Look
+from lintrain.source.written_places import FindSource, place_of
 
 
 def full(reported: Iterable[Reported], find_source: FindSource, look: Look) -> Iterator[str]:
@@ -37,22 +36,6 @@ def full_finding(one: Reported, find_source: FindSource, look: Look, *, with_why
         lines = _remark("probe", f"{ruling.value} {look.dot} {reason}", indent, look)
         yield next(lines).replace(ruling.value, look.ruling(ruling), 1)
         yield from lines
-
-
-def place_of(place: Place, find_source: FindSource) -> str:
-    """A place as people and editors write it: `path:line:column`, in a notebook `path:cell 2:line:column`."""
-    source = find_source(place.path)
-    if source is None:
-        return shown(str(place))
-    location = source.locate(place)
-    cell = f"cell {location.cell}:" if location.cell is not None else ""
-    return f"{shown(place.path)}:{cell}{location.line}:{location.column}"
-
-
-def line_of(place: Place, find_source: FindSource) -> str:
-    """The line of a place: `path:line`, in a notebook `path:cell 2:line`."""
-    where = place_of(place, find_source)
-    return where.rpartition(":")[0] or where
 
 
 def message_of(finding: Finding, find_source: FindSource) -> str:

@@ -7,9 +7,9 @@ from itertools import groupby
 
 from lintrain.check.outcome import Reported
 from lintrain.core.shown import shown
-from lintrain.report.frame import FindSource
-from lintrain.report.full import message_of, place_of
+from lintrain.report.full import message_of
 from lintrain.report.look import Look
+from lintrain.source.written_places import FindSource, place_of
 
 
 def grouped(reported: Iterable[Reported], find_source: FindSource, look: Look) -> Iterator[str]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lintrain.check.outcome import Reported
-    from lintrain.report.frame import FindSource
     from lintrain.report.look import Look
+    from lintrain.source.written_places import FindSource
 
 
 def people_blocks(

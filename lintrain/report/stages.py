@@ -8,13 +8,12 @@ from lintrain.core.evidence import BatchEvidence, ColumnEvidence, Evidence, Spli
 from lintrain.report.columns import clip, columns, printable, wrap
 from lintrain.report.extra_stages import numbers_of_extra
 from lintrain.report.followed import followed
-from lintrain.report.frame import FindSource
-from lintrain.report.full import line_of
 from lintrain.report.look import Look
 from lintrain.report.movement import asked_again, extremes, movement
 from lintrain.report.schedule_line import is_constant
 from lintrain.report.stage_lines import aligned, extra_lines, lines_below
 from lintrain.source.source import Source
+from lintrain.source.written_places import FindSource, line_of
 
 MOST_CLASSES = 8
 INDENT = 27

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from lintrain.check.outcome import Reported
-from lintrain.check.probed import probed_fix
 from lintrain.core.finding import Finding, Reason
 from lintrain.core.level import Level
 from lintrain.core.place import Place
@@ -17,6 +16,7 @@ from lintrain.rulebook import load_rules
 from lintrain.server.checking import digest_of
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
+from lintrain.verdicts.probed_fix import probed_fix
 
 Json = Mapping[str, Any]  # Any: whatever JSON holds
 

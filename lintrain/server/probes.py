@@ -16,7 +16,6 @@ from lsprotocol import types as lsp
 
 from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.shown import shown
-from lintrain.probe.conclusion import CONFIRMED, NOTHING_CONFIRMED
 from lintrain.probe.kept_verdicts import NOT_KEPT
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ProbeSettings
@@ -26,6 +25,7 @@ from lintrain.server.publishing import Publisher
 from lintrain.server.session import Session
 from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency
+from lintrain.verdicts.conclusion import CONFIRMED, NOTHING_CONFIRMED
 
 PROGRESS_MARK = "probe: "
 INTERRUPTED = 130

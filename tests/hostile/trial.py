@@ -9,10 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from lintrain.cli._judged import judge_record, read_text
 from lintrain.probe.entry import Entry
 from lintrain.probe.launcher import Bounds
 from lintrain.probe.prober import Wanted, probe_script
+from lintrain.verdicts.judgement import judge_record
+from lintrain.verdicts.static_findings import check_script
 from tests.hostile.scripts import Hostile
 
 SLACK_SECONDS = 15.0
@@ -47,7 +48,7 @@ class Trial:
         entry, bounds = Entry(Path("train.py")), Bounds(self._bound)
         record = probe_script(Wanted(entry, sys.executable, bounds), lambda event: None)
         self.seconds = time.monotonic() - started
-        conclusion = judge_record(record, read_text("train.py", (), (), None)).conclusion
+        conclusion = judge_record(record, check_script("train.py")).conclusion
         complaints = [f"{name} is not as before" for name in differences(before, state(self._all))]
         if conclusion.exit_code != self._script.code:
             complaints.append(f"exit code {conclusion.exit_code} and not {self._script.code}: {conclusion.reason}")

@@ -18,8 +18,8 @@ from lintrain.core.finding import Finding
 from lintrain.core.place import Place
 from lintrain.core.rule import Rule
 from lintrain.core.verdict import Ruling, Verdict
-from lintrain.probe.judge import judge
 from lintrain.rulebook import RuleFile
+from lintrain.verdicts.judging import judge
 from tests.pages.assembly import Script, assemble
 from tests.pages.demands import BAD, FINE, GOOD, differences, findings_of, text_complaints
 from tests.pages.running import Outcome, PageRunner

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from lintrain.core.shown import escaped_json, escaped_xml, shown
 from lintrain.report.document import CheckReport, as_json, as_json_lines
-from lintrain.report.frame import FindSource
 from lintrain.rulebook import RuleFile
+from lintrain.source.written_places import FindSource
 
 WITH_EDITS = frozenset({"json", "json-lines", "rdjson", "sarif"})
 """Forms that tell what a fix would write."""

@@ -10,8 +10,8 @@ from lintrain.core.level import Level
 from lintrain.report.document import CheckReport, EditEntry, FindingEntry, Position
 from lintrain.report.documentation import address_of
 from lintrain.report.forms.wording import message_of, one_line, remarks_of
-from lintrain.report.frame import FindSource
 from lintrain.source.source import Source
+from lintrain.source.written_places import FindSource
 
 SEVERITIES = {Level.ERROR: "ERROR", Level.WARNING: "WARNING", Level.NOTE: "INFO"}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from lintrain.report.document import Position
-from lintrain.report.frame import FindSource
+from lintrain.source.written_places import FindSource
 
 FindCode = Callable[[Position], str | None]
 """The text of the file at a position; None where the file is not known."""

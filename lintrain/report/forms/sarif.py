@@ -26,9 +26,9 @@ from lintrain.report.document import (
 from lintrain.report.forms.regions import FindCode, code_finder
 from lintrain.report.forms.sarif_rules import rule_objects
 from lintrain.report.forms.wording import cell_of, one_line, remarks_of
-from lintrain.report.frame import FindSource
 from lintrain.report.pages import Page
 from lintrain.report.paths import STDIN, absolute, file_uri, folder_uri, repository_root, uri_in
+from lintrain.source.written_places import FindSource
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"

@@ -10,11 +10,11 @@ from lintrain import __version__
 from lintrain.check.outcome import Reported
 from lintrain.core.shown import shown
 from lintrain.report.document import ProbeEntry
-from lintrain.report.frame import FindSource
 from lintrain.report.page.findings import findings
 from lintrain.report.page.markup import Markup, joined, tag, with_code
 from lintrain.report.page.parts import table
 from lintrain.report.page.whole import whole_page
+from lintrain.source.written_places import FindSource
 
 
 def checked_page(

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from lintrain.check.outcome import Reported
 from lintrain.core.evidence import Evidence
-from lintrain.probe.conclusion import Conclusion
 from lintrain.probe.record import Record
-from lintrain.report.frame import FindSource
 from lintrain.report.page.facts import facts_of
 from lintrain.report.page.findings import failure, findings
 from lintrain.report.page.markup import Markup, joined, tag, with_code
@@ -17,6 +15,8 @@ from lintrain.report.page.parts import section, table
 from lintrain.report.page.picture import SIGNS, picture
 from lintrain.report.page.whole import whole_page
 from lintrain.report.stages import numbers
+from lintrain.source.written_places import FindSource
+from lintrain.verdicts.conclusion import Conclusion
 
 VERDICTS = {0: ("✓", "passed"), 1: ("✗", "failed")}
 

@@ -10,9 +10,10 @@ from lintrain.core.finding import Finding
 from lintrain.core.shown import shown
 from lintrain.core.verdict import Measured, Verdict
 from lintrain.report.columns import printable, window
-from lintrain.report.frame import FindSource, Row, rows_of
-from lintrain.report.full import cure_of, line_of, message_of, place_of
+from lintrain.report.frame import Row, rows_of
+from lintrain.report.full import cure_of, message_of
 from lintrain.report.page.markup import Markup, joined, tag, with_code
+from lintrain.source.written_places import FindSource, line_of, place_of
 
 LONGEST_CODE = 400
 """Columns of a line of code: of a longer one the part around the place is shown."""

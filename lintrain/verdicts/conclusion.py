@@ -9,8 +9,8 @@ from lintrain.core.lazy_dataclass import dataclass
 from lintrain.core.level import Level
 from lintrain.core.place import Place
 from lintrain.core.verdict import Ruling
-from lintrain.probe.judge import RULE_FAILED, Judged
 from lintrain.probe.record import Record
+from lintrain.verdicts.judging import RULE_FAILED, Judged
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
 Spell = Callable[[Place], str]

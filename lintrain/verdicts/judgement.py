@@ -1,0 +1,81 @@
+"""A probe's record judged: every finding with its verdict, and what they come to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lintrain.check.one_file import first_paragraph
+from lintrain.check.outcome import Reported
+from lintrain.core.finding import Finding
+from lintrain.core.lazy_dataclass import dataclass
+from lintrain.core.verdict import Ruling
+from lintrain.probe.record import Record
+from lintrain.source.source import Source
+from lintrain.source.written_places import line_of
+from lintrain.verdicts.conclusion import Conclusion, conclude
+from lintrain.verdicts.judging import Judged, judge
+from lintrain.verdicts.probed_fix import probed_fix
+from lintrain.verdicts.static_findings import StaticFindings
+
+ORDER = {Ruling.CONFIRMED: 0, Ruling.UNSETTLED: 1, Ruling.REFUTED: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A record with the verdict of every finding, confirmed ones first, and the conclusion."""
+
+    record: Record
+    judged: tuple[Reported, ...]
+    conclusion: Conclusion
+    sources: dict[str, Source]
+    documentation: str | None = None
+
+    @property
+    def pairs(self) -> Iterator[Judged]:
+        """Every finding with its verdict."""
+        return ((one.finding, one.verdict) for one in self.judged if one.verdict)
+
+
+def judge_record(record: Record, static: StaticFindings) -> Judgement:
+    """Judge a record with today's rules; findings that a comment suppresses are left out."""
+    known = {id(one.finding): one for one in static.reported}
+    pages = {rule.name: first_paragraph(rule.manual.why) for rule in static.rules}
+    judged = judge(record.runs, [one.finding for one in static.reported], static.rules)
+    enabled = [(finding, verdict) for finding, verdict in judged if not static.is_suppressed(finding)]
+    sources = _sources(record, static)
+    rules = {rule.name: rule.rule for rule in static.rules}
+    reported: list[Reported] = []
+    for finding, verdict in _ordered(enabled):
+        own, shown = known.get(id(finding)), static.selection.leveled(_with_why(finding, pages))
+        is_seen = own is None and verdict.ruling is Ruling.CONFIRMED
+        seen = probed_fix(rules[finding.rule], finding, sources.get(finding.place.path)) if is_seen else None
+        fix = own.fix if own else seen
+        reported.append(Reported(shown, fix, verdict, is_measured=own is None))
+    failed = [crash.rule for crash in static.crashes]
+    conclusion = conclude(record, enabled, lambda place: line_of(place, sources.get), failed)
+    return Judgement(record, tuple(reported), conclusion, sources, static.documentation)
+
+
+def _ordered(judged: Sequence[Judged]) -> list[Judged]:
+    return sorted(judged, key=lambda one: (ORDER[one[1].ruling], one[0].place, one[0].rule))
+
+
+def _with_why(finding: Finding, pages: dict[str, str]) -> Finding:
+    return finding if finding.why else dataclasses.replace(finding, why=pages.get(finding.rule, ""))
+
+
+def _sources(record: Record, static: StaticFindings) -> dict[str, Source]:
+    """The sources to show code of; the script also under the name that the evidence gives it."""
+    sources = dict(static.sources)
+    script = sources.get(record.script)
+    for run in record.runs:
+        for place in (run.call, run.construction, run.failure.place if run.failure else None):
+            if (
+                place is not None
+                and script is not None
+                and Path(place.path).absolute() == Path(record.script).absolute()
+            ):
+                sources.setdefault(place.path, script)
+    return sources
