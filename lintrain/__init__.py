@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from lintrain.pipeline.accumulation import verdict_on_accumulation as verdict_on_accumulation
     from lintrain.pipeline.blocks import block_of as block_of
     from lintrain.pipeline.blocks import is_one_scope as is_one_scope
+    from lintrain.pipeline.blocks import loop_around as loop_around
     from lintrain.pipeline.blocks import may_move as may_move
     from lintrain.pipeline.blocks import scope_of as scope_of
     from lintrain.pipeline.blocks import statement_at as statement_at
@@ -387,7 +388,7 @@ _WORDS_OF = {
         "Accumulation LOSS_METHODS accumulation_of averages_each_batch counts_labels is_since says_who_divides "
         "smooths_labels verdict_on_accumulation"
     ),
-    "lintrain.pipeline.blocks": "block_of is_one_scope may_move scope_of statement_at uses_of",
+    "lintrain.pipeline.blocks": "block_of is_one_scope loop_around may_move scope_of statement_at uses_of",
     "lintrain.pipeline.call": "Argument",
     "lintrain.pipeline.callers": "handed_on spread_names way_out",
     "lintrain.pipeline.checkpoints": "entries_read is_read loaded_from_file",

@@ -38,6 +38,19 @@ def is_one_scope(pipeline: Pipeline, *places: Place) -> bool:
     return len({place.path for place in places}) == 1 and len({scope_of(pipeline, place) for place in places}) == 1
 
 
+def loop_around(pipeline: Pipeline, place: Place) -> Place | None:
+    """The innermost loop around a place."""
+    loops = pipeline.told(_loops, pipeline).get(place.path)
+    return loops.innermost(place) if loops else None
+
+
+def _loops(pipeline: Pipeline, _: Pipeline) -> dict[str, Nesting[Place]]:
+    """The places of the loops of each file."""
+    places = {loop.place for loop in pipeline.loops}
+    paths = {place.path for place in places}
+    return {path: Nesting((place, place) for place in places if place.path == path) for path in paths}
+
+
 def block_of(pipeline: Pipeline, statement: ast.stmt, place: Place) -> list[ast.stmt]:
     """The statements beside one, and itself."""
     return pipeline.source_of(place).told(_blocks).get(statement, [])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from lintrain.source.nodes import walk
+from lintrain.source.source import Source
 
 READERS = frozenset({"torch.load", "load_file", "safetensors.torch.load_file"})
 
@@ -15,47 +16,55 @@ def is_read(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) in READERS
 
 
-def loaded_from_file(tree: ast.AST, node: ast.expr) -> ast.expr | None:
+def loaded_from_file(source: Source, node: ast.expr) -> ast.expr | None:
     """The call that reads a file, if an expression is what the file held or an entry of it, unchanged; else None."""
     for _ in range(4):
         while isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             node = node.value
         if is_read(node):
             return node
-        made = _only_value(tree, node.id) if isinstance(node, ast.Name) else None
+        made = source.told(_only_values).get(node.id) if isinstance(node, ast.Name) else None
         if made is None:
             return None
         node = made
     return None
 
 
-def _only_value(tree: ast.AST, name: str) -> ast.expr | None:
-    """What a name is assigned, if that happens once in the file and nothing changes the value afterwards."""
-    values: list[ast.expr] = []
-    for node in walk(tree):
+def _only_values(source: Source) -> dict[str, ast.expr]:
+    """What each name is assigned, if that happens once in the file and nothing changes the value afterwards."""
+    values, changed = dict[str, list[ast.expr]](), set[str]()
+    for node in walk(source.tree):
         match node:
-            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
-                values.append(value)
-            case ast.Name(id=found, ctx=ast.Store() | ast.Del()) if found == name:
-                values.append(node)
-            case ast.arg(arg=found) if found == name:
-                return None
-            case ast.Subscript(value=ast.Name(id=found), ctx=ast.Store() | ast.Del()) if found == name:
-                return None
-            case ast.Attribute(value=ast.Name(id=found), attr="pop" | "update" | "clear" | "popitem") if found == name:
-                return None
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                values.setdefault(name, []).append(value)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                values.setdefault(name, []).append(node)
+            case ast.arg(arg=name):
+                changed.add(name)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                changed.add(name)
+            case ast.Attribute(value=ast.Name(id=name), attr="pop" | "update" | "clear" | "popitem"):
+                changed.add(name)
             case _:
                 pass
     # the assignment is seen twice: as a statement, and as its target
-    return values[0] if len(values) == 2 and not isinstance(values[0], ast.Name) else None
+    once = {name: found[0] for name, found in values.items() if len(found) == 2 and name not in changed}
+    return {name: value for name, value in once.items() if not isinstance(value, ast.Name)}
 
 
-def entries_read(tree: ast.AST, key: str) -> Iterator[ast.Subscript]:
+def entries_read(source: Source, key: str) -> Sequence[ast.Subscript]:
     """Where an entry of a checkpoint is read by its key."""
-    for node in walk(tree):
+    return source.told(_entries).get(key, ())
+
+
+def _entries(source: Source) -> dict[str, list[ast.Subscript]]:
+    """Where entries of checkpoints are read, by their key."""
+    found = dict[str, list[ast.Subscript]]()
+    for node in walk(source.tree):
         match node:
-            case ast.Subscript(slice=ast.Constant(value=found), ctx=ast.Load()) if found == key:
-                if loaded_from_file(tree, node) is not None:
-                    yield node
+            case ast.Subscript(slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+                if loaded_from_file(source, node) is not None:
+                    found.setdefault(key, []).append(node)
             case _:
                 pass
+    return found

@@ -125,19 +125,18 @@ def text_columns(dataset: Dataset) -> tuple[str, ...]:
 
 def has_tokenized_copy(pipeline: Pipeline, dataset: Dataset) -> bool:
     """Whether some step makes token ids of these rows."""
-    family = {dataset, *dataset.lineage}
-    made = [
+    tokenized = pipeline.told(_origins_of_tokens, pipeline)
+    is_read_alike = bool(dataset.read_as_text) and id(dataset.read_as_text) in tokenized
+    return is_read_alike or any(id(each) in tokenized for each in (dataset, *dataset.lineage))
+
+
+def _origins_of_tokens(pipeline: Pipeline, _: Pipeline) -> set[int]:
+    """The identities of all data sets that token ids come from, and of what they share with splits read alike."""
+    made = (
         each for value in pipeline.datasets for each in (value.every() if isinstance(value, DatasetDict) else [value])
-    ]
-    return any(each.is_tokenized and _shares(each, family, dataset) for each in made)
-
-
-def _shares(other: Dataset, family: set[Dataset], dataset: Dataset) -> bool:
-    """Whether another data set comes from one of the family, or from splits that are read alike."""
-    return any(
-        ancestor in family or (dataset.read_as_text and ancestor.read_as_text is dataset.read_as_text)
-        for ancestor in other.lineage
     )
+    ancestors = [ancestor for each in made if each.is_tokenized for ancestor in each.lineage]
+    return {id(each) for each in ancestors} | {id(each.read_as_text) for each in ancestors if each.read_as_text}
 
 
 def tokenized_copies(pipeline: Pipeline, dataset: Dataset, before: Place) -> list[Reason]:

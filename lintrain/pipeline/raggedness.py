@@ -24,9 +24,22 @@ def ragged_copy_at(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:
     """Text is given where its tokenized copy is meant: the places that make all such copies ragged."""
     if not isinstance(value, Dataset) or value.has_transform or not (is_text(value) or is_read_as_text(value)):
         return ()
-    made = [each for each in pipeline.datasets if isinstance(each, Dataset) and each.is_tokenized]
-    copies = [each for each in made if value in each.lineage]
-    return _tokenized_at(copies[0]) if copies and all(map(_is_ragged, copies)) else ()
+    copies = pipeline.told(_tokenized_by_origin, pipeline).get(id(value), ())
+    return _tokenized_at(copies[0]) if copies and all(pipeline.told(_is_ragged_set, each) for each in copies) else ()
+
+
+def _tokenized_by_origin(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Dataset]]:
+    """The data sets with token ids that come from each one, by its identity."""
+    found = dict[int, list[Dataset]]()
+    for made in pipeline.datasets:
+        if isinstance(made, Dataset) and made.is_tokenized:
+            for origin in made.lineage:
+                found.setdefault(id(origin), []).append(made)
+    return found
+
+
+def _is_ragged_set(_: Pipeline, dataset: Dataset) -> bool:
+    return _is_ragged(dataset)
 
 
 def _ragged_rows(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:

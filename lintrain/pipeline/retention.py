@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline import expressions
 from lintrain.pipeline.callers import given_back, given_names
 from lintrain.pipeline.events import Act, Loop
@@ -34,6 +36,11 @@ TAKES_OFF = frozenset(
     }
 )
 """Calls whose result has no graph, or has none with several processes."""
+
+ASSIGNS = lazy_pattern(r"\s*=(?!=)")
+DELETES = lazy_pattern(r"del ")
+TAKES_OUT = lazy_pattern(r"\.(clear|pop|popleft|reset|zero_|fill_|detach_)\(")
+TAKES_OFF_IN_PLACE = lazy_pattern(r"\.detach_\(\)")
 
 
 def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, scope: Scope) -> None:
@@ -70,7 +77,8 @@ def _note(reader: Reader, target: ast.expr, added: ast.expr, value: Value) -> No
 def _is_cut(reader: Reader, added: ast.expr) -> bool:
     """Whether the loop takes what is added off the graph in place: `loss.detach_()`."""
     places = (reader.loops[-1].place, _own_place(reader))
-    return any(f"{ast.unparse(added)}.detach_()" in reader.code(place) for place in places)
+    text = ast.unparse(added)
+    return any(text in _texts_before(TAKES_OFF_IN_PLACE, reader.code(place), len(text)) for place in places)
 
 
 def _takes_off(added: ast.expr) -> bool:
@@ -92,14 +100,41 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
 
 def _is_emptied(code: str, target: str) -> bool:
     """Whether a loop's code takes something out of the target, or makes it anew."""
-    name = re.escape(target)
-    return _is_taken_from(code, target) or re.search(rf"{name}\s*=(?!=|\s*{name}\s*\+)", code) is not None
+    ends = _texts_before(ASSIGNS, code, len(target)).get(target, ())
+    return _is_taken_from(code, target) or any(not _adds_to_itself(code, end, target) for end in ends)
+
+
+def _adds_to_itself(code: str, start: int, target: str) -> bool:
+    """Whether what stands behind an `=` begins with `target +`."""
+    place = _after_blanks(code, start)
+    return code.startswith(target, place) and code.startswith("+", _after_blanks(code, place + len(target)))
+
+
+def _after_blanks(code: str, start: int) -> int:
+    return next((place for place in range(start, len(code)) if not code[place].isspace()), len(code))
 
 
 def _is_taken_from(code: str, target: str) -> bool:
-    if f"del {target}" in code:
-        return True
-    return re.search(rf"{re.escape(target)}\.(clear|pop|popleft|reset|zero_|fill_|detach_)\(", code) is not None
+    is_deleted = target in _texts_after(DELETES, code, len(target))
+    return is_deleted or target in _texts_before(TAKES_OUT, code, len(target))
+
+
+@lru_cache(maxsize=64)
+def _texts_before(pattern: re.Pattern[str], code: str, length: int) -> dict[str, list[int]]:
+    """The text of so many characters before each match, and where the match ends.
+
+    A loop's code is searched once for all names of one length: as a loop grows, more names are asked for in more code.
+    """
+    found = dict[str, list[int]]()
+    for match in pattern.finditer(code):
+        found.setdefault(code[max(match.start() - length, 0) : match.start()], []).append(match.end())
+    return found
+
+
+@lru_cache(maxsize=64)
+def _texts_after(pattern: re.Pattern[str], code: str, length: int) -> frozenset[str]:
+    """The text of so many characters after each match."""
+    return frozenset(code[match.end() : match.end() + length] for match in pattern.finditer(code))
 
 
 def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scope) -> bool:

@@ -128,7 +128,16 @@ def _batches_of_update(pipeline: Pipeline, loop: Loop, condition: Condition) -> 
 
 def steps_of(pipeline: Pipeline, scheduler: Scheduler) -> list[Event]:
     """The events in which a schedule steps, or one of several that it may be."""
-    return [event for event in pipeline.acts(Act.SCHEDULER_STEP) if scheduler in options_of(event.subject)]
+    return pipeline.told(_steps_by_option, pipeline).get(id(scheduler), [])
+
+
+def _steps_by_option(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
+    """The steps of each value that may be a schedule, by its identity."""
+    found = dict[int, list[Event]]()
+    for event in pipeline.acts(Act.SCHEDULER_STEP):
+        for option in {id(option): option for option in options_of(event.subject)}:
+            found.setdefault(option, []).append(event)
+    return found
 
 
 def is_untold(step: Event) -> bool:

@@ -48,6 +48,10 @@ class Writing:
     newline: str = "\n"
 
 
+LONG, MOST_LONG = 40, 4
+"""From how many lines on the code at a place is kept, and of how many places."""
+
+
 @dataclass(eq=False)
 class Source:
     """One file's code under the name that the user knows it by; raises SyntaxError from `tree` where it does not parse.
@@ -183,6 +187,20 @@ class Source:
         """The code at a place."""
         if place.line == place.end_line:
             return self.lines[place.line - 1][place.column - 1 : place.end_column - 1]
+        if place.end_line - place.line < LONG:
+            return self._joined(place)
+        if place not in self._long_codes:
+            if len(self._long_codes) == MOST_LONG:
+                self._long_codes.clear()
+            self._long_codes[place] = self._joined(place)
+        return self._long_codes[place]
+
+    @cached_property
+    def _long_codes(self) -> dict[Place, str]:
+        """The code at the last few long places: that of a loop is asked for at each statement in it."""
+        return {}
+
+    def _joined(self, place: Place) -> str:
         first = self.lines[place.line - 1][place.column - 1 :]
         last = self.lines[place.end_line - 1][: place.end_column - 1]
         return "\n".join([first, *self.lines[place.line : place.end_line - 1], last])

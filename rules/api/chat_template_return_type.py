@@ -170,14 +170,18 @@ def _wrong_use(pipeline: Pipeline, origin: Place) -> tuple[Place, str] | None:
     """Where the result of a call is certainly used as ids, and as what."""
     source = pipeline.source_of(origin)
     parents = source.told(_parents)
-    call = next((node for node in source.nodes_of(ast.Call) if source.place(node) == origin), None)
+    call = source.told(_calls).get(origin)
     if call is None:
         return None
-    for use in _uses(_moved(call, parents), parents):
+    for use in _uses(source, _moved(call, parents), parents):
         what = _used_as(use, parents)
         if what is not None:
             return source.place(use), what
     return None
+
+
+def _calls(source: Source) -> dict[Place, ast.Call]:
+    return {source.place(node): node for node in reversed(source.nodes_of(ast.Call))}
 
 
 def _parents(source: Source) -> dict[ast.AST, ast.AST]:
@@ -192,16 +196,27 @@ def _moved(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.expr:
     return moved if is_move and isinstance(moved, ast.Call) else node
 
 
-def _uses(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> list[ast.expr]:
+def _uses(source: Source, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> list[ast.expr]:
     """The expressions that certainly are the result: itself, or the name that it alone is given."""
     assign = parents.get(node)
     if not isinstance(assign, ast.Assign) or len(assign.targets) != 1 or not isinstance(assign.targets[0], ast.Name):
         return [node]
-    name, scope = assign.targets[0].id, _scope(assign, parents)
-    named = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == name]
+    named = source.told(_names).get((_scope(assign, parents), assign.targets[0].id), [])
     stores = [each for each in named if not isinstance(each.ctx, ast.Load)]
     asked = any(isinstance(up := parents.get(each), ast.Call) and ASKS.match(ast.unparse(up.func)) for each in named)
     return [] if asked or len(stores) != 1 else [each for each in named if isinstance(each.ctx, ast.Load)]
+
+
+def _names(source: Source) -> dict[tuple[ast.AST, str], list[ast.Name]]:
+    """The uses of each name in each scope, those in inner scopes included, outer ones first."""
+    parents, found = source.told(_parents), dict[tuple[ast.AST, str], list[ast.Name]]()
+    for name in source.nodes_of(ast.Name):
+        scope = _scope(name, parents)
+        found.setdefault((scope, name.id), []).append(name)
+        while scope in parents:
+            scope = _scope(parents[scope], parents)
+            found.setdefault((scope, name.id), []).append(name)
+    return found
 
 
 def _scope(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:

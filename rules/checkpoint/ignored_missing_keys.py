@@ -105,7 +105,7 @@ class IgnoredMissingKeys(Rule):
             if speaks_of(pipeline, r"lora|adapter|peft"):  # these load some of the weights on purpose
                 return
             assert isinstance(node.value, ast.Call)
-            read = loaded_from_file(source.tree, node.value.args[0]) if node.value.args else None
+            read = loaded_from_file(source, node.value.args[0]) if node.value.args else None
             said = ast.unparse(node).replace("strict=False", "") + (ast.unparse(read) if read else "")
             if read is not None and not ON_PURPOSE.search(said):
                 yield self.finding(

@@ -116,6 +116,7 @@ from lintrain import (
     Reason,
     RemoveArgument,
     Rule,
+    Source,
     TrainerRun,
     Verdict,
     confirmed,
@@ -147,10 +148,10 @@ class WeightsOnlyResume(Rule):
         if not source.says(r"torch\s*\.\s*save"):
             return
         saved = _saved_state(source.nodes_of(ast.Call))
-        if saved is None or _may_restore(tree) or any(entries_read(tree, _key_of(saved))):
+        if saved is None or _may_restore(tree) or entries_read(source, _key_of(saved)):
             return
-        goes_on = _goes_on_from(tree)
-        loads = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _loads_weights(tree, node)]
+        goes_on = _goes_on_from(source)
+        loads = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _loads_weights(source, node)]
         if goes_on is None or len(loads) != 1:
             return
         yield self.finding(
@@ -264,25 +265,26 @@ def _may_restore(tree: ast.Module) -> bool:
     return False
 
 
-def _goes_on_from(tree: ast.Module) -> ast.Subscript | None:
+def _goes_on_from(source: Source) -> ast.Subscript | None:
     """Where the number of an epoch or step is read from the file, and given a name that a `range` starts with."""
     starts = {
         ast.unparse(call.args[0])
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "range" and len(call.args) > 1
+        for call in source.nodes_of(ast.Call)
+        if len(call.args) > 1 and ast.unparse(call.func) == "range"
     }
-    entries = [entry for key in PROGRESS for entry in entries_read(tree, key)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(ast.unparse(target) in starts for target in node.targets):
-            found = [entry for entry in entries if any(part is entry for part in ast.walk(node.value))]
+    entries = [entry for key in PROGRESS for entry in entries_read(source, key)]
+    for node in source.nodes_of(ast.Assign) if entries else ():
+        if any(ast.unparse(target) in starts for target in node.targets):
+            parts = {id(part) for part in ast.walk(node.value)}
+            found = [entry for entry in entries if id(entry) in parts]
             if found:
                 return found[0]
     return None
 
 
-def _loads_weights(tree: ast.Module, call: ast.Call) -> bool:
+def _loads_weights(source: Source, call: ast.Call) -> bool:
     is_load = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and bool(call.args)
-    return is_load and loaded_from_file(tree, call.args[0]) is not None
+    return is_load and loaded_from_file(source, call.args[0]) is not None
 
 
 def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) -> str | None:
@@ -295,7 +297,7 @@ def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) 
     statements: list[str] = []
     for key, value in _entries(dictionary):
         owner, dot, _ = ast.unparse(value).rpartition(".state_dict()")
-        is_read = any(entries_read(source.tree, _key_of(key)))
+        is_read = bool(entries_read(source, _key_of(key)))
         if not dot or is_read or ast.unparse(load.func) == f"{owner}.load_state_dict":
             continue
         bound = [each for each in pipeline.bindings if each.name == owner and each.place < source.place(load)]

@@ -90,7 +90,9 @@ lerobot#3668; simpletransformers#941; pytorch-fcn#57; Megatron-LM#411.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from lintrain import (
     Act,
@@ -228,13 +230,29 @@ def _in_own_loop(finding: Finding, loop: LoopEvidence, model: ModelEvidence) -> 
 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
-    """Each forward pass with gradients, with the backward call of the same loop that follows it."""
+    """Each forward pass with gradients, with the first backward call after it in the same loops.
+
+    The passes of a loop are gone through once: of the calls in the same loops each goes on where the last one ended.
+    """
+    begun = dict[tuple[int, ...], int]()
     for backward in pipeline.acts(Act.BACKWARD):
-        inside = pipeline.events_in(backward.loops[-1]) if backward.loops else ()
-        for forward in inside:
-            is_pass = forward.act is Act.FORWARD and not forward.without_grad
-            if is_pass and forward.order < backward.order and not ignores_mode(forward.subject):
-                yield forward, backward
+        if not backward.loops:
+            continue
+        key = tuple(map(id, backward.loops))
+        passes = pipeline.told(_passes_in, backward.loops[-1])
+        end = bisect_left(passes, backward.order, key=attrgetter("order"))
+        yield from ((forward, backward) for forward in passes[begun.get(key, 0) : end])
+        begun[key] = max(begun.get(key, 0), end)
+
+
+def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
+    """The forward passes with gradients of models that their mode matters to."""
+    passes = [each for each in events_in(pipeline, loop) if each.act is Act.FORWARD and not each.without_grad]
+    return [each for each in passes if not pipeline.told(_ignores_mode, each.subject)]
+
+
+def _ignores_mode(_: Pipeline, value: Value) -> bool:
+    return ignores_mode(value)
 
 
 def _may_switch_back(pipeline: Pipeline, inside: Sequence[Event], model: Value) -> bool:

@@ -59,8 +59,10 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Loop,
     Optimizer,
     Pipeline,
+    Place,
     Reason,
     Role,
     Rule,
@@ -150,17 +152,28 @@ def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
     """The pass of a model in the same iteration, if certainly nothing computes gradients of it."""
     if not isinstance(step.subject, Optimizer) or not is_certain_step(step) or step.subject.name == "LBFGS":
         return None
-    if not step.loops or not pipeline.code(step.place).endswith("step()") or _computes(pipeline):
+    if not step.loops or not pipeline.code(step.place).endswith("step()") or pipeline.told(_computes, pipeline):
         return None
-    inside = events_in(pipeline, step.loops[-1])
-    unknown = [event for event in pipeline.acts(Act.ESCAPE) if not _is_harmless(pipeline, event)]
-    if any(event in inside or may_hide(pipeline, event, step.subject) for event in unknown):
+    loop = step.loops[-1]
+    unknown = pipeline.told(_unknown, pipeline)
+    if any(event.is_inside(loop) or may_hide(pipeline, event, step.subject) for event in unknown):
         return None
-    passes = (event for event in inside if event.act is Act.FORWARD and not event.without_grad)
-    return next((event for event in passes if event.order < step.order), None)
+    first = pipeline.told(_first_pass, loop)
+    return first if first is not None and first.order < step.order else None
 
 
-def _computes(pipeline: Pipeline) -> bool:
+def _unknown(pipeline: Pipeline, _: Pipeline) -> list[Event]:
+    """The calls of code that is not understood, which may do anything to what they are given."""
+    return [event for event in pipeline.acts(Act.ESCAPE) if not _is_harmless(pipeline, event)]
+
+
+def _first_pass(pipeline: Pipeline, loop: Loop) -> Event | None:
+    """The first forward pass with gradients in a loop."""
+    inside = events_in(pipeline, loop)
+    return next((event for event in inside if event.act is Act.FORWARD and not event.without_grad), None)
+
+
+def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
     """Whether some name in the script speaks of gradients."""
     tree = pipeline.source.nodes
     names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
@@ -170,8 +183,16 @@ def _computes(pipeline: Pipeline) -> bool:
 def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
     if HARMLESS.search(pipeline.code(event.place).partition("(")[0]):
         return True
-    paths = [call.path for call in pipeline.calls if call.place == event.place]
+    paths = pipeline.told(_paths, pipeline).get(event.place, ())
     return bool(paths) and all(path.startswith(LIBRARIES) and ".func" not in path for path in paths)
+
+
+def _paths(pipeline: Pipeline, _: Pipeline) -> dict[Place, list[str]]:
+    """What is called at each place."""
+    found = dict[Place, list[str]]()
+    for call in pipeline.calls:
+        found.setdefault(call.place, []).append(call.path)
+    return found
 
 
 def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str | int | float | bool | None]:

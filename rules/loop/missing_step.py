@@ -65,7 +65,9 @@ PyTorch documentation, "Optimizing Model Parameters".
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from operator import attrgetter
 
 from lintrain import (
     Act,
@@ -75,6 +77,7 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Loop,
     Optimizer,
     Pipeline,
     Rule,
@@ -100,8 +103,9 @@ class MissingStep(Rule):
         if not trains_by_hand(pipeline) or pipeline.acts(Act.GRADIENT, Act.TRAIN):
             return
         seen = set[int]()
+        hidden = dict[tuple[int, int], bool]()
         for backward in pipeline.acts(Act.BACKWARD):
-            cleared = _optimizer_cleared_with(pipeline, backward)
+            cleared = _optimizer_cleared_with(pipeline, backward, hidden)
             if cleared is None or backward.place.line in seen:
                 continue
             seen.add(backward.place.line)
@@ -165,24 +169,44 @@ def _is_plain(pipeline: Pipeline, backward: Event, cleared: Event) -> bool:
     )
 
 
-def _optimizer_cleared_with(pipeline: Pipeline, backward: Event) -> Event | None:
-    """Where the loop clears the gradients of an optimizer, if nothing in the script can step one."""
+def _optimizer_cleared_with(pipeline: Pipeline, backward: Event, hidden: dict[tuple[int, int], bool]) -> Event | None:
+    """Where the loop clears the gradients of an optimizer, if nothing in the script can step one.
+
+    `hidden` keeps, for a loop and an optimizer, whether something in the loop may hide a step of it.
+    """
     if not backward.loops:
         return None
-    escaped = {id(event.subject) for event in pipeline.acts(Act.ESCAPE)}
-    around = events_in(pipeline, backward.loops[0])
+    escaped, loop = pipeline.told(_escaped, pipeline), backward.loops[0]
     for event in _clears_before(pipeline, backward):
         optimizer = event.subject
-        if isinstance(optimizer, Optimizer) and id(optimizer) not in escaped and not _may_step(pipeline, optimizer):
-            return None if any(may_hide(pipeline, other, optimizer) for other in around) else event
+        if not isinstance(optimizer, Optimizer) or id(optimizer) in escaped or pipeline.told(_may_step, optimizer):
+            continue
+        key = id(loop), id(optimizer)
+        if key not in hidden:
+            hidden[key] = any(may_hide(pipeline, other, optimizer) for other in events_in(pipeline, loop))
+        return None if hidden[key] else event
     return None
+
+
+def _escaped(pipeline: Pipeline, _: Pipeline) -> set[int]:
+    return {id(event.subject) for event in pipeline.acts(Act.ESCAPE)}
 
 
 def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
     """Where the loop clears gradients; only the last clearing before backward if some optimizer steps in the script."""
-    clears = [event for event in events_in(pipeline, backward.loops[-1]) if event.act is Act.ZERO_GRAD]
-    before = [event for event in clears if event.order < backward.order]
-    return before[-1:] if pipeline.acts(Act.STEP) else clears
+    clears = pipeline.told(_clears_in, backward.loops[-1])
+    if not pipeline.told(_has_steps, pipeline):
+        return clears
+    number = bisect_left(clears, backward.order, key=attrgetter("order"))
+    return clears[max(number - 1, 0) : number]
+
+
+def _clears_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
+    return [event for event in events_in(pipeline, loop) if event.act is Act.ZERO_GRAD]
+
+
+def _has_steps(pipeline: Pipeline, _: Pipeline) -> bool:
+    return bool(pipeline.acts(Act.STEP))
 
 
 def _may_step(pipeline: Pipeline, optimizer: Optimizer) -> bool:

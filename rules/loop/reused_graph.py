@@ -167,6 +167,7 @@ from lintrain import (
     Place,
     Reason,
     Rule,
+    Source,
     TrainingLoop,
     Value,
     Verdict,
@@ -228,7 +229,6 @@ class ReusedGraph(Rule):
 
 def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tuple[str, Event]]:
     """The states that one iteration gets from the one before, with the pass that takes and gives them."""
-    assignments = pipeline.source.nodes_of(ast.Assign)
     for forward in training.inside:
         if forward.act is not Act.FORWARD or forward.without_grad or forward.loops[-1] is not training.loop:
             continue
@@ -238,11 +238,18 @@ def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tupl
             continue
         if _recurrent_layer(forward.subject) is None:
             continue
-        for node in assignments:
-            carried = _taken_and_given(node)
-            is_it = pipeline.source.place(node.value) == forward.place
-            if carried and is_it and not _is_made_anew(pipeline, training, carried, node.targets[0]):
+        for node, carried in pipeline.source.told(_carrying).get(forward.place, ()):
+            if not _is_made_anew(pipeline, training, carried, node.targets[0]):
                 yield carried, forward
+
+
+def _carrying(source: Source) -> dict[Place, list[tuple[ast.Assign, str]]]:
+    """The assignments whose call gives back a name that it takes, by the place of the call."""
+    found = dict[Place, list[tuple[ast.Assign, str]]]()
+    for node in source.nodes_of(ast.Assign):
+        if carried := _taken_and_given(node):
+            found.setdefault(source.place(node.value), []).append((node, carried))
+    return found
 
 
 def _recurrent_layer(module: Value) -> Module | None:

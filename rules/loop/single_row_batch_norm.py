@@ -122,6 +122,7 @@ from lintrain import (
     Function,
     Instance,
     Level,
+    Loader,
     Module,
     Pipeline,
     Place,
@@ -170,7 +171,12 @@ class SingleRowBatchNorm(Rule):
         found: dict[Place, Finding] = {}
         if pipeline.launchers or any("SyncBatchNorm" in each.text for each in pipeline.sources.values()):
             return
+        judged = set[tuple[int, int, int]]()
         for feeding in feedings(pipeline):
+            key = id(feeding.training.loop), id(feeding.loop), id(feeding.loader)
+            if key in judged or not _leaves_one_row(feeding.loader):
+                continue
+            judged.add(key)
             norm = next((each for each in _passes(pipeline, feeding) if each), None)
             place = feeding.loader.origin
             if norm is not None and place is not None and not expects_error(pipeline, place):
@@ -179,12 +185,7 @@ class SingleRowBatchNorm(Rule):
         yield from found.values()
 
     def _judge(self, feeding: Feeding, norm: Module, place: Place) -> Iterator[Finding]:
-        loader = feeding.loader
-        given = loader.value("batch_size")
-        size = 1 if given is ABSENT else literal(given)
-        rows = loader.dataset.rows if isinstance(loader.dataset, TorchDataset) else None
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            return
+        size, rows = _size_and_rows(feeding.loader)
         reasons = [Reason(norm.origin, "takes statistics over the rows", "norm")] if norm.origin else []
         if size == 1:
             yield self.finding(
@@ -193,7 +194,7 @@ class SingleRowBatchNorm(Rule):
                 because=reasons,
                 help="give the loader a `batch_size`, or use `LayerNorm`",
             )
-        elif rows is not None and rows % size == 1 and is_missing(loader.value("drop_last")):
+        else:
             yield self.finding(
                 place,
                 f"of {rows} rows in batches of {size} one is left alone, for `{norm.name}` too few",
@@ -219,6 +220,21 @@ class SingleRowBatchNorm(Rule):
         if not finding.facts.get("drops"):
             return None
         return Fix.of("leave the last batch out", AddArgument(finding.place, "drop_last", "True"), safe=False)
+
+
+def _size_and_rows(loader: Loader) -> tuple[int, int | None]:
+    """The rows of a batch, 0 where they are not known, and those of the data set."""
+    given = loader.value("batch_size")
+    size = 1 if given is ABSENT else literal(given)
+    rows = loader.dataset.rows if isinstance(loader.dataset, TorchDataset) else None
+    return (0 if isinstance(size, bool) or not isinstance(size, int) else size), rows
+
+
+def _leaves_one_row(loader: Loader) -> bool:
+    """Whether some batch of the loader certainly has a single row."""
+    size, rows = _size_and_rows(loader)
+    is_left = size > 1 and rows is not None and rows % size == 1 and is_missing(loader.value("drop_last"))
+    return size == 1 or is_left
 
 
 def _passes(pipeline: Pipeline, feeding: Feeding) -> Iterator[Module | None]:

@@ -118,9 +118,10 @@ class SynchronizedEveryStep(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         trainings = list(training_loops(pipeline)) if trains_by_hand(pipeline) else []
         found: dict[Place, Finding] = {}
+        run = _run_each_time(pipeline, trainings) if any(call.path in STOPS for call in pipeline.calls) else {}
         for call in pipeline.calls if trainings else ():
             if call.path in STOPS:
-                training = next((each for each in trainings if _runs_each_time(pipeline, each, call)), None)
+                training = run.get(call.place)
                 if training is not None:
                     found.setdefault(call.place, self._report(call, training, f"every step {STOPS[call.path]}"))
             if call.path in DETECTS and call.is_certain and _is_switched_on(pipeline, call):
@@ -153,14 +154,19 @@ class SynchronizedEveryStep(Rule):
         return unsettled(told, times=times) if times else refuted(told, times=times)
 
 
-def _runs_each_time(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
-    """Whether a call is a statement of the loop's own body, of a `with` in it, or of a function called there."""
-    loops: Sequence[ast.For | ast.While] = pipeline.source.nodes_of(ast.For, ast.While)
-    for node in loops:
-        if pipeline.source.place(node) == training.loop.place:
-            statements = _statements_of(node.body, _own_functions(pipeline))
-            return any(pipeline.source.place(part) == call.place for part in statements)
-    return False
+def _run_each_time(pipeline: Pipeline, trainings: Sequence[TrainingLoop]) -> dict[Place, TrainingLoop]:
+    """The statements of a loop's own body, of a `with` in it, or of a function called there; with the first."""
+    source, functions = pipeline.source, _own_functions(pipeline)
+    loops: Sequence[ast.For | ast.While] = source.nodes_of(ast.For, ast.While)
+    nodes = {source.place(node): node for node in reversed(loops)}
+    first = {training.loop.place: training for training in reversed(trainings)}
+    found = dict[Place, TrainingLoop]()
+    for training in trainings:
+        node = nodes.get(training.loop.place)
+        if node is not None and first[training.loop.place] is training:
+            for statement in _statements_of(node.body, functions):
+                found.setdefault(source.place(statement), training)
+    return found
 
 
 def _own_functions(pipeline: Pipeline) -> dict[str, ast.FunctionDef]:

@@ -79,6 +79,7 @@ PyTorch documentation, "Frequently Asked Questions: my model reports out of memo
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -103,6 +104,8 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    is_one_scope,
+    loop_around,
     modules_in,
     refuted,
     show_size,
@@ -112,7 +115,6 @@ from lintrain import (
 
 DEVICE_MAPS = frozenset({"auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0"})
 FEWEST_STEPS = 2
-SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
 class TwoModelsOnDevice(Rule):
@@ -151,17 +153,13 @@ class TwoModelsOnDevice(Rule):
             binding, origin = _only_name(pipeline, model), model.origin
             if binding is None or origin is None or _is_freed(pipeline, model):
                 continue
-            loop = next((loop for loop in reversed(pipeline.loops) if loop.place.holds(origin)), None)
-            if (
-                loop is None
-                or not _is_in_one_scope(pipeline, loop.place, origin)
-                or _is_kept(pipeline, binding, loop.place)
-            ):
+            loop = loop_around(pipeline, origin)
+            if loop is None or not is_one_scope(pipeline, loop, origin) or _is_kept(pipeline, binding, loop):
                 continue
             yield self.finding(
                 origin,
                 f"each iteration loads a model while `{binding.name}` still holds the last one",
-                because=[Reason(loop.place, "this loop", "loop")],
+                because=[Reason(loop, "this loop", "loop")],
                 help=f"`del {binding.name}` at the end of the loop's body",
             )
 
@@ -199,8 +197,16 @@ def _is_on_device(pipeline: Pipeline, model: Model) -> bool:
         return False
     if text_of(model.arguments.get("device_map", Constant(None))) in DEVICE_MAPS:
         return True
-    moves = [event for event in pipeline.acts(Act.TO_DEVICE) if event.subject is model]
+    moves = pipeline.told(_moves, pipeline).get(id(model), ())
     return bool(moves) and all(_goes_to_accelerator(pipeline, event) for event in moves)
+
+
+def _moves(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
+    """The moves of each value to a device, by its identity."""
+    found = dict[int, list[Event]]()
+    for event in pipeline.acts(Act.TO_DEVICE):
+        found.setdefault(id(event.subject), []).append(event)
+    return found
 
 
 def _goes_to_accelerator(pipeline: Pipeline, event: Event) -> bool:
@@ -230,14 +236,20 @@ def _only_name(pipeline: Pipeline, model: Model) -> Binding | None:
 
 
 def _is_freed(pipeline: Pipeline, model: Model) -> bool:
-    return any(event.subject is model for event in pipeline.acts(Act.DELETE, Act.ESCAPE))
+    return id(model) in pipeline.told(_freed, pipeline)
+
+
+def _freed(pipeline: Pipeline, _: Pipeline) -> set[int]:
+    return {id(event.subject) for event in pipeline.acts(Act.DELETE, Act.ESCAPE)}
 
 
 def _is_trained(pipeline: Pipeline, model: Model) -> bool:
-    in_optimizers = any(
-        part is model for each in pipeline.optimizers for held in each.trains for part in modules_in(held)
-    )
-    return in_optimizers or any(run.value("model") is model for run in pipeline.runs)
+    return id(model) in pipeline.told(_trained, pipeline)
+
+
+def _trained(pipeline: Pipeline, _: Pipeline) -> set[int]:
+    in_optimizers = {id(part) for each in pipeline.optimizers for held in each.trains for part in modules_in(held)}
+    return in_optimizers | {id(run.value("model")) for run in pipeline.runs}
 
 
 def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Place) -> bool:
@@ -245,32 +257,25 @@ def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Place) -> 
     source = pipeline.source_of(binding.place)
     if other.path != source.path:
         return False
-    uses = [node for node in source.nodes_of(ast.Name) if node.id == binding.name]
+    uses = source.told(_names).get(binding.name, [])
     stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
-    in_one_scope = all(_is_in_one_scope(pipeline, binding.place, source.place(node)) for node in uses)
+    in_one_scope = all(is_one_scope(pipeline, binding.place, source.place(node)) for node in uses)
     return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)
 
 
-def _is_in_one_scope(pipeline: Pipeline, place: Place, other: Place) -> bool:
-    return _scope_of(pipeline, place) is _scope_of(pipeline, other)
-
-
-def _scope_of(pipeline: Pipeline, place: Place) -> ast.AST:
-    """The innermost function, or else the module, that a place lies in."""
-    source = pipeline.source_of(place)
-    found: ast.AST = source.tree
-    for node in source.nodes:
-        if isinstance(node, SCOPES) and source.place(node).holds(place) and source.place(node) != place:
-            found = node
+def _names(source: Source) -> dict[str, list[ast.Name]]:
+    """The uses of each name in a file."""
+    found = dict[str, list[ast.Name]]()
+    for node in source.nodes_of(ast.Name):
+        found.setdefault(node.id, []).append(node)
     return found
 
 
 def _is_kept(pipeline: Pipeline, binding: Binding, loop: Place) -> bool:
     """Whether the loop puts the model somewhere, gives it another value, or ends with it."""
-    source = pipeline.source_of(loop)
-    for node in source.nodes:
-        if not isinstance(node, ast.stmt | ast.Call) or not loop.holds(source.place(node)):
-            continue
+    starts, nodes = pipeline.source_of(loop).told(_statements_and_calls)
+    first, last = bisect_left(starts, (loop.line, loop.column)), bisect_left(starts, (loop.end_line, loop.end_column))
+    for node in nodes[first:last]:
         if isinstance(node, ast.Break | ast.Return | ast.Delete):
             return True
         if isinstance(node, ast.Call) and _collects(node, binding.name):
@@ -278,6 +283,14 @@ def _is_kept(pipeline: Pipeline, binding: Binding, loop: Place) -> bool:
         if isinstance(node, ast.Assign) and _assigns_again(pipeline, node, binding):
             return True
     return False
+
+
+def _statements_and_calls(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt | ast.Call]]:
+    """Statements and calls in the order of their code, with where each begins."""
+    nodes = [node for node in source.nodes if isinstance(node, ast.stmt | ast.Call)]
+    starts = {node: (source.place(node).line, source.place(node).column) for node in nodes}
+    nodes.sort(key=starts.__getitem__)
+    return [starts[node] for node in nodes], nodes
 
 
 def _collects(call: ast.Call, name: str) -> bool:
