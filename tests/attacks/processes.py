@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.attacks.attack import NotPossibleError, attack
 from tests.attacks.commands import ROOT
 from tests.attacks.sending import TRAINING
+from tests.notebooks import notebook
 
 LIFE = 40
 """Seconds after which every process of these scripts ends by itself, held or not."""
@@ -121,7 +122,11 @@ except OSError:
 """,
 }
 KILLED = ("daemon-with-an-empty-environment", "forks-again-and-again", "two-that-replace-each-other", "daemon")
-LAUNCHED = ("daemon-with-an-empty-environment", "forks-again-and-again")
+LAUNCHERS = {
+    "torchrun": ("torchrun", "--nproc-per-node", "2"),
+    "accelerate": ("accelerate", "launch", "--num_processes", "2"),
+    "python-m": ("python", "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+}
 
 
 def _staying(place: Path) -> list[int]:
@@ -148,12 +153,19 @@ def _assert_none_stays(place: Path) -> None:
 
 
 def _started(folder: Path, way: str, rest: str, *words: str) -> tuple[subprocess.Popen[bytes], Path]:
+    """A running probe of a script that starts processes and then waits until somebody opens its pipe."""
+    waits = f"open({str(folder / 'pipe')!r}, 'rb')\n"
+    os.mkfifo(folder / "pipe")
+    (folder / "train.py").write_text(HEAD + WAYS[way] + "\n" + waits + rest)
+    (folder / "train.ipynb").write_text(notebook(HEAD, WAYS[way] + "\n" + waits, rest))
+    return _probing(folder, *words)
+
+
+def _probing(folder: Path, *words: str) -> tuple[subprocess.Popen[bytes], Path]:
     if not sys.platform.startswith("linux"):
         raise NotPossibleError("only Linux has subreapers and /proc")
     place = folder / "place"
     place.mkdir()
-    (folder / "train.py").write_text(HEAD + WAYS[way] + f"\nopen({str(folder / 'pipe')!r}, 'rb')\n" + rest)
-    os.mkfifo(folder / "pipe")
     variables = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -198,13 +210,45 @@ def outlives_a_killed_lintrain(folder: Path, way: str) -> None:
     _assert_none_stays(place)
 
 
-@attack("a-probe-leaves-no-process", cases=LAUNCHED)
-def outlives_torchrun(folder: Path, way: str) -> None:
-    """The same for a script that torchrun would start."""
-    running, place = _started(folder, way, "os._exit(0)\n", "--", "torchrun", "--nproc-per-node", "2", "train.py")
+@attack("a-probe-leaves-no-process", cases=tuple(LAUNCHERS))
+def outlives_a_launched_script(folder: Path, launcher: str) -> None:
+    """The same for a script that a launcher would start."""
+    way = "daemon-with-an-empty-environment"
+    running, place = _started(folder, way, "os._exit(0)\n", "--", *LAUNCHERS[launcher], "train.py")
     _let_go_on(running, folder / "pipe")
     running.wait(60)
     _assert_none_stays(place)
+
+
+@attack("a-probe-leaves-no-process", cases=KILLED)
+def outlives_a_notebook(folder: Path, way: str) -> None:
+    """The same for what a notebook's cells start."""
+    running, place = _started(folder, way, "os._exit(0)\n", "train.ipynb")
+    _let_go_on(running, folder / "pipe")
+    running.wait(60)
+    _assert_none_stays(place)
+
+
+@attack("a-probe-leaves-no-process", cases=KILLED, slow=True)
+def outlives_two_ranks(folder: Path, way: str) -> None:
+    """The same for what the two ranks of a script start, each in its own run of it."""
+    (folder / "train.py").write_text(HEAD + WAYS[way] + "\n" + TRAINING)
+    running, place = _probing(folder, "--also", "ranks", "train.py")
+    ranks: set[bytes] = set()
+    while running.poll() is None:
+        ranks.update(_rank(pid) for pid in _staying(place))
+        time.sleep(0.02)
+    _assert_none_stays(place)
+    assert ranks >= {b"0", b"1"}, "the two ranks did not run"
+
+
+def _rank(pid: int) -> bytes:
+    """The rank that torch's launcher gave a process, if it did."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return b""
+    return next((each.removeprefix(b"RANK=") for each in variables if each.startswith(b"RANK=")), b"")
 
 
 @attack("a-probe-leaves-no-process", slow=True)
