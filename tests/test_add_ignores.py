@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lintrain.cli._check
-from lintrain.check.ignoring import _shape
+from lintrain.check.ignoring import _is_same_code
 from lintrain.cli import run
 from tests.notebooks import notebook
 from tests.planted import ONLY_MEASURED, PLANTED
@@ -56,9 +56,9 @@ def test_code_that_is_deeper_than_python_recurses_gets_its_comment(project: Path
         ("f(a=b)", "f(a, b)"),
     ],
 )
-def test_other_code_has_another_shape(before: str, after: str) -> None:
-    assert _shape(ast.parse(before)) != _shape(ast.parse(after))
-    assert _shape(ast.parse(f"{before}  # comment")) == _shape(ast.parse(f"# above\n{before}"))
+def test_other_code_is_told_from_the_same_code_with_comments(before: str, after: str) -> None:
+    assert not _is_same_code(ast.parse(before), ast.parse(after))
+    assert _is_same_code(ast.parse(f"{before}  # comment"), ast.parse(f"# above\n{before}"))
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import zip_longest
 from typing import cast
 
 from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
@@ -111,7 +112,7 @@ class Comments:
             indent = re.match(r"\s*", lines[line - 1])
             lines.insert(line - 1, f"{indent[0] if indent else ''}{self._comment(self.above[line])}")
         after = "\n".join(lines)
-        if _shape(parse(before)) != _shape(parse(after)):
+        if not _is_same_code(parse(before), parse(after)):
             raise CellsBrokenError("it would change the code")
         return file_bytes(self.source, after, original)
 
@@ -119,9 +120,16 @@ class Comments:
         return f"# {MARK} ignore[{', '.join(rules)}] -- {self.reason}"
 
 
-def _shape(tree: ast.AST) -> list[object]:
-    """What tells a syntax tree from all others, wherever its nodes are; without recursion, for code may be deep."""
-    return [_without_nodes(each) for node in ast.walk(tree) for each in (type(node), *ast.iter_fields(node))]
+def _is_same_code(one: ast.AST, other: ast.AST) -> bool:
+    """Whether two syntax trees differ only in where their nodes are; without recursion, for code may be deep."""
+    return all(first == second for first, second in zip_longest(_fields(one), _fields(other)))
+
+
+def _fields(tree: ast.AST) -> Iterator[object]:
+    """What tells a syntax tree from all others: the kind and the fields of each node, outer ones first."""
+    for node in ast.walk(tree):
+        yield type(node)
+        yield [_without_nodes(value) for _, value in ast.iter_fields(node)]
 
 
 def _without_nodes(value: object) -> object:
@@ -129,7 +137,7 @@ def _without_nodes(value: object) -> object:
     match value:
         case ast.AST():
             return "node"
-        case list() | tuple():
+        case list():
             return [_without_nodes(each) for each in cast("Sequence[object]", value)]
         case _:
             return type(value), value

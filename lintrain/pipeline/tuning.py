@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from lintrain.core.lazy_dataclass import dataclass
@@ -13,7 +14,7 @@ from lintrain.knowledge.facts import CheckpointFacts
 from lintrain.pipeline.call import Argument
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.library.torch_casting import dtype_of
-from lintrain.pipeline.phases import touches
+from lintrain.pipeline.modules import shared_parts
 from lintrain.pipeline.pipeline import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Scaler
 from lintrain.pipeline.values.python import (
@@ -77,14 +78,37 @@ def trainings(pipeline: Pipeline) -> Iterator[Training]:
 
 
 def _start(pipeline: Pipeline, run: TrainerRun) -> int:
-    started = [event.order for event in pipeline.acts(Act.TRAIN) if event.subject is run]
-    return min(started, default=LATEST)
+    return pipeline.told(_starts, pipeline).get(id(run), LATEST)
+
+
+def _starts(pipeline: Pipeline, _: Pipeline) -> dict[int, int]:
+    """When each run begins to train."""
+    found = dict[int, int]()
+    for event in pipeline.acts(Act.TRAIN):
+        found[id(event.subject)] = min(event.order, found.get(id(event.subject), LATEST))
+    return found
 
 
 def changes_before(pipeline: Pipeline, training: Training, *acts: Act) -> list[Event]:
     """What is done to a model, as a whole or in part, before its training begins."""
-    events = pipeline.acts(*acts)
-    return [event for event in events if event.order < training.order and touches(event, training.model)]
+    touching = pipeline.told(_touching, pipeline)
+    parts = {id(training.model), *shared_parts(training.model)}
+    subjects = {subject: events for part in parts for subject, events in touching.get(part, {}).items()}
+    found = [event for events in subjects.values() for event in events if event.act in acts]
+    return sorted((event for event in found if event.order < training.order), key=attrgetter("order"))
+
+
+def _touching(pipeline: Pipeline, _: Pipeline) -> dict[int, dict[int, list[Event]]]:
+    """For each module the events that touch it (`touches`), by the identity of what they happen to."""
+    events, found = dict[int, list[Event]](), dict[int, dict[int, list[Event]]]()
+    for event in pipeline.events:
+        subject = id(event.subject)
+        if subject not in events:
+            events[subject] = []
+            for part in {subject, *shared_parts(event.subject)}:
+                found.setdefault(part, {})[subject] = events[subject]
+        events[subject].append(event)
+    return found
 
 
 def is_left_alone(pipeline: Pipeline, training: Training) -> bool:

@@ -152,11 +152,10 @@ class EvalModeInTraining(Rule):
     def _left_in_eval(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding | None:
         """An `eval()` that the next iteration of a loop trains under."""
         for loop in reversed(backward.loops):
-            inside = events_in(pipeline, loop)
-            switches = [event for event in inside if event.act is Act.EVAL_MODE and covers(event, forward.subject)]
+            switches = [each for each in pipeline.told(_switches_in, loop) if covers(each, forward.subject)]
             if not switches or not forward.is_inside(loop):
                 continue
-            switch = switches[-1]
+            inside, switch = events_in(pipeline, loop), switches[-1]
             if _may_switch_back(pipeline, inside, forward.subject) or is_left_after(pipeline, switch, loop):
                 return None
             return (
@@ -249,6 +248,11 @@ def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
     """The forward passes with gradients of models that their mode matters to."""
     passes = [each for each in events_in(pipeline, loop) if each.act is Act.FORWARD and not each.without_grad]
     return [each for each in passes if not pipeline.told(_ignores_mode, each.subject)]
+
+
+def _switches_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
+    """Where a loop puts something into eval mode."""
+    return [each for each in events_in(pipeline, loop) if each.act is Act.EVAL_MODE]
 
 
 def _ignores_mode(_: Pipeline, value: Value) -> bool:

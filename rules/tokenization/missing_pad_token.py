@@ -205,22 +205,25 @@ class MissingPadToken(Rule):
 
 def _padded_at(pipeline: Pipeline, tokenizer: Tokenizer) -> list[Place]:
     """Where this tokenizer certainly pads: in its own calls, and where a collator with it is at work."""
-    places = [
-        encoding.origin
-        for encoding in pipeline.encodings
-        if encoding.tokenizer is tokenizer
-        and encoding.padding in {Padding.LONGEST, Padding.FIXED}
-        and encoding.origin
-        and encoding.depth <= tokenizer.depth
-    ]
+    return pipeline.told(_paddings, pipeline).get(id(tokenizer), [])
+
+
+def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Place]]:
+    """The places where each tokenizer pads, by its identity."""
+    found = dict[int, list[Place]]()
+    for encoding in pipeline.encodings:
+        pads = encoding.padding in {Padding.LONGEST, Padding.FIXED}
+        tokenizer = encoding.tokenizer
+        if pads and encoding.origin and isinstance(tokenizer, Tokenizer) and encoding.depth <= tokenizer.depth:
+            found.setdefault(id(tokenizer), []).append(encoding.origin)
     for collation in collations(pipeline):
         collator = collation.collator
-        if collation.tokenizer is not tokenizer or (collator is not None and collator.pads is not True):
-            continue
         # one that masks words ends earlier, for want of a mask token: mlm-on-causal-model
-        if collator is None or not masks_words(collator):
-            places.append((collator.origin if collator else None) or collation.place)
-    return places
+        pads = collator is None or (collator.pads is True and not masks_words(collator))
+        if pads and collation.tokenizer is not None:
+            place = (collator.origin if collator else None) or collation.place
+            found.setdefault(id(collation.tokenizer), []).append(place)
+    return found
 
 
 def _may_have_one(tokenizer: Tokenizer) -> bool:
