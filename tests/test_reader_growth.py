@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -236,3 +237,10 @@ def test_what_is_put_together_within_bounds_is_known() -> None:
     assert isinstance(value, Constant)
     assert value.value == f"{'a' * 180}/{'a' * 180}"
     assert len(str(value.value)) < LONGEST
+
+
+def test_a_record_that_was_asked_about_itself_is_freed_without_the_collector() -> None:
+    pipeline = read("[1, 2]", "x = x")
+    references = sys.getrefcount(pipeline)
+    assert pipeline.told(lambda record, _: len(record.arguments), pipeline) == 1
+    assert sys.getrefcount(pipeline) == references

@@ -255,8 +255,10 @@ class Pipeline:
         self._sort_anew()
         key = (question, id(subject))
         if key not in self._answers:
-            self._answers[key] = subject, question(self, subject)
-        return cast("tuple[Subject, Answer]", self._answers[key])[1]
+            # held so that its identity stays its own; not this record itself, which then only the collector would free
+            held = None if subject is self else subject
+            self._answers[key] = held, question(self, subject)
+        return cast("tuple[Subject | None, Answer]", self._answers[key])[1]
 
     def _sort_anew(self) -> None:
         """Forget how the events were sorted, where there are others now."""

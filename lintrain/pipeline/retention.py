@@ -119,7 +119,7 @@ def _is_taken_from(code: str, target: str) -> bool:
     return is_deleted or target in _texts_before(TAKES_OUT, code, len(target))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=12)
 def _texts_before(pattern: re.Pattern[str], code: str, length: int) -> dict[str, list[int]]:
     """The text of so many characters before each match, and where the match ends.
 
@@ -131,7 +131,7 @@ def _texts_before(pattern: re.Pattern[str], code: str, length: int) -> dict[str,
     return found
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)
 def _texts_after(pattern: re.Pattern[str], code: str, length: int) -> frozenset[str]:
     """The text of so many characters after each match."""
     return frozenset(code[match.end() : match.end() + length] for match in pattern.finditer(code))

@@ -48,7 +48,7 @@ class Writing:
     newline: str = "\n"
 
 
-LONG, MOST_LONG = 40, 4
+LONG, MOST_LONG = 40, 2
 """From how many lines on the code at a place is kept, and of how many places."""
 
 
