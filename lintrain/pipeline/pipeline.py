@@ -255,9 +255,7 @@ class Pipeline:
         self._sort_anew()
         key = (question, id(subject))
         if key not in self._answers:
-            # held so that its identity stays its own; not this record itself, which then only the collector would free
-            held = None if subject is self else subject
-            self._answers[key] = held, question(self, subject)
+            self._answers[key] = (None if subject is self else subject), question(self, subject)  # no circle
         return cast("tuple[Subject | None, Answer]", self._answers[key])[1]
 
     def _sort_anew(self) -> None:
