@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import build_fixtures
 from tools.build_fixtures import build
 
 ROOT = Path(__file__).parent.parent
@@ -36,3 +37,9 @@ def test_two_builds_give_the_same_models_and_data(assets: Path, tmp_path: Path) 
 
 def test_what_is_up_to_date_is_not_built_again(assets: Path) -> None:
     assert build(assets) is False
+
+
+def test_another_version_of_transformers_makes_the_assets_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = build_fixtures.stamp(None)
+    monkeypatch.setattr(build_fixtures, "version", lambda package: f"another {package}")
+    assert build_fixtures.stamp(None) != here

@@ -108,10 +108,20 @@ multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)).star
 
 
 @pytest.mark.slow
-def test_a_script_that_starts_its_training_in_a_second_process_is_measured_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "starts",
+    [
+        "subprocess.run([sys.executable, 'inner.py'])",
+        "subprocess.run([sys.executable, 'inner.py'], close_fds=False)",  # by posix_spawn
+        "subprocess.run(f'{sys.executable} inner.py', shell=True)",
+        "subprocess.run(f'{sys.executable} -c pass; {sys.executable} inner.py', shell=True)",
+        "os.system(f'{sys.executable} inner.py')",
+    ],
+)
+def test_a_script_that_starts_its_training_in_a_second_process_is_measured_there(tmp_path: Path, starts: str) -> None:
     (tmp_path / "inner.py").write_text(MENDED)
-    probed = probe(tmp_path, "import subprocess, sys\nsubprocess.run([sys.executable, 'inner.py'])\nprint('after')\n")
-    assert probed.code == 0
+    probed = probe(tmp_path, f"import os, subprocess, sys\n{starts}\nprint('after')\n")
+    assert probed.code == 0, probed.document["reason"]
     assert probed.run["call"]["path"] == "inner.py"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.probe.child.channel import EVENTS, Channel
-from lintrain.probe.child.signing import Signer, take_key, take_key_for_one
+from lintrain.probe.child.signing import Signer, take_key, take_named_key
 from lintrain.probe.events import EventFile, UntrustworthyError
 
 
@@ -43,18 +43,20 @@ def test_a_key_that_was_passed_on_twice_signs_as_well(tmp_path: Path, events: Ev
     assert [event["pid"] for event in events.new_events()] == [0, 1, 2]
 
 
-def test_a_key_for_one_program_is_taken_once_and_by_its_name(tmp_path: Path, events: EventFile) -> None:
+def test_a_key_for_a_program_is_taken_once_and_by_its_name(tmp_path: Path, events: EventFile) -> None:
     giver = take_key(str(tmp_path))
     take_key(str(tmp_path))
     assert giver is not None
-    name = giver.leave_key_for_one(str(tmp_path))
+    [name, other] = giver.leave_named_keys(str(tmp_path), 2)
     assert take_key(str(tmp_path)) is None
-    assert take_key_for_one(str(tmp_path), f"../{tmp_path.name}/{name}") is None
+    assert take_named_key(str(tmp_path), [f"../{tmp_path.name}/{name}"]) is None
     sender = Channel(str(tmp_path / EVENTS))
-    sender.signer = take_key_for_one(str(tmp_path), name)
+    sender.signer = take_named_key(str(tmp_path), [name])
     sender.send("started", pid=7)
-    assert take_key_for_one(str(tmp_path), name) is None
-    assert [event["pid"] for event in events.new_events()] == [7]
+    assert take_named_key(str(tmp_path), [name]) is None
+    sender.signer = take_named_key(str(tmp_path), [name, other])
+    sender.send("started", pid=8)
+    assert [event["pid"] for event in events.new_events()] == [7, 8]
 
 
 def changed(line: bytes, number: int) -> bytes:

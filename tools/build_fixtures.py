@@ -16,6 +16,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -44,15 +45,15 @@ def main() -> None:
 
 def build(folder: Path = BUILT, rows: int | None = None) -> bool:
     """Build the assets into a folder; False where they were there and up to date."""
-    stamp = _stamp(rows)
+    current = stamp(rows)
     with _locked(folder):
-        if (folder / STAMP).is_file() and (folder / STAMP).read_text() == stamp:
+        if (folder / STAMP).is_file() and (folder / STAMP).read_text() == current:
             return False
         os.environ.update(offline_environment(folder))
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         _build_into(folder, rows)
-        (folder / STAMP).write_text(stamp)
+        (folder / STAMP).write_text(current)
     return True
 
 
@@ -127,12 +128,14 @@ def _build_data(folder: Path, home: Path, rows: int | None) -> None:
         (folder / "metrics" / name / f"{name}.py").write_text(script)
 
 
-def _stamp(rows: int | None) -> str:
-    """What the assets depend on: the builder's own sources, and the number of rows."""
+def stamp(rows: int | None) -> str:
+    """What the assets depend on: the builder's own sources, the packages that write them, and the number of rows."""
     digest = hashlib.sha256()
     for source in sorted((Path(__file__).parent / "fixture_assets").glob("*.py")):
         digest.update(source.read_bytes())
     digest.update(Path(__file__).read_bytes())
+    for package in ("datasets", "tokenizers", "torch", "transformers"):
+        digest.update(f"{package} {version(package)}\n".encode())
     return f"{digest.hexdigest()} {rows}\n"
 
 

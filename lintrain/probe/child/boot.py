@@ -17,10 +17,10 @@ from lintrain.probe.child.hooks import AfterImport
 from lintrain.probe.child.keras import interceptor as keras
 from lintrain.probe.child.lightning import interceptor as lightning
 from lintrain.probe.child.loop import interceptor as loop
-from lintrain.probe.child.network.programs import KEY
+from lintrain.probe.child.network.programs import KEYS
 from lintrain.probe.child.objects import install as objects
 from lintrain.probe.child.session import Session
-from lintrain.probe.child.signing import take_key, take_key_for_one
+from lintrain.probe.child.signing import take_key, take_named_key
 from lintrain.probe.child.trail import install as trail
 from lintrain.probe.child.trail import ranks
 from lintrain.probe.child.trainer import interceptor as trainer
@@ -31,16 +31,12 @@ def start(request: dict[str, Any]) -> None:
     ranks.become_root(request["trail"])
     spawned.become_root()
     session = Session(request, Channel(os.path.join(request["exchange"], EVENTS)))
-    key = os.environ.pop(KEY, None)
-    if session.is_root:
-        session.channel.signer = take_key(session.exchange)
-    elif key is not None:
-        session.channel.signer = take_key_for_one(session.exchange, key)
+    names = os.environ.pop(KEYS, "").split()
+    session.channel.signer = take_key(session.exchange) if session.is_root else take_named_key(session.exchange, names)
     session.thresholds.raise_them()
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
-    session.network.install(
-        hooks, session.new_key
-    )  # before the kernel forbids writing, which a network of its own needs
+    # The network comes before the keeper: one of its own needs files that the kernel then forbids to write.
+    session.network.install(hooks, session.new_keys)
     session.keeper.install(hooks, is_root=session.is_root)
     quiet.install(session, hooks)
     compiling.install(session, hooks)

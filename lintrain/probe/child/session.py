@@ -107,10 +107,10 @@ class Session:
         """Whether the last word was said."""
         return self._ended
 
-    def new_key(self) -> str:
-        """The name of a key that was left for a program which this process starts; empty where it has none itself."""
+    def new_keys(self, count: int) -> list[str]:
+        """The names of keys that were left for a program which this process starts; none where it has none itself."""
         signer = self.channel.signer
-        return "" if signer is None else signer.leave_key_for_one(self.exchange)
+        return [] if signer is None else signer.leave_named_keys(self.exchange, count)
 
     def folder(self, name: str) -> str:
         """A folder for files that must not stay, made at the first use."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterable
 from hashlib import blake2b
 
 KEY_BYTES = 32
 PREFIX = "key-"
 """Of the files that hold one key each, in the folder of a pass; the name of the key follows."""
 MEANT = "meant-"
-"""The same of a key that is for one program alone, which learns the name from its environment."""
+"""The same of a key for a program that another one starts, which learns the name from its environment."""
 GETPID = os.getpid
 """As it is before the script, which may put something else in its place."""
 
@@ -40,11 +41,12 @@ class Signer:
         for _ in range(count):
             leave_key(folder, *self._next_key())
 
-    def leave_key_for_one(self, folder: str) -> str:
-        """Write a key that only the process takes which asks for it by its name, and give that."""
-        name, key = self._next_key()
-        leave_key(folder, name, key, MEANT)
-        return name
+    def leave_named_keys(self, folder: str, count: int) -> list[str]:
+        """Write keys that only those processes take which ask for one by its name, and give the names."""
+        keys = [self._next_key() for _ in range(count)]
+        for name, key in keys:
+            leave_key(folder, name, key, MEANT)
+        return [name for name, _ in keys]
 
     def _next_key(self) -> tuple[str, bytes]:
         number = next(self._derived)
@@ -84,9 +86,12 @@ def take_key(folder: str) -> Signer | None:
     return None
 
 
-def take_key_for_one(folder: str, name: str) -> Signer | None:
-    """Remove the key of this name, which a process left for this one alone, and sign with it."""
-    return None if os.path.basename(name) != name else _taken(folder, MEANT + name, MEANT)
+def take_named_key(folder: str, names: Iterable[str]) -> Signer | None:
+    """Remove the first key of these names that no other process has taken, and sign with it."""
+    for name in names:
+        if os.path.basename(name) == name and (signer := _taken(folder, MEANT + name, MEANT)):
+            return signer
+    return None
 
 
 def _taken(folder: str, name: str, prefix: str) -> Signer | None:

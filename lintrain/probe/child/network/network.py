@@ -31,8 +31,8 @@ class Network:
         self._is_held = False
         self.gate = Gate(self._temporary, is_offline=bool(request.get("offline")))
 
-    def install(self, hooks: AfterImport, new_key: Callable[[], str]) -> None:
-        """Watch this process; its descendants inherit the kernel's part, and get a new key each."""
+    def install(self, hooks: AfterImport, new_keys: Callable[[int], list[str]]) -> None:
+        """Watch this process; its descendants inherit the kernel's part, and get new keys."""
         if kernel.is_possible() and not self.gate.is_offline:
             self.gate.secret = self._secret
         if FIRST not in os.environ:
@@ -45,7 +45,7 @@ class Network:
         store = os.path.join(self._temporary, "no-keys")
         secrets.take_back_proxies()
         secrets.hide_secrets(store, refuses=not self.gate.is_walled)
-        Programs(store, new_key).install(hooks)
+        Programs(store, new_keys).install(hooks)
 
     def _hold(self) -> None:
         self._is_first = True

@@ -14,16 +14,20 @@ UNWATCHED = frozenset("ISE")
 """Options of Python that leave out `sitecustomize` or the variables by which it is found."""
 WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 REQUEST = "LINTRAIN_PROBE_REQUEST"
-KEY = "LINTRAIN_PROBE_KEY"
-"""The name of the key (`child.signing`) with which a Python that the script starts may send what it measures."""
+KEYS = "LINTRAIN_PROBE_KEYS"
+"""Names of keys (`child.signing`): with one of them a Python that the script starts may send what it measures."""
+KEYS_OF_OTHERS = 8
+"""For programs that may start Pythons in their turn, such as a shell: so many of these can send."""
+PUT_VARIABLE: Any = os.putenv
+"""As it is before `secrets` puts something else in its place, which lets no keys through."""
 
 
 class Programs:
     """Chooses the environment of every program that Python starts by itself."""
 
-    def __init__(self, store: str, new_key: Callable[[], str]) -> None:
+    def __init__(self, store: str, new_keys: Callable[[int], list[str]]) -> None:
         self._store = store
-        self._new_key = new_key
+        self._new_keys = new_keys
 
     def install(self, hooks: AfterImport) -> None:
         """Stand in for the functions by which Python starts programs."""
@@ -34,6 +38,7 @@ class Programs:
                 setattr(os, name, self._spawning(getattr(os, name)))
         for name in ("execve", "execv"):
             setattr(os, name, self._executing(getattr(os, name)))
+        os.system = self._asking_a_shell(os.system)
 
     def _watch_forks(self, name: str, module: Any) -> None:
         """Below `subprocess` and `multiprocessing`: environment in the sixth place, a list of `NAME=value` or None."""
@@ -67,18 +72,32 @@ class Programs:
 
         return executes
 
+    def _asking_a_shell(self, system: Any) -> Any:
+        """The shell inherits this process's own environment, which has no keys of the user (`secrets.hide_secrets`)."""
+
+        @functools.wraps(system)
+        def asks(command: Any) -> Any:
+            PUT_VARIABLE(KEYS, " ".join(self._new_keys(KEYS_OF_OTHERS)))
+            try:
+                return system(command)
+            finally:
+                os.unsetenv(KEYS)
+
+        return asks
+
     def _chosen(
         self, args: Any, program: Any, given: Mapping[Any, Any] | None, *, is_new: bool = False
     ) -> dict[bytes, bytes]:
         """The environment of a program; None stands for this process's own.
 
-        A watched one that is new, and neither this process's next life nor a helper of `multiprocessing`, gets a key.
+        One that is new, and neither this process's next life nor a helper of `multiprocessing`, gets keys to sign with.
         """
         variables = {_text(name): _text(value) for name, value in (os.environ if given is None else given).items()}
-        if isinstance(program, int) or not is_watched(program, args, variables):
+        is_other = isinstance(program, int) or not is_watched(program, args, variables)
+        if is_other:
             variables = without_secrets(variables, self._store)
-        elif is_new and (key := self._new_key()):
-            variables[KEY] = key
+        if is_new and variables.get(REQUEST):
+            variables[KEYS] = " ".join(self._new_keys(KEYS_OF_OTHERS if is_other else 1))
         return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
 
 
