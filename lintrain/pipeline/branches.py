@@ -10,7 +10,7 @@ from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.pipeline import expressions, operations, statements
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.flow import Flow
-from lintrain.pipeline.scope import Scope, joined
+from lintrain.pipeline.scope import Changes, Scope
 from lintrain.pipeline.values.python import UNKNOWN, Value
 from lintrain.source.nodes import walk
 
@@ -74,45 +74,49 @@ def execute_branches(
     is_guarded: bool = False,
 ) -> Flow:
     """Run each branch from the same start; go on with what those leave behind that do go on."""
-    before, start = reader.names_of(scope), len(scope.journal)
-    ends: list[dict[str, Value]] = []
+    start = len(scope.journal)
+    ends: list[Changes] = []
     flows: list[Flow] = []
+    changes: Changes = {}
     for body, condition in branches:
-        scope.names = dict(before)
         reader.guards += is_guarded
         reader.conditions.append(condition)
         flow = statements.execute_block(reader, body, scope)
         reader.conditions.pop()
         reader.guards -= is_guarded
+        changes = reader.undo(scope, start)
         flows.append(flow)
         if flow is Flow.ON:
-            ends.append(scope.names)
+            ends.append(changes)
+    scope.apply(scope.joined(ends) if ends else changes)
     if ends:
-        scope.names = joined(ends, scope.bound_since(start))
         return Flow.ON
     return Flow.LEAVE_LOOP if Flow.LEAVE_LOOP in flows else Flow.LEAVE_FUNCTION
 
 
 def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Flow:
     """`try`: its body, then each handler as a branch that starts somewhere in the body."""
-    before, start = reader.names_of(scope), len(scope.journal)
+    start = len(scope.journal)
     expected = any(_expects_missing_names(handler) for handler in node.handlers)
     reader.guards += expected
     flow = statements.execute_block(reader, [*node.body, *node.orelse], scope)
     reader.guards -= expected
-    ends = [scope.names] if flow is Flow.ON else []
-    raised = joined([before, *ends], scope.bound_since(start)) if node.handlers else before
+    changes = reader.undo(scope, start)
+    ends = [changes] if flow is Flow.ON else []
+    raised = scope.joined([{}, *ends])
     for handler in node.handlers:
-        scope.names = dict(raised)
+        scope.apply(raised)
         if handler.name:
             scope.put(handler.name, UNKNOWN)
         reader.guards += expected
         with reader.condition(reader.source.place(handler)):
             handled = statements.execute_block(reader, handler.body, scope)
         reader.guards -= expected
+        changes = reader.undo(scope, start)
         if handled is Flow.ON:
-            ends.append(scope.names)
-    scope.names = joined(ends, scope.bound_since(start)) if ends else before
+            ends.append(changes)
+    if ends:
+        scope.apply(scope.joined(ends))
     final = statements.execute_block(reader, node.finalbody, scope)
     return final if final is not Flow.ON or ends else flow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lintrain.core.place import Place
@@ -11,9 +11,9 @@ from lintrain.pipeline import expressions, operations, statements
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.flow import Flow
 from lintrain.pipeline.retention import made_anew
-from lintrain.pipeline.scope import Scope, joined
+from lintrain.pipeline.scope import Changes, Scope
 from lintrain.pipeline.targets import assign, assigned_names
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown
 
 if TYPE_CHECKING:
     from lintrain.pipeline.reader import Reader
@@ -28,9 +28,9 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
         reader.source.place(node), over, each, header, _body_place(reader, node.body), reader.once(_made_anew, node)
     )
     _forget_changing(reader, node, scope)
-    before, start = reader.names_of(scope), len(scope.journal)
+    start = len(scope.journal)
     assign(reader, node.target, each, scope)
-    return _execute_loop(reader, loop, node.body, node.orelse, scope, before, start)
+    return _execute_loop(reader, loop, node.body, node.orelse, scope, start)
 
 
 def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
@@ -48,7 +48,7 @@ def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
         _body_place(reader, node.body),
         reader.once(_made_anew, node),
     )
-    return _execute_loop(reader, loop, node.body, node.orelse, scope, reader.names_of(scope), len(scope.journal))
+    return _execute_loop(reader, loop, node.body, node.orelse, scope, len(scope.journal))
 
 
 def _body_place(reader: Reader, body: Sequence[ast.stmt]) -> Place:
@@ -61,29 +61,28 @@ def _execute_loop(
     body: Sequence[ast.stmt],
     orelse: Sequence[ast.stmt],
     scope: Scope,
-    before: dict[str, Value],
     start: int,
 ) -> Flow:
     reader.record.loops.append(loop)
     reader.loops.append(loop)
-    outer_exits, reader.frame.exits = reader.frame.exits, []
+    frame = reader.frame
+    outer, frame.exits, frame.loop_start = (frame.exits, frame.loop_start), [], start
     flow = statements.execute_block(reader, body, scope)
-    exits, reader.frame.exits = reader.frame.exits, outer_exits
+    exits = frame.exits
+    frame.exits, frame.loop_start = outer
     reader.loops.pop()
-    ends = [before, *exits]
-    if flow is Flow.ON:
-        ends.append(scope.names)
-    scope.names = _after_loop(ends, scope.bound_since(start))
+    changes = reader.undo(scope, start)
+    ends = [*exits, changes] if flow is Flow.ON else exits
+    scope.apply(scope.joined([_without_body(scope, ends), *ends]))
     return statements.execute_block(reader, orelse, scope)
 
 
-def _after_loop(ends: list[dict[str, Value]], bound: Iterable[str]) -> dict[str, Value]:
-    """The names after a loop: a body that bound a name over `None` is taken to have run."""
-    for name in bound:
-        value = ends[0].get(name)
-        if isinstance(value, Constant) and value.value is None and any(end.get(name) is not value for end in ends[1:]):
-            del ends[0][name]
-    return joined(ends, bound)
+def _without_body(scope: Scope, ends: Sequence[Changes]) -> Changes:
+    """What a loop leaves that never runs: a body that bound a name over `None` is taken to have run."""
+    bound = {name for end in ends for name, value in end.items() if value is not scope.names.get(name)}
+    return {
+        name: None for name in bound if isinstance(value := scope.names.get(name), Constant) and value.value is None
+    }
 
 
 ForOrWhile = ast.For | ast.AsyncFor | ast.While

@@ -19,7 +19,7 @@ from lintrain.pipeline.library import load_libraries
 from lintrain.pipeline.pipeline import Pipeline, Returned
 from lintrain.pipeline.project_modules import DEFINING_BUDGET, UNCALLED_BUDGET, ModuleBudgetSpentError, Modules
 from lintrain.pipeline.quick import runs_itself
-from lintrain.pipeline.scope import Scope
+from lintrain.pipeline.scope import Changes, Scope
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, Unknown, Value
 from lintrain.source.project import Project
 from lintrain.source.source import Source
@@ -64,7 +64,10 @@ class Frame:
     returns: list[Value] = field(default_factory=lambda: [])
     receiver: Value | None = None
     owner: Class | None = None
-    exits: list[dict[str, Value]] = field(default_factory=lambda: [])
+    exits: list[Changes] = field(default_factory=lambda: [])
+    """What the innermost loop had changed where `break` or `continue` left its body."""
+    loop_start: int = 0
+    """How many entries the journal of the scope had where that loop began."""
     source: Source | None = None
     """The file of its code, where that is not the script itself."""
     yields: list[Value] = field(default_factory=lambda: [])
@@ -146,10 +149,10 @@ class Reader:
         self.spend(len(held) // weights.ITEMS_A_STEP)
         return held
 
-    def names_of(self, scope: Scope) -> dict[str, Value]:
-        """What the names of a scope stand for now, for a branch that starts from there."""
-        self.spend(len(scope.names) // weights.NAMES_A_STEP)
-        return dict(scope.names)
+    def undo(self, scope: Scope, start: int) -> Changes:
+        """Undo what a branch did to the names since the journal of the scope had `start` entries, counted as steps."""
+        self.spend((len(scope.journal) - start) // weights.NAMES_A_STEP)
+        return scope.undo(start)
 
     def stop(self) -> NoReturn:
         """End the reading, or that of the script's modules, where the steps are spent."""

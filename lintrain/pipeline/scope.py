@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from lintrain.core.lazy_dataclass import dataclass
@@ -10,6 +10,9 @@ from lintrain.pipeline.values.python import Unknown, Value, join
 
 MOST_STARS = 64
 """Imports with `*` whose names are looked for, the latest ones of a module."""
+
+Changes = Mapping[str, Value | None]
+"""What code did to the names of a scope: the value of each name that it bound, None for one that it deleted."""
 
 StarImport = Callable[[str], Value | None]
 """What a module that was imported with `*` has under a name; None where it has none such."""
@@ -39,7 +42,8 @@ def settled(value: Value) -> Value:
 class Scope:
     """The names of a module, function or class body; lookups go outwards, past class bodies.
 
-    `journal` has the name of each binding, in order: branches are joined by the names bound since they began.
+    `journal` has each binding in order, with what the name stood for before (None: nothing). So a branch costs what it
+    binds: it is undone where it ends, and not each branch begins with a copy of all names.
     """
 
     parent: Scope | None = None
@@ -47,7 +51,7 @@ class Scope:
     names: dict[str, Value] = field(default_factory=lambda: {})
     outer_names: dict[str, Scope] = field(default_factory=lambda: {})
     stars: list[StarImport] = field(default_factory=lambda: [])
-    journal: list[str] = field(default_factory=lambda: [])
+    journal: list[tuple[str, Value | None]] = field(default_factory=lambda: [])
 
     def lookup(self, name: str) -> Value | None:
         """What a name stands for here, or None where nothing bound it."""
@@ -82,18 +86,53 @@ class Scope:
 
     def put(self, name: str, value: Value) -> None:
         """Let a name of this very scope stand for a value."""
+        self.journal.append((name, self.names.get(name)))
         self.names[name] = value
-        self.journal.append(name)
 
     def unbind(self, name: str) -> None:
         """Forget a name (`del`)."""
-        owner = self.outer_names.get(name, self)
-        owner.names.pop(name, None)
-        owner.journal.append(name)
+        self.outer_names.get(name, self).remove(name)
 
-    def bound_since(self, start: int) -> set[str]:
-        """The names that were bound or forgotten since the journal had so many entries."""
-        return set(self.journal[start:])
+    def remove(self, name: str) -> None:
+        """Forget a name of this very scope."""
+        self.journal.append((name, self.names.pop(name, None)))
+
+    def changes_since(self, start: int) -> dict[str, Value | None]:
+        """What the names changed since the journal had `start` entries, in the order of their first change."""
+        return {name: self.names.get(name) for name, _ in self.journal[start:]}
+
+    def undo(self, start: int) -> Changes:
+        """Go back to what the names stood for when the journal had `start` entries; what had changed."""
+        changes = self.changes_since(start)
+        for name, previous in reversed(self.journal[start:]):
+            if previous is None:
+                self.names.pop(name, None)
+            else:
+                self.names[name] = previous
+        del self.journal[start:]
+        return changes
+
+    def apply(self, changes: Changes) -> None:
+        """Make changes that were undone, or those that branches have in common."""
+        for name, value in changes.items():
+            if value is None:
+                self.remove(name)
+            else:
+                self.put(name, value)
+
+    def joined(self, branches: Sequence[Changes]) -> Changes:
+        """What several branches that started from these names leave behind together.
+
+        A name that only some branches bind keeps their value.
+        """
+        after: dict[str, Value | None] = {}
+        for name in sorted({name for branch in branches for name in branch}):
+            before = self.names.get(name)
+            values = [value for branch in branches if (value := branch.get(name, before)) is not None]
+            after[name] = values[0] if values else None
+            if values and (len(values) < len(branches) or any(value is not values[0] for value in values)):
+                after[name] = join(settled(value) for value in values)
+        return {name: after[name] for name in [*branches[0], *(name for name in after if name not in branches[0])]}
 
     def declare_outer(self, name: str, is_global: bool) -> None:
         """Make a name mean that of the module (`global`) or of the nearest function that has it (`nonlocal`)."""
@@ -131,16 +170,3 @@ class Circles:
             scope.journal.clear()
             scope.parent = None
         self.scopes.clear()
-
-
-def joined(branches: list[dict[str, Value]], bound: Iterable[str]) -> dict[str, Value]:
-    """The names after several branches: what all of them left behind; a name that only some bind keeps their value.
-
-    `bound` are the names that the branches may have bound; of all others nothing is to be joined.
-    """
-    names = dict(branches[0])
-    for name in sorted(bound):
-        values = [branch[name] for branch in branches if name in branch]
-        if values and (len(values) < len(branches) or any(value is not values[0] for value in values)):
-            names[name] = join(settled(value) for value in values)
-    return names

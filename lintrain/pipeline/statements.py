@@ -147,7 +147,7 @@ def _while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
 
 
 def _leave_loop(reader: Reader, node: ast.stmt, scope: Scope) -> Flow:
-    reader.frame.exits.append(dict(reader.counted(scope.names)))
+    reader.frame.exits.append(reader.counted(scope.changes_since(reader.frame.loop_start)))
     if isinstance(node, ast.Break):
         _leave(reader, node)
     return Flow.LEAVE_LOOP

@@ -16,7 +16,7 @@ ITEMS_A_STEP = 8
 """Items that are copied or looked at in the time of a step."""
 
 NAMES_A_STEP = 64
-"""Names that are copied in the time of a step, for a branch that forgets them again."""
+"""Bindings of a branch that are undone in the time of a step."""
 
 HOLDERS = (Sequence, Mapping, Either)
 

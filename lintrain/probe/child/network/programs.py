@@ -33,12 +33,16 @@ class Programs:
         """Stand in for the functions by which Python starts programs."""
         hooks.add("subprocess", functools.partial(self._watch_forks, "_fork_exec"))
         hooks.add("_posixsubprocess", functools.partial(self._watch_forks, "fork_exec"))
-        for name in ("posix_spawn", "posix_spawnp"):
+        stand_ins = {
+            "posix_spawn": self._spawning,
+            "posix_spawnp": self._spawning,
+            "execve": self._executing,
+            "execv": self._executing,
+            "system": self._asking_a_shell,
+        }
+        for name, stand_in in stand_ins.items():
             if hasattr(os, name):
-                setattr(os, name, self._spawning(getattr(os, name)))
-        for name in ("execve", "execv"):
-            setattr(os, name, self._executing(getattr(os, name)))
-        os.system = self._asking_a_shell(os.system)
+                setattr(os, name, stand_in(getattr(os, name)))
 
     def _watch_forks(self, name: str, module: Any) -> None:
         """Below `subprocess` and `multiprocessing`: environment in the sixth place, a list of `NAME=value` or None."""
