@@ -22,6 +22,8 @@ class Folder:
         if HAS_DESCRIPTORS:
             flags = os.O_RDONLY | os.O_DIRECTORY | NO_LINKS
             self._descriptor = os.open(path, flags, dir_fd=within._descriptor if within else None)
+        elif not stat.S_ISDIR(os.lstat(self._path).st_mode):  # a link, too; a missing folder raises as `os.open` does
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._path)
 
     def __enter__(self) -> Folder:
         """The folder itself."""

@@ -1,7 +1,8 @@
 """Attacks on `trackers-send-nothing` by the real packages, which a Python of their own holds.
 
 python -m venv trackers
-trackers/bin/pip install torch wandb mlflow comet_ml neptune clearml swanlab dvclive trackio aim
+trackers/bin/pip install torch wandb mlflow comet_ml neptune clearml swanlab dvclive trackio aim \
+    boto3 grpcio paramiko websockets
 LINTRAIN_TRACKERS_PYTHON=trackers/bin/python python -m tests.attacks trackers
 """
 
