@@ -79,7 +79,7 @@ def _execute_loop(
 
 def _without_body(scope: Scope, ends: Sequence[Changes]) -> Changes:
     """What a loop leaves that never runs: a body that bound a name over `None` is taken to have run."""
-    bound = {name for end in ends for name, value in end.items() if value is not scope.names.get(name)}
+    bound = (name for end in ends for name, value in end.items() if value is not scope.names.get(name))
     return {
         name: None for name in bound if isinstance(value := scope.names.get(name), Constant) and value.value is None
     }
