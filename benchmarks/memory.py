@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 
 from benchmarks.measure import ROOT
-from lintrain.core.memory_measurements import PROJECTION_ERROR
+from lintrain.evidence.memory import PROJECTION_ERROR
 
 MIB = 2**20
 LARGE = 2**17

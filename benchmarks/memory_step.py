@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import transformers
 
-from lintrain.probe.child.experiments.projection import Projection, Training
+from lintrain.runtime.measure.projection import Projection, Training
 
 STEPS = 2
 Batch = dict[str, Any]  # Any: tensors

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from lintrain.core.fix import (
+from lintrain.model.fix import (
     AddArgument,
     AddImport,
     AddParameter,
@@ -28,7 +28,7 @@ from lintrain.core.fix import (
     WrapBody,
     WrapInWith,
 )
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.source.notebook import written_sources
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.level import Level
+from lintrain.model.level import Level
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.core.manual import Manual
+    from lintrain.model.manual import Manual
 
 STAGE = "file"
 
@@ -31,7 +31,7 @@ class Builtin:
     @property
     def manual(self) -> Manual:
         """The manual page, taken apart."""
-        from lintrain.core.manual import read_manual
+        from lintrain.model.manual import read_manual
 
         return read_manual(self.page)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from lintrain.inside.report import Report
+    from lintrain.api.report import Report
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ class ProbeFixture:
 
     def __call__(self, target: Any = None, *more: Any, **given: Any) -> Report:
         """The report; fails the test unless everything could be judged and nothing is confirmed."""
-        from lintrain.inside.probing import probe
-        from lintrain.inside.scripts import probe_path
+        from lintrain.api.probing import probe
+        from lintrain.api.scripts import probe_path
 
         is_path = isinstance(target, str | Path)
         report = probe_path(target, *more, **given) if is_path else probe(target, *more, **given)

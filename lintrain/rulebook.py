@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from lintrain.core.manual import Manual
-    from lintrain.core.rule import Rule
+    from lintrain.model.manual import Manual
+    from lintrain.model.rule import Rule
 
 RULE_MODULES = "lintrain_rule_files"
 """Rule modules get names of their own: `lintrain.rules` exists in a wheel but not in an editable install."""
@@ -91,7 +91,7 @@ class RuleFile:
     @property
     def manual(self) -> Manual:
         """The rule's page, taken apart."""
-        from lintrain.core.manual import read_manual
+        from lintrain.model.manual import read_manual
 
         return read_manual(self._load()[1])
 
@@ -218,7 +218,7 @@ def _read(path: Path) -> tuple[Rule, str]:
 
 
 def _base() -> type[Rule]:
-    from lintrain.core.rule import Rule
+    from lintrain.model.rule import Rule
 
     return Rule
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import read_pipeline
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Column, Dataset
 from lintrain.pipeline.values.python import Value
 from lintrain.source.source import Source

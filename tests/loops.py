@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from lintrain.core.fix import Fix, Replace
-from lintrain.core.rule import Rule
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.model.fix import Fix, Replace
+from lintrain.model.rule import Rule
 from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import read_pipeline
+from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 

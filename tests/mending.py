@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lintrain.core.fix import Edit, Fix
-from lintrain.core.place import Place
 from lintrain.fix import apply
+from lintrain.model.fix import Edit, Fix
+from lintrain.model.location import Place
 
 
 def place_of(text: str, code: str) -> Place:

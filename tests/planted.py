@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from lintrain.core.finding import Finding, Reason
-from lintrain.core.fix import Fix, Replace
-from lintrain.core.level import Level
-from lintrain.core.rule import Rule
-from lintrain.pipeline.pipeline import Pipeline
+from lintrain.model.finding import Finding, Reason
+from lintrain.model.fix import Fix, Replace
+from lintrain.model.level import Level
+from lintrain.model.rule import Rule
+from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import RuleFile
 
 HEAD = "import transformers\n"

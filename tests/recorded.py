@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from lintrain.probe.child.garbage import Thresholds
-from lintrain.probe.child.run import Run
-from lintrain.probe.child.session import Session
+from lintrain.runtime.child.garbage import Thresholds
+from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.session import Session
 
 
 class RecordedRun(Run):

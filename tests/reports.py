@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported, Silenced
-from lintrain.core.finding import Finding, Reason
-from lintrain.core.fix import AddImport, Fix, Replace
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import confirmed, refuted
+from lintrain.model.finding import Finding, Reason
+from lintrain.model.fix import AddImport, Fix, Replace
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import confirmed, refuted
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
 from tests.notebooks import notebook

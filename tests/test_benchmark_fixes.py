@@ -9,8 +9,8 @@ import pytest
 from benchmarks.accuracy.fixing import Mending, fix_one
 from benchmarks.accuracy.mutants import FOLDER
 from benchmarks.untouched import strays, strays_of_file
-from lintrain.core.fix import AddArgument, Fix, MoveAfter, RemoveArgument, Replace
-from lintrain.core.place import Place
+from lintrain.model.fix import AddArgument, Fix, MoveAfter, RemoveArgument, Replace
+from lintrain.model.location import Place
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from tests.notebooks import notebook

@@ -217,7 +217,7 @@ def test_the_rules_and_lintrain_itself_are_part_of_an_answer(project: Path, ask:
 
 def test_a_verdict_of_a_probe_is_part_of_an_answer(project: Path, ask: Ask, read_afresh: list[list[str]]) -> None:
     from lintrain.cache.whole_files import make_folder
-    from lintrain.probe.kept_verdicts import _place_of
+    from lintrain.runtime.parent.kept_verdicts import _place_of
 
     ask()
     folder, name = _place_of(project / "train.py")

@@ -17,9 +17,9 @@ from lintrain.cache.stamps import SECOND
 from lintrain.cache.whole_files import SEAL, make_folder, sealed, unsealed
 from lintrain.check import crew
 from lintrain.check.plain_words import as_plain, from_plain
-from lintrain.core.finding import Finding, Reason
-from lintrain.core.level import Level
-from lintrain.core.place import Place
+from lintrain.model.finding import Finding, Reason
+from lintrain.model.level import Level
+from lintrain.model.location import Place
 from tests.conftest import ROOT
 from tests.kept_project import (
     ALL,
@@ -309,7 +309,7 @@ def test_a_file_that_lintrain_failed_on_is_read_again(
         raise RuntimeError("boom")
 
     with monkeypatch.context() as broken:
-        broken.setattr("lintrain.pipeline.reader.read_pipeline", fail)
+        broken.setattr("lintrain.interpreter.reader.read_pipeline", fail)
         assert ask()[0] == 2
     read_afresh.clear()
     assert ask() == ask(*afresh())

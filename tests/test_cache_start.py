@@ -58,9 +58,9 @@ def code_of(package: Path) -> str:
 
 
 CODE, RULE, MADE, COMMAND = (
-    "lintrain/core/place.py,sha256=a,5",
+    "lintrain/model/location.py,sha256=a,5",
     "lintrain/rules/loop/some_rule.py,sha256=b,5",
-    "lintrain/core/__pycache__/place.cpython-311.pyc,,",
+    "lintrain/model/__pycache__/location.cpython-311.pyc,,",
     "../../bin/lintrain,sha256=c,200",
 )
 

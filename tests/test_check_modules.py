@@ -13,8 +13,8 @@ from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.check.tiers import rules_concerned
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.report.full import full
-from lintrain.report.look import Look
+from lintrain.report.text.full import full
+from lintrain.report.text.look import Look
 from lintrain.rulebook import load_rules
 from lintrain.source.project import Project
 from lintrain.source.source import Source

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.check.names import ruff
+from lintrain.check.names.ruff import start_search
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.names import ruff
-from lintrain.names.ruff import start_search
 from tests.notebooks import notebook
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-import lintrain.names.ruff
-import lintrain.pipeline.reader
+import lintrain.check.names.ruff
+import lintrain.interpreter.reader
 from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
-from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
 from tests.notebooks import notebook
@@ -185,7 +185,7 @@ def test_a_finding_in_a_notebook_lies_in_its_cell() -> None:
 
 
 def test_without_ruff_a_note_says_so_and_nothing_else_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lintrain.names.ruff, "find_ruff", lambda: None)
+    monkeypatch.setattr(lintrain.check.names.ruff, "find_ruff", lambda: None)
     outcome = outcome_of(f"{PLAIN}mistake()\nnowhere  # lintrain: ignore[undefined-name]\n")
     assert rules_of(outcome) == [(3, "planted")]
     (note,) = outcome.notes
@@ -196,7 +196,7 @@ def test_a_ruff_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch, project: P
     program = project / "ruff"
     program.write_text("#!/bin/sh\necho 'unexpected argument' >&2\nexit 2\n")
     program.chmod(0o755)
-    monkeypatch.setattr(lintrain.names.ruff, "find_ruff", lambda: str(program))
+    monkeypatch.setattr(lintrain.check.names.ruff, "find_ruff", lambda: str(program))
     said = "ruff failed on t.py (unexpected argument), so undefined names are not looked for there"
     assert outcome_of(HEAD).notes == (said,)
 
@@ -250,7 +250,7 @@ def test_a_file_that_takes_too_many_steps_is_left_in_peace(monkeypatch: pytest.M
     def exhausted(source: Source, targets: TargetVersions, *_: object) -> Pipeline:
         return Pipeline(source, targets, is_exhausted=True)
 
-    monkeypatch.setattr(lintrain.pipeline.reader, "read_pipeline", exhausted)
+    monkeypatch.setattr(lintrain.interpreter.reader, "read_pipeline", exhausted)
     outcome = outcome_of(f"{PLAIN}mistake()  # lintrain: ignore[planted]\n")
     assert said(outcome) == []
     assert outcome.files[0].is_exhausted
@@ -260,7 +260,7 @@ def test_a_file_that_the_reader_fails_on_is_named(monkeypatch: pytest.MonkeyPatc
     def failing(*_: object) -> Pipeline:
         raise KeyError("odd")
 
-    monkeypatch.setattr(lintrain.pipeline.reader, "read_pipeline", failing)
+    monkeypatch.setattr(lintrain.interpreter.reader, "read_pipeline", failing)
     outcome = outcome_of(f"{PLAIN}mistake()  # lintrain: ignore[planted]\nprint(nowhere)\n")
     assert rules_of(outcome) == [(4, "undefined-name")]
     (crash,) = outcome.crashes

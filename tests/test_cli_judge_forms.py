@@ -10,9 +10,9 @@ import pytest
 from junitparser import JUnitXml
 
 from lintrain.cli import run
-from lintrain.core.evidence import Evidence
-from lintrain.core.place import Place
-from lintrain.probe.record import SCHEMA, Ending, Record, write_record
+from lintrain.evidence.run import Evidence
+from lintrain.model.location import Place
+from lintrain.runtime.parent.record import SCHEMA, Ending, Record, write_record
 from lintrain.settings.formats import FORMATS
 
 SCRIPT = """\

@@ -10,10 +10,10 @@ import pytest
 from lintrain import __version__
 from lintrain.builtin import BUILTINS
 from lintrain.cli import run
-from lintrain.core.shown import for_terminal
-from lintrain.report.look import Look
-from lintrain.report.pages import page_text, pages, table
+from lintrain.report.text.look import Look
+from lintrain.report.text.pages import page_text, pages, table
 from lintrain.rulebook import load_rules
+from lintrain.text.shown import for_terminal
 from tests.planted import ONLY_MEASURED, PLANTED
 
 

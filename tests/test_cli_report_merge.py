@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from lintrain.cli import run
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling
-from lintrain.probe.record import SCHEMA, Ending, Record, plain, write_record
-from lintrain.report.document import CheckReport, VerdictEntry, as_json
-from lintrain.report.entries import check_report
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling
+from lintrain.report.machine.document import CheckReport, VerdictEntry, as_json
+from lintrain.report.machine.entries import check_report
+from lintrain.runtime.parent.record import SCHEMA, Ending, Record, plain, write_record
 from lintrain.settings.formats import FORMATS
 from tests.notebooks import notebook
 from tests.reports import CELLS, CODE, NOTEBOOK, SCRIPT, outcome

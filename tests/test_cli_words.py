@@ -76,7 +76,7 @@ def test_a_report_that_is_a_folder_is_left_to_click(tmp_path: Path) -> None:
     assert read_words(["--output-file", str(tmp_path / "report")]) is not None
 
 
-@pytest.mark.parametrize("unneeded", ["click", "json", "subprocess", "lintrain.core.finding", "lintrain.core.rule"])
+@pytest.mark.parametrize("unneeded", ["click", "json", "subprocess", "lintrain.model.finding", "lintrain.model.rule"])
 def test_a_check_of_a_file_without_a_run_imports_no(unneeded: str, tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("import os\n\nprint(os.getcwd())\n")
     code = f"import sys; from lintrain.cli import run; run(['check', 'plain.py']); print({unneeded!r} in sys.modules)"

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lintrain.core.clock import Clock, TimeSpentError
+from lintrain.check.clock import Clock, TimeSpentError
 
 
 def spin(seconds: float) -> int:
@@ -67,7 +67,7 @@ def test_no_error_comes_behind_the_block(turn: int) -> None:
 
 PROFILED = """
 import contextlib, cProfile, sys
-from lintrain.core.clock import Clock, TimeSpentError
+from lintrain.check.clock import Clock, TimeSpentError
 
 with Clock(0) as clock, contextlib.suppress(TimeSpentError):
     clock.look()

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from lintrain import __version__
-from lintrain.probe.extras import ALL, EXTRAS
+from lintrain.runtime.parent.extras import ALL, EXTRAS
 from lintrain.server.client_settings import ClientSettings, ProbeSettings
 from tests.node_programs import NODE, ROOT, needs_packages, passes
 

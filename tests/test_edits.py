@@ -7,9 +7,9 @@ import json
 import pytest
 
 from lintrain.check.edits import TextEdits
-from lintrain.core.fix import AddImport, Fix, InsertBefore, RemoveArgument, Replace
-from lintrain.core.place import Place
 from lintrain.fix import Tree, read_tree
+from lintrain.model.fix import AddImport, Fix, InsertBefore, RemoveArgument, Replace
+from lintrain.model.location import Place
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from tests.notebooks import notebook

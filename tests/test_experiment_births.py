@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from lintrain.probe.child.experiments.births import Birth, GradientBirths, first_non_finite
-from lintrain.probe.child.experiments.updates import Frozen, updates
-from lintrain.probe.child.experiments.weights import snapshot
+from lintrain.runtime.measure.births import Birth, GradientBirths, first_non_finite
+from lintrain.runtime.measure.updates import Frozen, updates
+from lintrain.runtime.measure.weights import snapshot
 from tests.recorded import RecordedRun
 
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
-from lintrain.core.evidence import CopiedRows
-from lintrain.probe.child.objects import copies
-from lintrain.probe.child.objects.copies import generators_of, is_own, read_copies
+from lintrain.evidence.run import CopiedRows
+from lintrain.runtime.measure.objects import copies
+from lintrain.runtime.measure.objects.copies import generators_of, is_own, read_copies
 
 
 class Counting(IterableDataset[int]):

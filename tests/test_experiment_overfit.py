@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lintrain.probe.child.loop.remaking import CannotRemakeError, Recipe
-from lintrain.probe.child.loop.seen import Forward, Iteration, LossCall
+from lintrain.runtime.frameworks.loop.remaking import CannotRemakeError, Recipe
+from lintrain.runtime.frameworks.loop.seen import Forward, Iteration, LossCall
 
 torch: Any = import_module("torch")
 nn, functional = torch.nn, torch.nn.functional

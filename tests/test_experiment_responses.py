@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from lintrain.core.evidence import FutureEvidence, MaskEvidence, ResponseEvidence
-from lintrain.probe.child.experiments.calls import Call
-from lintrain.probe.child.experiments.replay import ask
-from lintrain.probe.child.experiments.responses import Responses, Tokens
-from lintrain.probe.child.loop.seen import LossCall
+from lintrain.evidence.run import FutureEvidence, MaskEvidence, ResponseEvidence
+from lintrain.runtime.frameworks.loop.seen import LossCall
+from lintrain.runtime.measure.calls import Call
+from lintrain.runtime.measure.replay import ask
+from lintrain.runtime.measure.responses import Responses, Tokens
 from tests.recorded import RecordedRun
 
 ROWS, WORDS, WIDTH = 6, 11, 16

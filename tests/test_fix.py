@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.core.fix import AddArgument, AddImport, Fix, InsertBefore, RemoveArgument, Replace, WrapInWith
-from lintrain.core.place import Place
 from lintrain.fix import FixError, apply
+from lintrain.model.fix import AddArgument, AddImport, Fix, InsertBefore, RemoveArgument, Replace, WrapInWith
+from lintrain.model.location import Place
 from tests.mending import fixed, place_of
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.core.fix import AddArgument, AddParameter, RemoveArgument, RenameArgument
-from lintrain.core.place import Place
 from lintrain.fix import FixError
+from lintrain.model.fix import AddArgument, AddParameter, RemoveArgument, RenameArgument
+from lintrain.model.location import Place
 from tests.mending import fixed, place_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.core.fix import AddImport, InsertBefore, RemoveImport, Replace
+from lintrain.model.fix import AddImport, InsertBefore, RemoveImport, Replace
 from tests.mending import fixed, place_of
 
 

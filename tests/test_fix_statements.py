@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.core.fix import Fix, InsertAfter, InsertAtTop, InsertBefore, MoveAfter, MoveBefore, WrapBody, WrapInWith
-from lintrain.core.place import Place
 from lintrain.fix import FixError, apply
+from lintrain.model.fix import (
+    Fix,
+    InsertAfter,
+    InsertAtTop,
+    InsertBefore,
+    MoveAfter,
+    MoveBefore,
+    WrapBody,
+    WrapInWith,
+)
+from lintrain.model.location import Place
 from tests.mending import fixed, place_of
 
 

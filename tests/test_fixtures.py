@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from lintrain.core.evidence import Evidence
-from lintrain.core.finding import Finding
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling
-from lintrain.probe.record import Record, read_record
+from lintrain.evidence.run import Evidence
+from lintrain.model.finding import Finding
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling
 from lintrain.rulebook import load_rules
+from lintrain.runtime.parent.record import Record, read_record
 from lintrain.source.source import Source
 from tests.pages.assembly import Script, marked_rules
 from tests.pages.demands import findings_of

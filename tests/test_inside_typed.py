@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import lintrain
-from lintrain.core.place import NOWHERE
-from lintrain.probe.child.typed_cells import cell_name, is_typed
+from lintrain.model.location import NOWHERE
+from lintrain.runtime.child.typed_cells import cell_name, is_typed
 from tests.probing import path_for_lintrain
 
 PARTS = """

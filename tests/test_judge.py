@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.selection import Choice, choose
-from lintrain.core.evidence import Evidence, Failure, ForwardEvidence, Stage
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.rule import Rule
-from lintrain.core.verdict import Ruling, Verdict, confirmed, refuted, unsettled
-from lintrain.probe.record import SCHEMA, Ending, EvidenceFileError, Record, read_record, write_record
+from lintrain.evidence.run import Evidence, Failure, ForwardEvidence, Stage
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.rule import Rule
+from lintrain.model.verdict import Ruling, Verdict, confirmed, refuted, unsettled
+from lintrain.runtime.parent.record import SCHEMA, Ending, EvidenceFileError, Record, read_record, write_record
 from lintrain.verdicts.conclusion import conclude
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.judging import judge

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.core.evidence import ColumnEvidence, Evidence, ModelEvidence, SplitEvidence
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Verdict
+from lintrain.evidence.run import ColumnEvidence, Evidence, ModelEvidence, SplitEvidence
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Verdict
 from lintrain.rulebook import load_rules
 
 HERE = Place("train.py", 1, 1, 1, 9)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import (
+from lintrain.evidence.run import (
     BatchEvidence,
     ColumnEvidence,
     Evidence,
@@ -17,10 +17,10 @@ from lintrain.core.evidence import (
     Stage,
     TensorEvidence,
 )
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling
 from lintrain.rulebook import load_rules
 
 HERE = Place("train.py", 3, 1, 3, 5)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import (
+from lintrain.evidence.run import (
     CopiedRows,
     EncodedChat,
     Evidence,
@@ -21,10 +21,10 @@ from lintrain.core.evidence import (
     Stage,
     StepStop,
 )
-from lintrain.core.finding import Finding, Reason
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling
+from lintrain.model.finding import Finding, Reason
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling
 from lintrain.rulebook import load_rules
 
 HERE, ABOVE, BELOW = (Place("train.py", line, 1, line, 60) for line in (7, 3, 9))

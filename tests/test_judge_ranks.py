@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import (
+from lintrain.evidence.run import (
     CheckpointEvidence,
     Evidence,
     LoaderUse,
@@ -16,14 +16,14 @@ from lintrain.core.evidence import (
     RanksEvidence,
     ScheduleUse,
 )
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Verdict
-from lintrain.probe.comparing.ranks import gathers_of
-from lintrain.probe.trail import Gathered, Trail
-from lintrain.report.stages import numbers
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Verdict
+from lintrain.report.text.stages import numbers
 from lintrain.rulebook import load_rules
+from lintrain.runtime.parent.timeline import Gathered, Trail
+from lintrain.runtime.passes.ranks import gathers_of
 
 HERE = Place("train.py", 3, 1, 3, 5)
 LOOP = LoopEvidence(

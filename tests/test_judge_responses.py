@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import (
+from lintrain.evidence.run import (
     BackwardEvidence,
     Evidence,
     ForwardEvidence,
@@ -19,11 +19,11 @@ from lintrain.core.evidence import (
     SpreadEvidence,
     StepEvidence,
 )
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling, Verdict
-from lintrain.report.stages import numbers
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling, Verdict
+from lintrain.report.text.stages import numbers
 from lintrain.rulebook import load_rules
 
 HERE = Place("train.py", 3, 1, 3, 5)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import Evidence, Failure, LoopEvidence, Stage
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling, Verdict
+from lintrain.evidence.run import Evidence, Failure, LoopEvidence, Stage
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling, Verdict
 from lintrain.rulebook import load_rules
 
 HERE = Place("train.py", 3, 1, 3, 5)

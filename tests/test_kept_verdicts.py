@@ -10,13 +10,13 @@ import pytest
 
 from lintrain.cache.place import FOLDER_VARIABLE
 from lintrain.cli import run
-from lintrain.core.evidence import Evidence
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Verdict, confirmed, refuted
-from lintrain.probe.kept_verdicts import KeptVerdicts, keep_verdicts
-from lintrain.probe.record import SCHEMA, Ending, Record
+from lintrain.evidence.run import Evidence
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Verdict, confirmed, refuted
+from lintrain.runtime.parent.kept_verdicts import KeptVerdicts, keep_verdicts
+from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 
 VERDICT = confirmed("labels reach 7, the head has 2", largest=7)
 SCRIPT = b"import model\n"

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import TypeAdapter
 
-from lintrain.core import lazy_dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
+from lintrain.startup import lazy_dataclass
 
 Decorator = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 ASKED: dict[str, Callable[[re.Pattern[str]], object]] = {
     "search": lambda pattern: [found.span() for found in [pattern.search("step 12, LOSS 0.5")] if found],

@@ -9,8 +9,8 @@ import pytest
 
 import lintrain.cli._check
 from lintrain.cli import run
-from lintrain.report.look import Look
-from lintrain.report.pages import page_text, pages, table
+from lintrain.report.text.look import Look
+from lintrain.report.text.pages import page_text, pages, table
 from tests.planted import HEAD, ONLY_MEASURED, PLANTED, Planted, rule_file
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from lintrain.core.evidence import OptimizerUse, ScheduleUse
-from lintrain.probe.child.loop.ledger import Ledger
-from lintrain.probe.child.loop.schedules import Schedules
+from lintrain.evidence.run import OptimizerUse, ScheduleUse
+from lintrain.runtime.frameworks.loop.ledger import Ledger
+from lintrain.runtime.frameworks.loop.schedules import Schedules
 
 
 class Loop:

@@ -91,7 +91,7 @@ def test_what_a_cache_wraps_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 GUARDED = """
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 
 count: int = "an error of its own"
 
@@ -120,7 +120,7 @@ def test_types_see_rules_with_the_settings_under_which_they_are_clean(tmp_path: 
 
 
 NAMED = """
-from lintrain.pipeline.scope import Scope
+from lintrain.interpreter.scope import Scope
 from lintrain.pipeline.values.python import Constant
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.core.evidence import DeterminismEvidence, Evidence
-from lintrain.core.place import Place
-from lintrain.probe.comparing.determinism import starts_evidence
-from lintrain.probe.trail import Trail, TrailStep
+from lintrain.evidence.run import DeterminismEvidence, Evidence
+from lintrain.model.location import Place
 from lintrain.rulebook import load_rules
+from lintrain.runtime.parent.timeline import Trail, TrailStep
+from lintrain.runtime.passes.determinism import starts_evidence
 from tests.probing import path_for_lintrain, probe
 
 LOOP = """

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.probe.child.files.kernel import allow_writing_only_in
+from lintrain.runtime.sandbox.files.kernel import allow_writing_only_in
 from tests.conftest import ROOT
 
 START = """
 import json, os, runpy, sys
-from lintrain.probe.child.files.keeper import Keeper
-from lintrain.probe.child.hooks import AfterImport
+from lintrain.runtime.sandbox.files.keeper import Keeper
+from lintrain.runtime.child.hooks import AfterImport
 
 hooks = AfterImport(lambda name, error: sys.exit(f"{name}: {error}"))
 keeper = Keeper(sys.argv[2], ())
@@ -34,7 +34,7 @@ HELD = (
         [
             sys.executable,
             "-c",
-            "import sys; from lintrain.probe.child.files import kernel\n"
+            "import sys; from lintrain.runtime.sandbox.files import kernel\n"
             "sys.exit(not kernel.allow_writing_only_in(['/tmp']))",
         ],
         cwd=ROOT,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.probe import interpreter
-from lintrain.probe.interpreter import NoInterpreterError, choose_interpreter, needed_libraries
+from lintrain.runtime.parent import interpreter
+from lintrain.runtime.parent.interpreter import NoInterpreterError, choose_interpreter, needed_libraries
 
 
 def asks_for(folder: Path, script: str) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.probe import warden
-from lintrain.probe.processes import Adoption
-from lintrain.probe.supervisor import LONGEST_END, own_children
+from lintrain.runtime.parent import warden
+from lintrain.runtime.parent.processes import Adoption
+from lintrain.runtime.parent.supervisor import LONGEST_END, own_children
 from tests.conftest import ROOT
 from tests.language_client import start_process
 from tests.test_faults_signals import nobody_stays_in, processes_in
@@ -142,7 +142,7 @@ REPRODUCES = """
 import sys
 import time
 from lintrain.cli._written import kept_failure
-from lintrain.core.evidence import Failure
+from lintrain.evidence.run import Failure
 from lintrain.report.reproduction import SCRIPT, _demand_the_same_error
 
 with kept_failure(is_wanted=True) as kept:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
-from lintrain.probe.child.label_rows import one_of_every_label, sample_by_label, spread
-from lintrain.probe.child.side_effects import side_effect
+from lintrain.runtime.child.label_rows import one_of_every_label, sample_by_label, spread
+from lintrain.runtime.child.side_effects import side_effect
 from tests.probing import HEAD, REST, Probed, path_for_lintrain, probe
 
 COUNTER: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lintrain.probe.launchers import LaunchError, one_process, read_launch
+from lintrain.runtime.parent.launchers import LaunchError, one_process, read_launch
 from tests.probing import command, path_for_lintrain, probe
 
 STEPS = """
@@ -81,7 +81,7 @@ def test_options_without_a_value_are_those_of_the_installed_launchers() -> None:
     from accelerate.commands.launch import launch_command_parser  # type: ignore[import-untyped]
     from torch.distributed.run import get_args_parser
 
-    from lintrain.probe.launchers import ACCELERATE_FLAGS, TORCHRUN_FLAGS
+    from lintrain.runtime.parent.launchers import ACCELERATE_FLAGS, TORCHRUN_FLAGS
 
     parsers: list[tuple[Any, frozenset[str]]] = [  # Any: what argparse keeps of its options is not public
         (get_args_parser(), TORCHRUN_FLAGS),

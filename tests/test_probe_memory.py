@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from benchmarks.memory import compare
-from lintrain.core.evidence import Evidence, MemoryEvidence
-from lintrain.core.memory_measurements import PROJECTION_ERROR
-from lintrain.core.sizes import read_size, show_size
-from lintrain.probe.child.experiments.projection import Projection, Training
+from lintrain.evidence.memory import PROJECTION_ERROR
+from lintrain.evidence.run import Evidence, MemoryEvidence
 from lintrain.rulebook import load_rules
+from lintrain.runtime.measure.projection import Projection, Training
+from lintrain.text.sizes import read_size, show_size
 from tests.probing import probe, probe_file
 
 MIB = 2**20

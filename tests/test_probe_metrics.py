@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from lintrain.core.evidence import EvaluationEvidence, Evidence, MetricUse, ModelEvidence, Stage
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.metric_verdicts import on_classes, on_scores, scored_ignored
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling, Verdict
-from lintrain.probe.child.frames import is_probes_own
-from lintrain.probe.child.loop.metrics import MetricUses
+from lintrain.analysis.metric_verdicts import on_classes, on_scores, scored_ignored
+from lintrain.evidence.run import EvaluationEvidence, Evidence, MetricUse, ModelEvidence, Stage
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling, Verdict
 from lintrain.rulebook import load_rules
+from lintrain.runtime.child.frames import is_probes_own
+from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.verdicts.judging import judge
 from tests.probing import Probed, probe
 

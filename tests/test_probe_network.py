@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.probe.child.network import kernel, policy
-from lintrain.probe.child.network.gate import FILE, Gate, StoppedError, refusal
-from lintrain.probe.child.network.programs import is_watched
-from lintrain.probe.child.network.secrets import is_secret, without_secrets
-from lintrain.probe.child.network.sockets import Stream
-from lintrain.probe.stopped import notes_of_stopped
+from lintrain.runtime.parent.stopped import notes_of_stopped
+from lintrain.runtime.sandbox.network import kernel, policy
+from lintrain.runtime.sandbox.network.gate import FILE, Gate, StoppedError, refusal
+from lintrain.runtime.sandbox.network.programs import is_watched
+from lintrain.runtime.sandbox.network.secrets import is_secret, without_secrets
+from lintrain.runtime.sandbox.network.sockets import Stream
 
 HUB = "huggingface.co"
 GUARDED = {"LINTRAIN_PROBE_REQUEST": "request.json", "PYTHONPATH": "site"}
@@ -211,7 +211,7 @@ def test_every_jump_of_the_filter_stays_in_it(machine: str, secret: int) -> None
 
 
 def test_offline_is_passed_on_to_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lintrain.probe.environment import script_environment
+    from lintrain.runtime.parent.environment import script_environment
 
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setenv("LINTRAIN_PROBE_NETWORK", "1")

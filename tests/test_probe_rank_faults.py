@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from lintrain.core.evidence import Evidence
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Verdict
+from lintrain.evidence.run import Evidence
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Verdict
 from lintrain.rulebook import load_rules
 from tests.probing import Probed, path_for_lintrain, probe
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from lintrain.probe.child.trail.rows import Rows
-from lintrain.probe.comparing.ranks import demand_of_all, ranks_evidence
-from lintrain.probe.trail import Trail, TrailStep, UnmeasuredError
+from lintrain.runtime.parent.timeline import Trail, TrailStep, UnmeasuredError
+from lintrain.runtime.passes.ranks import demand_of_all, ranks_evidence
+from lintrain.runtime.timeline.rows import Rows
 from tests.probing import ROOT, path_for_lintrain, probe
 
 LOOP = """

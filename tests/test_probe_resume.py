@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.core.evidence import Evidence
+from lintrain.evidence.run import Evidence
 from tests.probing import MENDED, path_for_lintrain, probe
 from tests.test_probe_lightning import WHOLE as LIGHTNING
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.probe import remains
-from lintrain.probe.room import Room
+from lintrain.runtime.parent import remains
+from lintrain.runtime.parent.room import Room
 
 
 class Usage:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.probe.child.channel import EVENTS, Channel
-from lintrain.probe.child.signing import Signer, take_key, take_named_key
-from lintrain.probe.events import EventFile, UntrustworthyError
+from lintrain.runtime.child.channel import EVENTS, Channel
+from lintrain.runtime.child.signing import Signer, take_key, take_named_key
+from lintrain.runtime.parent.events import EventFile, UntrustworthyError
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.probe import supervisor
-from lintrain.probe.processes import Adoption
-from lintrain.probe.supervised import ScriptProcess
+from lintrain.runtime.parent import supervisor
+from lintrain.runtime.parent.processes import Adoption
+from lintrain.runtime.parent.supervised import ScriptProcess
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has supervisors")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lintrain.core.verdict import Ruling
+from lintrain.model.verdict import Ruling
 from lintrain.rulebook import load_rules
 from tests.pages import judging
 from tests.pages.assembly import Script

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.core.evidence import Evidence
-from lintrain.core.throughput_measurements import ThroughputEvidence
-from lintrain.report.stages import numbers
+from lintrain.evidence.run import Evidence
+from lintrain.evidence.throughput import ThroughputEvidence
+from lintrain.report.text.stages import numbers
 from tests.probing import MENDED, probe
 from tests.test_probe_memory import LIGHTNING
 

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 import lintrain
-from lintrain.core.evidence import Evidence
+from lintrain.evidence.run import Evidence
 
 pytestmark = pytest.mark.slow
 SMALL: dict[str, Any] = {

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from lintrain import __version__
-from lintrain.core.evidence import Evidence
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Verdict
+from lintrain.evidence.run import Evidence
 from lintrain.fix import apply
-from lintrain.probe.record import SCHEMA, Ending, Record
-from lintrain.report.full import cure_of
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Verdict
+from lintrain.report.text.full import cure_of
 from lintrain.rulebook import load_rules
+from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 from lintrain.server.measured import measured_findings
 from lintrain.source.source import Source
 from lintrain.verdicts.judgement import judge_record

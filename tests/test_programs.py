@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import lintrain.names.ruff
+import lintrain.check.names.ruff
+from lintrain.check.names.ruff import find_ruff
 from lintrain.cli import run
-from lintrain.names.ruff import find_ruff
 from lintrain.source.bounds import find_program
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the traps are scripts of a Unix shell")
@@ -102,7 +102,7 @@ def test_an_answer_of_ruff_in_another_form_is_one_line(
     program = tmp_path / "ruff"
     program.write_text(f"#!/bin/sh\necho '{answer}'\n")
     program.chmod(0o755)
-    monkeypatch.setattr(lintrain.names.ruff, "find_ruff", lambda: str(program))
+    monkeypatch.setattr(lintrain.check.names.ruff, "find_ruff", lambda: str(program))
     assert run(["check", "--no-cache", "train.py"]) == 0
     told = "lintrain: ruff answered in a form that is not known, so undefined names are not looked for\n"
     assert capsys.readouterr().err == told

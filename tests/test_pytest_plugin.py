@@ -72,7 +72,7 @@ LIGHT = """
 import sys
 
 def test_it():
-    assert not {"torch", "click", "pydantic", "lintrain.inside"} & set(sys.modules)
+    assert not {"torch", "click", "pydantic", "lintrain.api"} & set(sys.modules)
 """
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.pipeline.quick import may_train, runs_itself
 from lintrain.source.source import Source
+from lintrain.source.training_syntax import may_train, runs_itself
 
 
 @pytest.mark.parametrize(

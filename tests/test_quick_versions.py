@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from lintrain.analysis.prescreen import may_give_what_is_refused, may_take_what_is_gone
 from lintrain.check.one_file import check_source
 from lintrain.check.tiers import says_words
 from lintrain.knowledge.versions import exactly
-from lintrain.pipeline.quick import may_train
-from lintrain.pipeline.quick_versions import may_give_what_is_refused, may_take_what_is_gone
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
+from lintrain.source.training_syntax import may_train
 from tests.pages.demands import installed_versions, scripts
 
 TARGETS = exactly(transformers="5.0", lightning="2.6", trl="0.20", datasets="4.0")
@@ -132,12 +132,12 @@ def test_a_file_that_trains_nothing_hears_of_versions(name: str, argument: str, 
 
 
 def test_a_file_that_trains_nothing_is_not_read_where_its_versions_have_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lintrain.pipeline.reader.read_pipeline", None)
+    monkeypatch.setattr("lintrain.interpreter.reader.read_pipeline", None)
     source = Source("embed.py", NOTHING_TRAINS.format("pipeline", "output_attentions=True"))
     assert not check_source(source, load_rules(), lambda: TARGETS).crashes
 
 
 def test_a_file_of_torch_alone_that_trains_nothing_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lintrain.pipeline.reader.read_pipeline", None)
+    monkeypatch.setattr("lintrain.interpreter.reader.read_pipeline", None)
     code = "import torch\nnet = build()\nnet.load_state_dict(torch.load('weights.pt'), strict=False)\n"
     assert not check_source(Source("use.py", code), load_rules(), lambda: TARGETS).crashes

@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.core.finding import Finding
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.reader import read_pipeline
+from lintrain.model.finding import Finding
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 

@@ -8,14 +8,14 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.interpreter import expressions, statements
+from lintrain.interpreter.reader import Frame, Reader
+from lintrain.interpreter.scope import Scope
 from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
-from lintrain.pipeline import expressions, statements
-from lintrain.pipeline.library import load_libraries
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import Frame, Reader
-from lintrain.pipeline.scope import Scope
+from lintrain.libraries import load_libraries
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value
 from lintrain.source.source import Source
 from tests.test_reader_language import plain

@@ -10,18 +10,18 @@ from itertools import islice
 
 import pytest
 
+from lintrain.analysis.tokens import parts_of
+from lintrain.interpreter import operations, registry
+from lintrain.interpreter.arithmetic import LONGEST
+from lintrain.interpreter.reader import Frame, Reader, read_pipeline
+from lintrain.interpreter.scope import MOST_STARS, Scope
+from lintrain.interpreter.weights import DEEPEST, ITEMS_A_STEP, weighed
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline import operations, registry
-from lintrain.pipeline.arithmetic import LONGEST
-from lintrain.pipeline.library import load_libraries
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import Frame, Reader, read_pipeline
-from lintrain.pipeline.scope import MOST_STARS, Scope
-from lintrain.pipeline.tokens import parts_of
+from lintrain.libraries import load_libraries
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.files import FilePath
 from lintrain.pipeline.values.python import Constant, Library, Literal, Mapping, Sequence, Slice, Unknown, Value, join
 from lintrain.pipeline.values.tokens import MOST_PARTS
-from lintrain.pipeline.weights import DEEPEST, ITEMS_A_STEP, weighed
 from lintrain.source.source import Source
 
 load_libraries()

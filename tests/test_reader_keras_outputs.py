@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.analysis.keras import activation_of, loss_of, units_of
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.keras import activation_of, loss_of, units_of
-from lintrain.pipeline.reader import read_pipeline
 from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.source.source import Source

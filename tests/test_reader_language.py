@@ -7,12 +7,12 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.interpreter import expressions, statements
+from lintrain.interpreter.reader import STEP_BUDGET, Frame, Reader, read_pipeline
+from lintrain.interpreter.scope import Scope
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline import expressions, statements
-from lintrain.pipeline.library import load_libraries
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import STEP_BUDGET, Frame, Reader, read_pipeline
-from lintrain.pipeline.scope import Scope
+from lintrain.libraries import load_libraries
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Constant, Either, Mapping, Sequence, Unknown, Value
 from lintrain.source.source import Source
 

@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.analysis.leaks import fitted_before_split
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.leaks import fitted_before_split
-from lintrain.pipeline.reader import read_pipeline
 from lintrain.source.source import Source
 
 START = """

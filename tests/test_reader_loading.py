@@ -6,10 +6,10 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.analysis.loading import feedings, is_map_style, is_stream
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.loading import feedings, is_map_style, is_stream
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import read_pipeline
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.rows import sharing
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset

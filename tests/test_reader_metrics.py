@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import read_pipeline
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.training import Metric, MetricCall
 from lintrain.source.source import Source

@@ -7,10 +7,10 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.interpreter import project_modules, reader
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline import project_modules, reader
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import read_pipeline
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Constant, Either, Value
 from lintrain.source.project import TREES, Project
 from lintrain.source.reading import read_file

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lintrain.interpreter.reader import read_pipeline
+from lintrain.interpreter.scope import Scope
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.reader import read_pipeline
-from lintrain.pipeline.scope import Scope
 from lintrain.pipeline.values.python import Constant, Either, Value
 from lintrain.source.source import Source
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from lintrain.analysis.tokens import is_handed_over, lacks_pad, padding_by_eos, parts_of, put_into_data
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import exactly
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import read_pipeline
-from lintrain.pipeline.tokens import is_handed_over, lacks_pad, padding_by_eos, parts_of, put_into_data
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import Constant
 from lintrain.pipeline.values.tokens import SpecialToken

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import Evidence, ModelEvidence, OverfitEvidence
-from lintrain.core.finding import Finding
-from lintrain.core.verdict import Ruling
+from lintrain.evidence.run import Evidence, ModelEvidence, OverfitEvidence
+from lintrain.model.finding import Finding
+from lintrain.model.verdict import Ruling
 from lintrain.rulebook import load_rules
 from tests.loops import lines_of, pipeline_of
 

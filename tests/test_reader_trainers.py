@@ -6,10 +6,10 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.analysis.schedule import best_metric, evaluation_strategy, saving_strategy
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions, exactly
-from lintrain.pipeline.pipeline import Pipeline
-from lintrain.pipeline.reader import read_pipeline
-from lintrain.pipeline.schedule import best_metric, evaluation_strategy, saving_strategy
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Mapping, Value, options_of
 from lintrain.rulebook import load_rules

@@ -6,11 +6,11 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.core.fix import Fix
 from lintrain.fix import apply
+from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.target import Target
 from lintrain.knowledge.versions import TargetVersions, exactly
-from lintrain.pipeline.reader import read_pipeline
+from lintrain.model.fix import Fix
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 

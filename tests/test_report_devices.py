@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from lintrain.core.evidence import BackwardEvidence, DeviceEvidence, Evidence, ForwardEvidence, MemoryEvidence
-from lintrain.probe.child.experiments.accelerator import measure_device
-from lintrain.probe.environment import script_environment
-from lintrain.report.devices import device_lines
+from lintrain.evidence.run import BackwardEvidence, DeviceEvidence, Evidence, ForwardEvidence, MemoryEvidence
+from lintrain.report.text.devices import device_lines
+from lintrain.runtime.measure.accelerator import measure_device
+from lintrain.runtime.parent.environment import script_environment
 
 GIB = 2**30
 CPU = Evidence(

@@ -12,9 +12,9 @@ import pytest
 from junitparser import Error, Failure, JUnitXml
 
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
-from lintrain.report.document import CheckReport, ProbeEntry
-from lintrain.report.entries import check_report, no_edits
-from lintrain.report.forms.choice import program_text
+from lintrain.report.machine.choice import program_text
+from lintrain.report.machine.document import CheckReport, ProbeEntry
+from lintrain.report.machine.entries import check_report, no_edits
 from lintrain.settings.formats import FOR_PEOPLE, FORMATS
 from lintrain.source.reading import read_bytes
 from tests.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
@@ -221,7 +221,7 @@ def test_rdjson_counts_bytes_and_suggests_what_the_fix_writes() -> None:
 
 
 def test_only_forms_that_tell_edits_find_them_out() -> None:
-    from lintrain.report.forms.choice import WITH_EDITS
+    from lintrain.report.machine.choice import WITH_EDITS
 
     document = check_report(outcome(), outcome().sources.get, 0, no_edits)
     for name in PROGRAMS:

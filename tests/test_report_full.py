@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from lintrain.check.outcome import Reported
-from lintrain.core.finding import Finding, Reason
-from lintrain.core.fix import Fix
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import confirmed
-from lintrain.report.columns import clip, columns, printable, window, wrap
-from lintrain.report.concise import concise
-from lintrain.report.full import full
-from lintrain.report.look import Look
-from lintrain.report.summary import statistics, summary
+from lintrain.model.finding import Finding, Reason
+from lintrain.model.fix import Fix
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import confirmed
+from lintrain.report.text.columns import clip, columns, printable, window, wrap
+from lintrain.report.text.concise import concise
+from lintrain.report.text.full import full
+from lintrain.report.text.look import Look
+from lintrain.report.text.summary import statistics, summary
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from tests.notebooks import notebook

@@ -7,14 +7,14 @@ import json
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 
 from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported, Silenced
-from lintrain.core.finding import Finding, Reason
-from lintrain.core.fix import Fix
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import confirmed
-from lintrain.report.document import as_json
-from lintrain.report.entries import check_report
-from lintrain.report.schema import check_report_schema
+from lintrain.model.finding import Finding, Reason
+from lintrain.model.fix import Fix
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import confirmed
+from lintrain.report.machine.document import as_json
+from lintrain.report.machine.entries import check_report
+from lintrain.report.machine.schema import check_report_schema
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
 from tests.notebooks import notebook

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.outcome import Reported
-from lintrain.core.evidence import (
+from lintrain.evidence.run import (
     BackwardEvidence,
     BatchEvidence,
     ColumnEvidence,
@@ -29,12 +29,12 @@ from lintrain.core.evidence import (
     StepEvidence,
     TensorEvidence,
 )
-from lintrain.core.finding import Finding
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import confirmed
-from lintrain.probe.record import SCHEMA, Ending, Record, write_record
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import confirmed
 from lintrain.report.page.document import page
+from lintrain.runtime.parent.record import SCHEMA, Ending, Record, write_record
 from lintrain.source.reading import read_bytes
 from lintrain.verdicts.conclusion import Conclusion
 from tests.probing import command, path_for_lintrain

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.core.evidence import (
+from lintrain.evidence.run import (
     CheckpointEvidence,
     DeterminismEvidence,
     EvaluationEvidence,

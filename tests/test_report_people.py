@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.report.document import ProbeEntry
-from lintrain.report.look import Look
+from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.checked import checked_page
 from lintrain.report.page.whole import POLICY
-from lintrain.report.people import people_blocks
+from lintrain.report.text.look import Look
+from lintrain.report.text.people import people_blocks
 from tests.reports import NOTEBOOK, SCRIPT, line_in_notebook, outcome
 from tests.test_report_page import Elements
 

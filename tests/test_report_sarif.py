@@ -11,12 +11,12 @@ from urllib.parse import unquote
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
-from lintrain.report.document import CheckReport, ProbeEntry, without_suppressed
-from lintrain.report.entries import check_report
-from lintrain.report.forms.choice import program_text
+from lintrain.report.machine.choice import program_text
+from lintrain.report.machine.document import CheckReport, ProbeEntry, without_suppressed
+from lintrain.report.machine.entries import check_report
+from lintrain.report.machine.paths import file_uri, folder_uri, relative, uri_in
 from lintrain.report.markdown import markdown
-from lintrain.report.pages import pages
-from lintrain.report.paths import file_uri, folder_uri, relative, uri_in
+from lintrain.report.text.pages import pages
 from lintrain.rulebook import load_rules
 from tests.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
 

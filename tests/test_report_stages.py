@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from click import unstyle
 
-from lintrain.core.evidence import (
+from lintrain.evidence.run import (
     DeterminismEvidence,
     EvaluationEvidence,
     Evidence,
@@ -20,10 +20,10 @@ from lintrain.core.evidence import (
     Stage,
     StepEvidence,
 )
-from lintrain.core.shown import for_terminal
-from lintrain.report.columns import columns
-from lintrain.report.look import Look
-from lintrain.report.stages import failure_lines, numbers, run_lines, samples
+from lintrain.report.text.columns import columns
+from lintrain.report.text.look import Look
+from lintrain.report.text.stages import failure_lines, numbers, run_lines, samples
+from lintrain.text.shown import for_terminal
 
 LONG = "The size of tensor a (1202) must match the size of tensor b (512) at non-singleton dimension 1 of the input"
 

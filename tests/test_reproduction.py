@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.core.evidence import Evidence, Failure, Stage
-from lintrain.probe.child.reproduction.definitions import definitions_of
-from lintrain.probe.record import SCHEMA, Ending, Record
+from lintrain.evidence.run import Evidence, Failure, Stage
 from lintrain.report.reproduction import NoReproductionError, write_reproduction
+from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+from lintrain.runtime.reproduction.definitions import definitions_of
 from tests.probing import MENDED, command, path_for_lintrain, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 

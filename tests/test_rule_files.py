@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.one_file import check_source
-from lintrain.core.rule import Rule
+from lintrain.model.rule import Rule
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.project import Project
 from lintrain.source.source import Source

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from lintrain.core.finding import Finding
-from lintrain.pipeline import reader, statements
-from lintrain.pipeline.pipeline import Pipeline
+from lintrain.interpreter import reader, statements
+from lintrain.model.finding import Finding
+from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import load_rules
 from lintrain.server.checking import OutdatedError, Snapshot, check
 from lintrain.server.client_settings import ClientSettings

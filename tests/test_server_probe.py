@@ -125,12 +125,12 @@ def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, m
 
 def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Path) -> None:
     from lintrain import __version__
-    from lintrain.core.finding import Finding
-    from lintrain.core.level import Level
-    from lintrain.core.place import Place
-    from lintrain.core.verdict import refuted
-    from lintrain.probe.kept_verdicts import keep_verdicts
-    from lintrain.probe.record import SCHEMA, Ending, Record
+    from lintrain.model.finding import Finding
+    from lintrain.model.level import Level
+    from lintrain.model.location import Place
+    from lintrain.model.verdict import refuted
+    from lintrain.runtime.parent.kept_verdicts import keep_verdicts
+    from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 
     path = written(tmp_path)
     client = connect(RELATED | {"textDocument": {"hover": {"contentFormat": ["markdown"]}}})

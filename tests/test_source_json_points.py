@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.source.reading import read_bytes
 
 CODE = 'a = "\\t\\\\é😀"\n!ls\nf(a)\n'

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
 from lintrain.source.writing import editable_text, file_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.source.source import Source
 from lintrain.source.suppression import Suppression
 

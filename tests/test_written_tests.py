@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.core.evidence import (
+from lintrain.evidence.run import (
     BackwardEvidence,
     BatchEvidence,
     Evidence,
@@ -19,8 +19,8 @@ from lintrain.core.evidence import (
     Stage,
     TensorEvidence,
 )
-from lintrain.probe.record import SCHEMA, Ending, Record
 from lintrain.report.written_tests import NoTestsError, pipeline_tests
+from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 from tests.probing import MENDED, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 

@@ -15,8 +15,8 @@ from lintrain.builtin import BUILTINS
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
-from lintrain.core.finding import Finding
 from lintrain.knowledge.versions import TargetVersions, find_versions
+from lintrain.model.finding import Finding
 from lintrain.rulebook import RuleFile, load_rules
 
 ENTRY = "train.py"

@@ -19,9 +19,9 @@ from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.accuracy.probing import Prober
 from lintrain.check.mending import mend
 from lintrain.check.run import Run
-from lintrain.core.finding import Finding
-from lintrain.core.place import Place
-from lintrain.probe.record import EvidenceFileError, read_record
+from lintrain.model.finding import Finding
+from lintrain.model.location import Place
+from lintrain.runtime.parent.record import EvidenceFileError, read_record
 from lintrain.source.reading import read_bytes
 from lintrain.source.writing import editable_text
 from lintrain.verdicts.judging import judge

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.callbacks.watching import WatchingCallback
-from lintrain.probe.child.inside.first_steps import FirstSteps, bare
-from lintrain.probe.child.library import library, loaded
-from lintrain.probe.child.lightning.facts import RECORDED
-from lintrain.probe.child.lightning.interceptor import LIBRARIES
+from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.frameworks.lightning.facts import RECORDED
+from lintrain.runtime.frameworks.lightning.interceptor import LIBRARIES
+from lintrain.runtime.in_process.first_steps import FirstSteps, bare
 
 Scalar = str | int | float | bool | None
 

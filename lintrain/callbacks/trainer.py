@@ -6,10 +6,10 @@ import functools
 from typing import Any
 
 from lintrain.callbacks.watching import Watching, WatchingCallback
-from lintrain.probe.child.inside.first_steps import FirstSteps, bare
-from lintrain.probe.child.inside.parts import NoLossError, own_loss
-from lintrain.probe.child.library import library
-from lintrain.probe.child.trainer.setup import argument_values
+from lintrain.runtime.child.library import library
+from lintrain.runtime.frameworks.trainer.setup import argument_values
+from lintrain.runtime.in_process.first_steps import FirstSteps, bare
+from lintrain.runtime.in_process.parts import NoLossError, own_loss
 
 _Callback: Any = library("transformers.trainer_callback").TrainerCallback
 

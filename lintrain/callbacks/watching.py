@@ -7,14 +7,14 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
-from lintrain.core.place import Place
-from lintrain.inside.judging import Question, judged
-from lintrain.inside.probing import is_one_of_several
-from lintrain.inside.report import MistakesError, Report
-from lintrain.probe.child.frames import frame_place, users_frame
-from lintrain.probe.child.inside.first_steps import FirstSteps
-from lintrain.probe.child.inside.session import InsideSession
-from lintrain.probe.child.random_state import same_random_numbers
+from lintrain.api.judging import Question, judged
+from lintrain.api.probing import is_one_of_several
+from lintrain.api.report import MistakesError, Report
+from lintrain.model.location import Place
+from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.runtime.child.random_state import same_random_numbers
+from lintrain.runtime.in_process.first_steps import FirstSteps
+from lintrain.runtime.in_process.session import InsideSession
 
 OnMistake = Literal["raise", "stop", "warn"]
 

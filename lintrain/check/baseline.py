@@ -17,10 +17,10 @@ from typing import Any, cast
 
 from lintrain.builtin import UNCONDITIONAL
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.settings.settings import UsageError
 from lintrain.source.plain_files import read_plain, read_plain_text
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 LARGEST_FILE = 64 * 1024 * 1024
 FORMAT = 1

@@ -17,8 +17,8 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from lintrain.cache.noted import Noted, note_all, noted_apart
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.project import ModuleFile, Project
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.check.one_file import Reading

@@ -8,11 +8,11 @@ from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from lintrain.core.fix import Fix
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.fix import Fix
+from lintrain.model.location import Place
 from lintrain.source.source import MIXED, Source
 from lintrain.source.writing import CellsBrokenError, editable_text, edited_text
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.fix import Tree

@@ -13,8 +13,8 @@ from lintrain.cache.noted import Memory, Noted, note, noted_files
 from lintrain.check.copies import Copies, QuestionedProject
 from lintrain.check.one_file import Reading, check_source, unreadable
 from lintrain.check.outcome import Reported
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import UnreadableError, read_bytes
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.check.request import Request

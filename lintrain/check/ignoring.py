@@ -12,15 +12,15 @@ from typing import cast
 from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
-from lintrain.core.finding import Finding
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.finding import Finding
+from lintrain.model.location import Place
 from lintrain.source.open_lines import open_lines
 from lintrain.source.parsing import parse
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import MARK, Source
 from lintrain.source.suppression import Suppression
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
+from lintrain.startup.lazy_dataclass import dataclass
 
 BEYOND_COMMENTS = {UNUSED_SUPPRESSION.name, *UNCONDITIONAL}
 """Findings that a comment would not silence, or should not."""

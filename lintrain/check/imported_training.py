@@ -10,11 +10,11 @@ from dataclasses import field
 from itertools import chain
 from typing import NamedTuple, TypeGuard
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
-from lintrain.pipeline.quick import ANYWHERE, TRAINING_ACTS, acts_of, imports, is_act, words_in
 from lintrain.source.project import Project
 from lintrain.source.source import Source
+from lintrain.source.training_syntax import ANYWHERE, TRAINING_ACTS, acts_of, imports, is_act, words_in
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_IMPORTS = 40
 """Imports of a file that are looked at, and names of one of them."""

@@ -11,11 +11,11 @@ from lintrain.check.one_file import SECONDS
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
 from lintrain.check.run import Run
-from lintrain.core.fix import Fix
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.model.fix import Fix
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import Source
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
+from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_ROUNDS = 10
 """A fix may bring out another finding; more rounds than this mean that two fixes undo each other."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from lintrain.check.one_file import Reading
 from lintrain.check.outcome import Reported
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.core.place import Place
+    from lintrain.model.location import Place
     from lintrain.source.source import Source
 
 

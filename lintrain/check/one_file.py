@@ -9,18 +9,18 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
+from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.outcome import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
-from lintrain.core.clock import Clock, TimeSpentError
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.source import LARGEST_CODE
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.core.finding import Finding
-    from lintrain.core.fix import Fix
-    from lintrain.core.place import Place
     from lintrain.knowledge.versions import TargetVersions
-    from lintrain.pipeline.pipeline import Pipeline
+    from lintrain.model.finding import Finding
+    from lintrain.model.fix import Fix
+    from lintrain.model.location import Place
+    from lintrain.pipeline.record import Pipeline
     from lintrain.rulebook import RuleFile
     from lintrain.source.project import Project
     from lintrain.source.source import Source
@@ -118,7 +118,7 @@ class _SoFar:
 
     def _read(self, targets: TargetVersions, project: Project | None, go_on: Callable[[], None]) -> Pipeline | None:
         """The pipeline of the script; None where it cannot be followed."""
-        from lintrain.pipeline.reader import read_pipeline
+        from lintrain.interpreter.reader import read_pipeline
 
         try:
             pipeline = read_pipeline(self.source, targets, project, go_on)
@@ -133,7 +133,7 @@ class _SoFar:
         return pipeline
 
     def _ask(self, pipeline: Pipeline, go_on: Callable[[], None]) -> None:
-        from lintrain.pipeline.pipeline import StepsSpentError
+        from lintrain.pipeline.record import StepsSpentError
 
         self.left = list(_concerned(pipeline, self.left[::-1]))[::-1]
         while self.left:
@@ -236,7 +236,7 @@ def _syntax_error(source: Source, error: SyntaxError) -> Finding:
 
 
 def _finding(builtin: Builtin, path: str, span: tuple[int, int, int, int], message: str, why: str = "") -> Finding:
-    from lintrain.core.finding import Finding
-    from lintrain.core.place import Place
+    from lintrain.model.finding import Finding
+    from lintrain.model.location import Place
 
     return Finding(builtin.name, builtin.level, Place(path, *span), message, why)

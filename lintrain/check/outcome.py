@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.core.finding import Finding
-    from lintrain.core.fix import Fix
-    from lintrain.core.place import Place
-    from lintrain.core.verdict import Verdict
+    from lintrain.model.finding import Finding
+    from lintrain.model.fix import Fix
+    from lintrain.model.location import Place
+    from lintrain.model.verdict import Verdict
     from lintrain.source.source import Source
     from lintrain.source.suppression import Suppression
 

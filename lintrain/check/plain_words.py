@@ -7,10 +7,10 @@ from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 from lintrain.check.outcome import Reported
-from lintrain.core import fix
-from lintrain.core.finding import Finding, Reason
-from lintrain.core.level import Level
-from lintrain.core.place import Place
+from lintrain.model import fix
+from lintrain.model.finding import Finding, Reason
+from lintrain.model.level import Level
+from lintrain.model.location import Place
 from lintrain.source.suppression import Suppression
 
 Plain = Any

@@ -7,8 +7,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import load_bytes
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.cache.store import Store

@@ -15,13 +15,13 @@ from lintrain.check.one_file import Reading
 from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.silence import NOTHING, LookedFor, apply_suppressions
 from lintrain.check.tiers import names_library
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import UnreadableError, holds_too_much, read_bytes
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.check.kept import KeptReadings
+    from lintrain.check.names.ruff import Clue, NameSearch
     from lintrain.check.request import Request
-    from lintrain.names.ruff import Clue, NameSearch
     from lintrain.source.source import Source
 
 
@@ -89,7 +89,7 @@ class Run:
         paths = [path for path in files if self._wants_names(path)]
         if not paths:
             return None
-        from lintrain.names.ruff import start_search
+        from lintrain.check.names.ruff import start_search
 
         return start_search(paths, self.request.given)
 
@@ -156,7 +156,7 @@ class Run:
         if not reported or not self.request.knows_verdicts:
             return reported
         from lintrain import __version__
-        from lintrain.probe.kept_verdicts import KeptVerdicts
+        from lintrain.runtime.parent.kept_verdicts import KeptVerdicts
 
         kept = KeptVerdicts(path, __version__, self.request.given.get(path))
         return [replace(one, verdict=kept.of(one.finding)) for one in reported]
@@ -164,7 +164,7 @@ class Run:
     def _name_findings(self, source: Source, reading: Reading, clues: Sequence[Clue]) -> list[Reported]:
         if source.is_too_large or reading.is_broken:
             return []
-        from lintrain.names.undefined import name_findings
+        from lintrain.check.names.undefined import name_findings
 
         found = list(name_findings(source, clues))
         source.forget_tree()

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import BUILTINS, UNCONDITIONAL
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.level import Level
+from lintrain.model.level import Level
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.core.finding import Finding
+    from lintrain.model.finding import Finding
     from lintrain.rulebook import RuleFile
 
 ALL = "ALL"

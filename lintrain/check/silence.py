@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
 from lintrain.check.outcome import Reported, Silenced
 from lintrain.check.selection import nearest
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.core.finding import Finding
-    from lintrain.core.place import Place
+    from lintrain.model.finding import Finding
+    from lintrain.model.location import Place
     from lintrain.source.suppression import Suppression
 
 
@@ -100,6 +100,6 @@ def _complaints(comment: Suppression, used: set[str], looked_for: LookedFor) -> 
 
 
 def _unused(comment: Suppression, message: str, cure: str) -> Finding:
-    from lintrain.core.finding import Finding
+    from lintrain.model.finding import Finding
 
     return Finding(UNUSED_SUPPRESSION.name, UNUSED_SUPPRESSION.level, comment.place, message, help=cure)

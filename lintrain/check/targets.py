@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.settings.settings import Settings
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.knowledge.versions import TargetVersions, VersionFinder

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.project import Project
 from lintrain.source.source import Source
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from lintrain.knowledge.target import Targets
@@ -41,7 +41,7 @@ def rules_concerned(
         return ()
     if source.holds_unit_tests:
         return _without_training([rule for rule in rules if rule.matters_in_tests], source, find_targets)
-    from lintrain.pipeline.quick import may_train, runs_itself
+    from lintrain.source.training_syntax import may_train, runs_itself
 
     if is_ours and source.told(may_train):
         return rules
@@ -58,7 +58,7 @@ def _without_training(
     rules: Sequence[RuleFile], source: Source, find_targets: Callable[[], Targets]
 ) -> Sequence[RuleFile]:
     """The rules that have something to say of a file that trains nothing."""
-    from lintrain.pipeline.quick import imports_hub_library
+    from lintrain.source.training_syntax import imports_hub_library
 
     asked = [rule for rule in rules if not rule.needs_training and says_words(source, rule)]
     if not asked or not imports_hub_library(source):

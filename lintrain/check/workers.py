@@ -22,7 +22,7 @@ from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
 from lintrain.check.outcome import Crash
 from lintrain.check.request import Request
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 PORTION = 150_000
 """Bytes of code that a process gets at once, at most: a second of reading, more or less."""
@@ -143,7 +143,7 @@ class Workers:
 
 def _load_before_sharing(request: Request) -> None:
     """Load what every process needs, once: the reader, and the rules that are asked."""
-    import_module("lintrain.pipeline.reader")
+    import_module("lintrain.interpreter.reader")
     for rule in request.rules:
         if rule.name in request.selection.names and rule.reads_text:
             _ = rule.rule

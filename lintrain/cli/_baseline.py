@@ -14,7 +14,7 @@ from lintrain.check.run import Run
 from lintrain.cli._options import CheckOptions, files_of, selection_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
 from lintrain.cli._request import request_of
-from lintrain.report.summary import count
+from lintrain.report.text.summary import count
 from lintrain.rulebook import RuleFileError, find_rules
 from lintrain.settings.loading import BASELINE_FILE, find_baseline
 from lintrain.settings.settings import Settings, UsageError

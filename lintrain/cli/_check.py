@@ -21,15 +21,15 @@ from lintrain.cli._options import (
 )
 from lintrain.cli._output import Refusal, say, say_text, write_document, write_for_people, write_report
 from lintrain.cli._request import request_of
-from lintrain.core.shown import shown
-from lintrain.report.columns import wrap
-from lintrain.report.look import Look, look_of
-from lintrain.report.people import people_blocks
-from lintrain.report.summary import count, statistics, statistics_json, summary
+from lintrain.report.text.columns import wrap
+from lintrain.report.text.look import Look, look_of
+from lintrain.report.text.people import people_blocks
+from lintrain.report.text.summary import count, statistics, statistics_json, summary
 from lintrain.rulebook import RuleFile, RuleFileError, find_rules
 from lintrain.settings.formats import FOR_PEOPLE
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import MissingPathError
+from lintrain.text.shown import shown
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
@@ -56,7 +56,7 @@ def _check(options: CheckOptions) -> int:
     rules = find_rules()
     selection = selection_of(options, settings, rules)
     if options.show_settings:
-        from lintrain.report.settings_text import settings_text
+        from lintrain.report.text.settings_text import settings_text
 
         write_report(settings_text(settings, selection))
         return CLEAN
@@ -168,9 +168,9 @@ def form_of(options: CheckOptions, settings: Settings) -> str:
 def _program_text(
     name: str, options: CheckOptions, settings: Settings, outcome: Outcome, rules: Sequence[RuleFile], fixed: int
 ) -> str:
-    from lintrain.report.document import without_suppressed
-    from lintrain.report.entries import check_report, no_edits
-    from lintrain.report.forms.choice import WITH_EDITS, program_text
+    from lintrain.report.machine.choice import WITH_EDITS, program_text
+    from lintrain.report.machine.document import without_suppressed
+    from lintrain.report.machine.entries import check_report, no_edits
 
     find_source = outcome.sources.get
     if name == "html":

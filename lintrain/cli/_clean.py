@@ -8,7 +8,7 @@ from pathlib import Path
 from lintrain.cache.place import FOLDER_VARIABLE, cache_folder
 from lintrain.cache.removal import remove_all, remove_old
 from lintrain.cli._output import Refusal, say
-from lintrain.report.summary import count
+from lintrain.report.text.summary import count
 
 
 def clean(named: Path | None) -> None:

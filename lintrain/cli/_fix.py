@@ -10,9 +10,9 @@ from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_document, write_for_people
-from lintrain.report.diff import diff
-from lintrain.report.look import Look, look_of
-from lintrain.report.summary import count, shown_fixes
+from lintrain.report.text.diff import diff
+from lintrain.report.text.look import Look, look_of
+from lintrain.report.text.summary import count, shown_fixes
 from lintrain.source.reading import read_bytes
 
 

@@ -9,7 +9,7 @@ from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.cli._output import say, write_contents
-from lintrain.report.summary import count
+from lintrain.report.text.summary import count
 
 
 def write_ignores(request: Request, outcome: Outcome, reason: str) -> Outcome:

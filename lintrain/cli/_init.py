@@ -9,8 +9,7 @@ from pathlib import Path
 
 from lintrain.check.tiers import names_library
 from lintrain.cli._output import Refusal, write_contents, write_report
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.report.summary import count
+from lintrain.report.text.summary import count
 from lintrain.settings.hook_entry import HOOK_FILE, has_hook, hook_entry, with_hook
 from lintrain.settings.loading import LARGEST_FILE, OWN_FILES, PROJECT_FILE, has_table
 from lintrain.settings.settings import UsageError
@@ -19,6 +18,7 @@ from lintrain.source.discovery import Discovery
 from lintrain.source.plain_files import read_plain_text
 from lintrain.source.reading import UnreadableError, load_bytes
 from lintrain.source.repository import own_repository
+from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_LISTED = 8
 

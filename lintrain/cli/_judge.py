@@ -7,11 +7,11 @@ from pathlib import Path
 
 from lintrain.cli._judged import form_of, refusing, report_crashes, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.probe.record import EvidenceFileError, Record, read_record
-from lintrain.report.judgement import judgement_page
+from lintrain.report.text.judgement import judgement_page
+from lintrain.runtime.parent.record import EvidenceFileError, Record, read_record
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
+from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.verdicts.judgement import Judgement, judge_record
 from lintrain.verdicts.static_findings import StaticFindings, check_script, recorded_findings
 

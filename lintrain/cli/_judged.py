@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lintrain.check.outcome import Crash, Unjudged
 from lintrain.cli._output import Refusal, say, write_document, write_for_people
-from lintrain.report.judgement import judgement_in_form
-from lintrain.report.look import Look, look_of
+from lintrain.report.text.judgement import judgement_in_form
+from lintrain.report.text.look import Look, look_of
 from lintrain.rulebook import RuleFileError
 from lintrain.settings.formats import FOR_PEOPLE
 from lintrain.settings.settings import UsageError

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from lintrain.cli._output import Refusal, say, write_document, write_for_people
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.probe.record import LARGEST_EVIDENCE
-from lintrain.report.document import CheckReport, without_suppressed
-from lintrain.report.forms.wording import unjudged_files
-from lintrain.report.joining import join
-from lintrain.report.look import Look, look_of
-from lintrain.report.people import people_blocks
-from lintrain.report.reopening import open_sources, reopened
-from lintrain.report.summary import summary
+from lintrain.report.machine.document import CheckReport, without_suppressed
+from lintrain.report.machine.joining import join
+from lintrain.report.machine.reopening import open_sources, reopened
+from lintrain.report.machine.wording import unjudged_files
+from lintrain.report.text.look import Look, look_of
+from lintrain.report.text.people import people_blocks
+from lintrain.report.text.summary import summary
 from lintrain.rulebook import load_rules
+from lintrain.runtime.parent.record import LARGEST_EVIDENCE
 from lintrain.settings.formats import FOR_PEOPLE, TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import UsageError
 from lintrain.source.plain_files import read_plain
+from lintrain.startup.lazy_dataclass import dataclass
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
@@ -78,7 +78,7 @@ def _program_text(name: str, report: CheckReport) -> str:
         closing = summary(reported, report.summary.files)
         unjudged = [line for _, line in unjudged_files(report)]
         return checked_page(reported, sources.get, closing, report.probes, unjudged)
-    from lintrain.report.forms.choice import program_text
+    from lintrain.report.machine.choice import program_text
 
     try:
         documentation = load_settings(report.sources or (".",)).documentation
@@ -98,7 +98,7 @@ def read_report(file: Path) -> CheckReport:
     keys = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     if "schema" in keys:
         from lintrain.cli._judge import judge_file
-        from lintrain.report.judgement import check_report
+        from lintrain.report.text.judgement import check_report
 
         return check_report(judge_file(file))
     if "probe" in keys:

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from lintrain.check.selection import Selection, asked, chosen_for, split
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.rulebook import RuleFile
 from lintrain.settings.formats import TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import Settings, UsageError, checked_version
 from lintrain.source.discovery import Discovery, Excludes
 from lintrain.source.reading import LARGEST_FILE
+from lintrain.startup.lazy_dataclass import dataclass
 
 STDIN = "-"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TextIO
 
 from lintrain.cli._put import has_other_names, put_file
-from lintrain.core.shown import for_terminal
 from lintrain.source.bounds import way_out
+from lintrain.text.shown import for_terminal
 
 
 class Refusal(Exception):  # noqa: N818 - what it is

@@ -15,18 +15,18 @@ from types import FrameType
 from lintrain.cli._judged import form_of, refusing, report_crashes, write_judgement
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say
 from lintrain.cli._written import kept_failure, refuse_folder, write_evidence, write_page, write_repro, write_tests
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.sizes import read_size
-from lintrain.probe.entry import Entry, NoEntryError, file_of_module
-from lintrain.probe.extras import NoExtraError, read_extras
-from lintrain.probe.interpreter import NoInterpreterError, choose_interpreter
-from lintrain.probe.kept_verdicts import keep_verdicts
-from lintrain.probe.launcher import GIB, Bounds, NoRoomError
-from lintrain.probe.launchers import Launched, LaunchError, read_launch
-from lintrain.probe.prober import Wanted, probe_script
-from lintrain.probe.record import Record
-from lintrain.report.checklist import open_checklist
+from lintrain.report.text.checklist import open_checklist
+from lintrain.runtime.parent.entry import Entry, NoEntryError, file_of_module
+from lintrain.runtime.parent.extras import NoExtraError, read_extras
+from lintrain.runtime.parent.interpreter import NoInterpreterError, choose_interpreter
+from lintrain.runtime.parent.kept_verdicts import keep_verdicts
+from lintrain.runtime.parent.launcher import GIB, Bounds, NoRoomError
+from lintrain.runtime.parent.launchers import Launched, LaunchError, read_launch
+from lintrain.runtime.parent.prober import Wanted, probe_script
+from lintrain.runtime.parent.record import Record
 from lintrain.source.reading import UnreadableError
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.sizes import read_size
 from lintrain.verdicts.conclusion import NOT_JUDGED
 from lintrain.verdicts.judgement import Judgement, judge_record
 from lintrain.verdicts.static_findings import StaticFindings, start_check

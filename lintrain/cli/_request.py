@@ -50,7 +50,7 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     from lintrain.cache.runs import python_and_variables
     from lintrain.cache.store import Store
     from lintrain.cache.watch import unheard
-    from lintrain.names.ruff import find_ruff
+    from lintrain.check.names.ruff import find_ruff
 
     ruff = find_ruff()
     if ruff is None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from lintrain.cli._options import CheckOptions, demand_sense, excludes_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
-from lintrain.core.shown import trusted
 from lintrain.settings.settings import Settings, UsageError
+from lintrain.text.shown import trusted
 
 CLEAR = trusted("\x1b[H\x1b[2J\x1b[3J")
 WATCHED = (".py", ".ipynb", ".toml", ".yaml", ".yml", ".json")

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_named, write_report
-from lintrain.probe.record import Record, record_json
-from lintrain.probe.warden import warden
-from lintrain.report.judgement import judgement_page
+from lintrain.report.text.judgement import judgement_page
+from lintrain.runtime.parent.record import Record, record_json
+from lintrain.runtime.parent.warden import warden
 from lintrain.verdicts.judgement import Judgement
 
 

@@ -19,8 +19,8 @@ def command(rule: str, output_format: str) -> None:
     from lintrain.check.selection import nearest
     from lintrain.cli._output import Refusal, write_report
     from lintrain.report.documentation import address_of
-    from lintrain.report.look import look_of
-    from lintrain.report.pages import as_plain_page, page_text, pages
+    from lintrain.report.text.look import look_of
+    from lintrain.report.text.pages import as_plain_page, page_text, pages
     from lintrain.rulebook import load_rules
     from lintrain.settings.loading import load_settings
     from lintrain.settings.settings import UsageError

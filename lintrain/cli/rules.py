@@ -18,8 +18,8 @@ def command(*, as_json: bool) -> None:
     import json
 
     from lintrain.cli._output import write_report
-    from lintrain.report.look import look_of
-    from lintrain.report.pages import as_plain, pages, table
+    from lintrain.report.text.look import look_of
+    from lintrain.report.text.pages import as_plain, pages, table
     from lintrain.rulebook import load_rules
 
     listed = pages(load_rules())

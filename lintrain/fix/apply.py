@@ -8,7 +8,17 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from lintrain.core.fix import (
+from lintrain.fix.arguments import argument_step
+from lintrain.fix.errors import FixError as FixError
+from lintrain.fix.import_removal import without_import
+from lintrain.fix.imports import with_import
+from lintrain.fix.insertions import insert_after_step, insert_at_top_step, insert_before_step, wrap_body_step, wrap_step
+from lintrain.fix.moves import move_steps
+from lintrain.fix.parameters import parameter_step
+from lintrain.fix.replacement import replace_step
+from lintrain.fix.step import Step, clash
+from lintrain.fix.tree import Tree, read_tree
+from lintrain.model.fix import (
     AddArgument,
     AddImport,
     AddParameter,
@@ -26,17 +36,7 @@ from lintrain.core.fix import (
     WrapBody,
     WrapInWith,
 )
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.fix.arguments import argument_step
-from lintrain.fix.errors import FixError as FixError
-from lintrain.fix.import_removal import without_import
-from lintrain.fix.imports import with_import
-from lintrain.fix.insertions import insert_after_step, insert_at_top_step, insert_before_step, wrap_body_step, wrap_step
-from lintrain.fix.moves import move_steps
-from lintrain.fix.parameters import parameter_step
-from lintrain.fix.replacement import replace_step
-from lintrain.fix.step import Step, clash
-from lintrain.fix.tree import Tree, read_tree
+from lintrain.startup.lazy_dataclass import dataclass
 
 _MARK = "\ufeff"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 Whitespace = cst.BaseParenthesizableWhitespace
 Item = cst.Arg | cst.ImportAlias | cst.Param

@@ -10,9 +10,9 @@ from typing import cast
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from lintrain.core.fix import AddImport
 from lintrain.fix.comma_list import NOTHING, CommaList
 from lintrain.fix.statements import gap_and_comments, is_docstring, leading_lines, starts_cell
+from lintrain.model.fix import AddImport
 
 Body = cst.SimpleStatementLine | cst.BaseCompoundStatement
 BLANK = cst.EmptyLine(indent=False)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from lintrain.core.fix import InsertAfter, InsertAtTop, InsertBefore, WrapBody, WrapInWith
 from lintrain.fix.errors import FixError
 from lintrain.fix.statements import (
     Line,
@@ -26,6 +25,7 @@ from lintrain.fix.statements import (
 )
 from lintrain.fix.step import Change, Step
 from lintrain.fix.tree import Tree
+from lintrain.model.fix import InsertAfter, InsertAtTop, InsertBefore, WrapBody, WrapInWith
 
 SUITE = "suite"
 """The key of a body on the line of its `for`: it becomes lines of their own only once."""

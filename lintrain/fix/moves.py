@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from lintrain.core.fix import MoveAfter, MoveBefore
 from lintrain.fix.errors import FixError
 from lintrain.fix.statements import Line, before, ends_its_block, gap_and_comments, is_line, starts_cell
 from lintrain.fix.step import Step
 from lintrain.fix.tree import Tree
+from lintrain.model.fix import MoveAfter, MoveBefore
 
 
 def move_steps(tree: Tree, edit: MoveBefore | MoveAfter) -> list[Step]:

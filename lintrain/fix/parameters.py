@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from lintrain.core.fix import AddParameter
 from lintrain.fix.comma_list import NOTHING, CommaList
 from lintrain.fix.errors import FixError
 from lintrain.fix.expressions import read_value
 from lintrain.fix.step import Step
 from lintrain.fix.tree import Tree
+from lintrain.model.fix import AddParameter
 
 
 def parameter_step(tree: Tree, edit: AddParameter) -> Step | None:

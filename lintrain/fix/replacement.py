@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from lintrain.core.fix import Replace
 from lintrain.fix.errors import FixError
 from lintrain.fix.expressions import fitting, read_expression, within_parentheses
 from lintrain.fix.statements import Line, leading_lines, read_statements
 from lintrain.fix.step import Change, Step
 from lintrain.fix.tree import Tree, span_of
+from lintrain.model.fix import Replace
 
 
 def replace_step(tree: Tree, edit: Replace) -> Step | None:

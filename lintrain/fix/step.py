@@ -7,9 +7,9 @@ from dataclasses import field
 
 import libcst as cst
 
-from lintrain.core.fix import Edit
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.fix.tree import Span
+from lintrain.model.fix import Edit
+from lintrain.startup.lazy_dataclass import dataclass
 
 Change = Callable[[cst.CSTNode], Sequence[cst.CSTNode]]
 """From a node to the nodes in its stead; none where it goes."""

@@ -8,9 +8,9 @@ from dataclasses import field
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
 from lintrain.fix.errors import FixError
+from lintrain.model.location import Place
+from lintrain.startup.lazy_dataclass import dataclass
 
 Point = tuple[int, int]
 """Line and column as libcst counts them: lines from 1, columns from 0, in characters."""

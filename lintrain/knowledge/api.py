@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge import tables
 from lintrain.knowledge.dropped import dropped_keyword
 from lintrain.knowledge.target import Target, Targets, Version, written
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 State = Literal["present", "gone", "not_yet", "never", "unknown"]
 """`gone`: an older version had it. `not_yet`: only a newer one has it. `never`: no covered version has it."""

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lintrain.cache.noted import note
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
 from lintrain.source.plain_files import read_start
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_BYTES = 1024 * 1024
 MOST_ROWS = 20_000

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import (
     Json,
@@ -22,6 +21,7 @@ from lintrain.knowledge.files import (
     is_folder,
     read_json,
 )
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 _COLUMN = lazy_pattern(r"([\w-]+):([a-z-]+)(?:\(([^)]*)\)|#(\d+))?")
 _TEXT_TYPES = frozenset({"string", "large_string"})

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.statements import Statement
 from lintrain.knowledge.tables import COVERED_PACKAGES
 from lintrain.knowledge.versions import TargetVersions, decided
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 _INSTALL = lazy_pattern(r"\s*[!%]?\s*(?:uv\s+)?(?:pip3?|mamba|conda)\s+install\b(?P<rest>.*)")
 _NAMES = "|".join(COVERED_PACKAGES)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.target import Version
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 _CLAUSE = lazy_pattern(r"(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 

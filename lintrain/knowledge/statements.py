@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lintrain.cache.noted import note, note_asked, note_listed
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.plain_files import read_plain_text
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 _LARGEST_FILE = 16 * 1024 * 1024
 _LONGEST_LINE = 2000

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.target import Version
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 COVERED_PACKAGES = (
     "accelerate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 Version = tuple[int, int]
 """A minor version, `(4, 46)`. The tables hold one patch of each, and a patch does not change what is taken."""

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 
 from lintrain.cache.noted import Memory, note_asked
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.specifiers import allowed_versions, lowest_version
 from lintrain.knowledge.statements import Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
 from lintrain.knowledge.target import Target, Version, written
+from lintrain.startup.lazy_dataclass import dataclass
 
 __all__ = ["Target", "TargetVersions", "Version", "VersionFinder", "exactly", "find_versions"]
 

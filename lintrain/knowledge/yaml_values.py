@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 NULL = {"", "~", "null", "Null", "NULL"}
 TRUE = {f(word) for word in ("yes", "true", "on") for f in (str.lower, str.upper, str.capitalize)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.core.place import Place
-from lintrain.pipeline.pipeline import Pipeline
+from lintrain.model.location import Place
+from lintrain.pipeline.record import Pipeline
 from lintrain.source.nesting import Nesting
 from lintrain.source.nodes import BLOCKS
 from lintrain.source.source import Source

@@ -6,11 +6,11 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.pipeline.blocks import returned_in, scope_of
-from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.pipeline.values.python import UNKNOWN, Value
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 class Act(StrEnum):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
-from lintrain.pipeline.pipeline import Pipeline
+from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.python import Instance, Sequence, Value
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 SHUFFLING = frozenset({"shuffle", "train_test_split", "random_split"})
 """Operations after which rows stand in a random order."""

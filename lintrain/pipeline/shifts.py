@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.pipeline.call import Argument
-from lintrain.pipeline.given import PLAIN_TRAINERS, is_default_collator
+from lintrain.analysis.given import PLAIN_TRAINERS, is_default_collator
+from lintrain.interpreter.call import Argument
 from lintrain.pipeline.values.data import Collator, ColumnValues
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value, is_missing, text_of
 from lintrain.pipeline.values.tensors import Derived, root_of
 from lintrain.pipeline.values.training import ModelCall, TrainerRun
 from lintrain.source.parsing import expression_of
+from lintrain.startup.lazy_dataclass import dataclass
 
 UNSHIFTED = ("xlnet", "xlm-", "xlm_", "xlmwith", "transfoxl", "transfo-xl", "prophetnet")
 """Families whose causal heads compare a position with the label of the same position."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from lintrain.names.ruff import find_ruff
+from lintrain.check.names.ruff import find_ruff
 
 SORTED = ("check", "--fix-only", "--quiet", "--select", "I,F401,F811")
 SHAPED = ("format", "--line-length", "100")

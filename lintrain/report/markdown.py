@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from textwrap import dedent
 
-from lintrain.core.lazy_pattern import lazy_pattern
-from lintrain.core.shown import shown
-from lintrain.report.pages import Page
+from lintrain.report.text.pages import Page
+from lintrain.startup.lazy_pattern import lazy_pattern
+from lintrain.text.shown import shown
 
 SIGNS = lazy_pattern(r"[!-/:-@\[-`{-~]")
 """The ASCII signs, which Markdown shows as they are after a backslash."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.core.shown import shown
+from lintrain.text.shown import shown
 
 
 def literal(text: str) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lintrain.core.evidence import Evidence, Failure
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.probe.entry import Entry
-from lintrain.probe.kept_files import copy_plain_files
-from lintrain.probe.launcher import Bounds
-from lintrain.probe.prober import Wanted, probe_script
-from lintrain.probe.record import Record
+from lintrain.evidence.run import Evidence, Failure
 from lintrain.report.formatted import formatted
 from lintrain.report.python_text import in_docstring, literal
+from lintrain.runtime.parent.entry import Entry
+from lintrain.runtime.parent.kept_files import copy_plain_files
+from lintrain.runtime.parent.launcher import Bounds
+from lintrain.runtime.parent.prober import Wanted, probe_script
+from lintrain.runtime.parent.record import Record
 from lintrain.source.plain_files import read_plain
+from lintrain.startup.lazy_dataclass import dataclass
 
 RECIPE, SCRIPT = "recipe.json", "repro.py"
 SECONDS = 180.0

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from lintrain.check.outcome import Reported
-from lintrain.core.evidence import Evidence
-from lintrain.core.verdict import Ruling
-from lintrain.report.frame import frame
-from lintrain.report.full import cure_of
-from lintrain.report.look import Look
-from lintrain.report.stages import failure_lines, numbers, samples
+from lintrain.evidence.run import Evidence
+from lintrain.model.verdict import Ruling
+from lintrain.report.text.frame import frame
+from lintrain.report.text.full import cure_of
+from lintrain.report.text.look import Look
+from lintrain.report.text.stages import failure_lines, numbers, samples
 from lintrain.source.written_places import FindSource, place_of
 
 COLOURS = {"confirmed": "#c62828", "failed": "#c62828", "refuted": "#2e7d32", "passed": "#2e7d32"}

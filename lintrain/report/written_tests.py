@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from lintrain.core.evidence import BatchEvidence, Evidence, TensorEvidence
-from lintrain.core.shown import shown
-from lintrain.probe.record import Record
+from lintrain.evidence.run import BatchEvidence, Evidence, TensorEvidence
 from lintrain.report.formatted import formatted
 from lintrain.report.python_text import in_docstring, literal
+from lintrain.runtime.parent.record import Record
+from lintrain.text.shown import shown
 
 HEAD = '''"""What {script} trains on, and its forward pass.
 

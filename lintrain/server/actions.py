@@ -10,12 +10,12 @@ from lsprotocol import types as lsp
 
 from lintrain.check.ignoring import BEYOND_COMMENTS
 from lintrain.check.outcome import Reported
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.checking import Checked, request_of
 from lintrain.server.edits import Changes, all_fixed, fixed, ignored
 from lintrain.server.session import Session
 from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency
+from lintrain.startup.lazy_dataclass import dataclass
 
 EXPLAIN = "lintrain.explain"
 FIX_ALL = "source.fixAll"

@@ -12,9 +12,9 @@ from lintrain.cache.noted import noted_files
 from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
 from lintrain.check.run import Run
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.project import InForce, Projects
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 class OutdatedError(BaseException):

@@ -8,9 +8,9 @@ from typing import Any, cast
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.shown import inert
 from lintrain.server.text import Units
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import inert
 
 LONGEST_MESSAGE = 2_000
 

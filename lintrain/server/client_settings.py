@@ -8,7 +8,7 @@ from dataclasses import field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, cast
 
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 SECTION = "lintrain"
 

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.client_settings import SECTION, read_client_settings
 from lintrain.server.consent import Consent
 from lintrain.server.paths import file_of, uri_of
 from lintrain.server.project import CONFIGURATION_FILES, VERSION_FILES
 from lintrain.server.publishing import Publisher
 from lintrain.server.session import Session
+from lintrain.startup.lazy_dataclass import dataclass
 
 READ = ("py", "ipynb", "json", "jsonl", "yaml", "yml", "csv", "tsv", "parquet")
 """Endings of what scripts are, and of what they read."""

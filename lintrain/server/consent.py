@@ -11,12 +11,12 @@ from typing import cast
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.shown import shown
-from lintrain.probe.interpreter import planned_interpreter
+from lintrain.runtime.parent.interpreter import planned_interpreter
 from lintrain.server.session import Session
 from lintrain.server.worker import Urgency
 from lintrain.source.bounds import find_program
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import shown
 
 START, CANCEL = "Probe", "Cancel"
 

@@ -8,18 +8,18 @@ from lsprotocol import types as lsp
 
 from lintrain.builtin import UNUSED_SUPPRESSION
 from lintrain.check.outcome import Reported, Unjudged
-from lintrain.core.finding import Reason
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.shown import shown
-from lintrain.core.verdict import Ruling
+from lintrain.model.finding import Reason
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling
 from lintrain.report.documentation import address_of
 from lintrain.server.checking import Checked
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.paths import uri_of
 from lintrain.server.text import Units, stretch
 from lintrain.server.texts import Stretch
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import shown
 
 SOURCE = "lintrain"
 NOT_JUDGED = "not-judged"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False)

@@ -7,11 +7,11 @@ from dataclasses import field
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.notebook import OpenNotebook
 from lintrain.server.script import Script
 from lintrain.server.texts import Document
 from lintrain.source.discovery import SUFFIXES
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False)

@@ -10,13 +10,13 @@ from lintrain.check.ignoring import Comments
 from lintrain.check.mending import mend
 from lintrain.check.outcome import Reported
 from lintrain.check.request import Request
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.shown import shown
-from lintrain.core.verdict import Ruling
+from lintrain.model.verdict import Ruling
 from lintrain.server.checking import Checked
 from lintrain.server.text import Units, line_edits
 from lintrain.server.texts import Document
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import shown
 
 REASON = "say why it is fine here"
 """Stands in a comment that silences a finding until the author writes a reason."""

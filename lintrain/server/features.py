@@ -10,7 +10,6 @@ from typing import Any
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.report.markdown import markdown
 from lintrain.server import actions, hover, lenses
 from lintrain.server.client import Client
@@ -26,6 +25,7 @@ from lintrain.server.protocol import Server
 from lintrain.server.publishing import Publisher
 from lintrain.server.script import Script
 from lintrain.server.session import Session
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False)

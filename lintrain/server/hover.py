@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from lsprotocol import types as lsp
 
 from lintrain.check.outcome import Reported
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.report.markdown import brief_markdown, escaped_markdown
 from lintrain.server.pages import page_of
 from lintrain.server.session import Session
 from lintrain.server.text import split_lines
 from lintrain.source.source import MARK
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 RULE_NAME = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 

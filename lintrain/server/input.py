@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import BinaryIO
 
-from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 LARGEST_MESSAGE = 16 * 2**20
 """Bytes; the code of a document has at most two million characters."""

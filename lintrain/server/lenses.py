@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lsprotocol import types as lsp
 
-from lintrain.pipeline.quick import runs_itself
 from lintrain.server.paths import file_of
 from lintrain.server.session import Session
+from lintrain.source.training_syntax import runs_itself
 
 PROBE = "lintrain.probe"
 TITLE = "Probe this training run"

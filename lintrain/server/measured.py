@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lintrain.check.outcome import Reported
-from lintrain.core.finding import Finding, Reason
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.rule import Rule
-from lintrain.core.verdict import Ruling, Verdict
+from lintrain.model.finding import Finding, Reason
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.rule import Rule
+from lintrain.model.verdict import Ruling, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.server.checking import digest_of
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes

@@ -9,8 +9,7 @@ from dataclasses import field
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.server.disk import Disk
 from lintrain.server.paths import file_of, name_of
 from lintrain.server.script import NOTEBOOK_SUFFIX
@@ -18,6 +17,7 @@ from lintrain.server.text import Units, split_lines, stretch
 from lintrain.server.texts import Stretch, Text, change_text
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 START = lsp.Position(line=0, character=0)
 

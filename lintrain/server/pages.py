@@ -7,7 +7,7 @@ from functools import cache
 
 from lintrain.cache.place import is_ours, store_folder
 from lintrain.cache.whole_files import HEADS, make_folder, put
-from lintrain.report.pages import Page, pages
+from lintrain.report.text.pages import Page, pages
 from lintrain.rulebook import load_rules
 
 

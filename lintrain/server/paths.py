@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 DRIVE = lazy_pattern(r"^/[A-Za-z]:")
 

@@ -14,9 +14,7 @@ from functools import partial
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.shown import shown
-from lintrain.probe.kept_verdicts import NOT_KEPT
+from lintrain.runtime.parent.kept_verdicts import NOT_KEPT
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ProbeSettings
 from lintrain.server.consent import Consent, NoProgramError
@@ -25,6 +23,8 @@ from lintrain.server.publishing import Publisher
 from lintrain.server.session import Session
 from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import shown
 from lintrain.verdicts.conclusion import CONFIRMED, NOTHING_CONFIRMED
 
 PROGRESS_MARK = "probe: "

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from lintrain.check.baseline import Baseline, read_baseline
 from lintrain.check.selection import Choice, Selection, choose, configured, known_names
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.server.client_settings import ClientSettings
@@ -17,6 +16,7 @@ from lintrain.settings.loading import BASELINE_FILE, OWN_FILES, PROJECT_FILE, fi
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes
 from lintrain.source.reparsing import LatestTree
+from lintrain.startup.lazy_dataclass import dataclass
 
 CONFIGURATION_FILES = (*OWN_FILES, PROJECT_FILE, BASELINE_FILE)
 

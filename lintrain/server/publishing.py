@@ -11,11 +11,11 @@ from typing import Any
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.paths import uri_of
 from lintrain.server.session import Session
 from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency
+from lintrain.startup.lazy_dataclass import dataclass
 
 BURST = 0.05
 """Seconds between two edits that belong together: nobody types as fast, but a paste or a formatter edits often."""

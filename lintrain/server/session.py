@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from lintrain.check.outcome import Reported
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.server.checking import Checked, OutdatedError, Snapshot, check, digest_of
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ClientSettings
@@ -19,6 +18,7 @@ from lintrain.server.documents import OpenDocuments
 from lintrain.server.project import Projects
 from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency, Worker
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False)

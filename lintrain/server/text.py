@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 LINE_END = lazy_pattern(r"\r\n|\n|\r")
 BEYOND_UTF_16 = 0xFFFF

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from lsprotocol import types as lsp
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.server.text import Units, changed
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

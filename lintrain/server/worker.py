@@ -12,7 +12,7 @@ from enum import IntEnum
 from queue import Empty, PriorityQueue
 from typing import TypeVar
 
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 Answer = TypeVar("Answer")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.yaml_values import NotPlainError
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 HOOK_FILE = ".pre-commit-config.yaml"
 HAS_HOOK = lazy_pattern(r"""^[ \t]*(?:-[ \t]+)?id:[ \t]*["']?lintrain["']?[ \t]*(?:#.*)?$""", re.MULTILINE)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.plain_files import read_plain_text
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 OWN_FILES = (".lintrain.toml", "lintrain.toml")
 PROJECT_FILE = "pyproject.toml"

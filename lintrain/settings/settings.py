@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.discovery import DEFAULT_EXCLUDES
+from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_JOBS = 256
 """Processes that may be asked for."""

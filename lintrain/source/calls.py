@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from lintrain.core.finding import Finding
-from lintrain.core.place import Place
+from lintrain.model.finding import Finding
+from lintrain.model.location import Place
 from lintrain.source.parsing import expression_of
 
 CALL = "call"

@@ -17,12 +17,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.git import Git, GitError, git_for
 from lintrain.source.gitignore import Ignores
 from lintrain.source.plain_files import read_plain
 from lintrain.source.repository import Repository, git_folder_of, repository_around
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 LARGEST_COMPARED = 64 * 2**20
 """Bytes of a file whose content is compared; a larger one with other times counts as changed."""

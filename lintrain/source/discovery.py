@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.source.gitignore import Ignores

@@ -22,12 +22,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.bounds import find_program
 from lintrain.source.git_files import UnfitError, demand_plain_files, demand_plain_objects
 from lintrain.source.plain_files import read_plain
 from lintrain.source.repository import LONGEST_LINE, Repository
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 SHELL = "/bin/sh"
 MOST_SECONDS = 60

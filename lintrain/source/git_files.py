@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.plain_files import read_plain
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_ENTRIES = 2_000_000
 DEEPEST = 50

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.plain_files import read_plain_text
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -14,10 +14,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import field
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.project import ModuleFile, Project
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 IMPORT = lazy_pattern(
     r"^[ \t]*+(?:import[ \t]+(?P<modules>[^\n#;]+)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import Notebook
 from lintrain.source.notebook import WrittenSource
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 LINE_END = lazy_pattern(r"\r\n|\r|\n")
 ESCAPE = lazy_pattern(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.parsing import parse
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 PYTHON_CELL_MAGICS = {"capture", "debug", "ipytest", "memit", "prun", "pypy", "python", "python3", "time", "timeit"}
 """Cell magics whose cell is Python code of this notebook; every other cell magic reads another language."""

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 
 Node = TypeVar("Node")
 

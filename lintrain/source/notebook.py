@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import cast
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import INDENTED, MARKER, Cell, Notebook
 from lintrain.source.magics import mask_cell
 from lintrain.source.outputs import MOST_VALUES, TooManyValuesError, without_outputs
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 Json = dict[str, object]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 SMALL = 4 * 2**20
 """Characters of a notebook that is decoded whole."""

@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 
-from lintrain.core.lazy_pattern import lazy_pattern
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 REUSED_QUOTES = lazy_pattern(r"""\[(["'])([^"'\\\[\]{}]*)\1\]""")
 """A subscript in the quotes that the f-string around it may have itself, as it may since Python 3.12."""

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from lintrain.cache.noted import Memory, note, note_asked
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.bounds import PROJECT_MARKS
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_LEVELS = 8
 """Folders above a script that are looked at for the beginning of its project."""

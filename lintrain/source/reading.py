@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.plain_files import read_plain
 from lintrain.source.source import LARGEST_CODE, MIXED, Source, Writing
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 ENCODING_LINE = lazy_pattern(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """PEP 263: a comment in one of the first two lines may name the encoding of the file."""

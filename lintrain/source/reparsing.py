@@ -15,8 +15,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.parsing import parse
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False, slots=True)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.source.bounds import is_within
 from lintrain.source.plain_files import read_plain
+from lintrain.startup.lazy_dataclass import dataclass
 
 LONGEST_LINE = 8192
 """Bytes of a file that only names a folder or a revision."""

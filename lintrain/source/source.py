@@ -9,11 +9,11 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.source.nodes import walk
 from lintrain.source.reparsing import tree_of
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from lintrain.source.cells import Location, Notebook

@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from lintrain.builtin import UNCONDITIONAL
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.lazy_pattern import lazy_pattern
-from lintrain.core.place import Place
+from lintrain.model.location import Place
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_NAMED = 1000
 """Rules that one comment names; there are not as many."""

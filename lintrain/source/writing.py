@@ -10,10 +10,10 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import cast
 
-from lintrain.core.lazy_pattern import lazy_pattern
 from lintrain.source.cells import INDENTED, MARKER, Notebook
 from lintrain.source.notebook import WrittenSource, written_sources
 from lintrain.source.source import MIXED, Source, Writing
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 TAG = "# lintrain line "
 TAGGED = lazy_pattern(rf"(?P<code>.*?) *{TAG}(?P<line>\d+)$")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lintrain.core.place import Place
-from lintrain.core.shown import shown
+from lintrain.model.location import Place
 from lintrain.source.source import Source
+from lintrain.text.shown import shown
 
 FindSource = Callable[[str], Source | None]
 

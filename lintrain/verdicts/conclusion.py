@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lintrain.core.evidence import Evidence, Stage
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.level import Level
-from lintrain.core.place import Place
-from lintrain.core.verdict import Ruling
-from lintrain.probe.record import Record
+from lintrain.evidence.run import Evidence, Stage
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Ruling
+from lintrain.runtime.parent.record import Record
+from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.verdicts.judging import RULE_FAILED, Judged
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from lintrain.check.one_file import first_paragraph
 from lintrain.check.outcome import Reported
-from lintrain.core.finding import Finding
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.verdict import Ruling
-from lintrain.probe.record import Record
+from lintrain.model.finding import Finding
+from lintrain.model.verdict import Ruling
+from lintrain.runtime.parent.record import Record
 from lintrain.source.source import Source
 from lintrain.source.written_places import line_of
+from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.verdicts.conclusion import Conclusion, conclude
 from lintrain.verdicts.judging import Judged, judge
 from lintrain.verdicts.probed_fix import probed_fix

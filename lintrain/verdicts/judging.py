@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from lintrain.core.evidence import Evidence
-from lintrain.core.finding import Finding
-from lintrain.core.place import Place
-from lintrain.core.rule import Rule
-from lintrain.core.verdict import Ruling, Verdict, confirmed, refuted, unsettled
+from lintrain.evidence.run import Evidence
+from lintrain.model.finding import Finding
+from lintrain.model.location import Place
+from lintrain.model.rule import Rule
+from lintrain.model.verdict import Ruling, Verdict, confirmed, refuted, unsettled
 from lintrain.rulebook import RuleFile
 
 Judged = tuple[Finding, Verdict]

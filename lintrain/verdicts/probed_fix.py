@@ -9,9 +9,9 @@ from lintrain.source.calls import CALL, callee_in
 from lintrain.source.writing import editable_text
 
 if TYPE_CHECKING:
-    from lintrain.core.finding import Finding
-    from lintrain.core.fix import Fix
-    from lintrain.core.rule import Rule
+    from lintrain.model.finding import Finding
+    from lintrain.model.fix import Fix
+    from lintrain.model.rule import Rule
     from lintrain.source.source import Source
 
 

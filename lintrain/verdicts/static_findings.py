@@ -12,14 +12,14 @@ from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Selection, asked, chosen_for
 from lintrain.check.targets import Targets
-from lintrain.core.finding import Finding
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.probe.record import Record
+from lintrain.model.finding import Finding
 from lintrain.rulebook import RuleFile, load_rules
+from lintrain.runtime.parent.record import Record
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import Settings
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

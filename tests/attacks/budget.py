@@ -32,8 +32,8 @@ for x, y in torch.utils.data.DataLoader(rows, batch_size=4):
 PLANT = """
 import itertools, re, sys
 import lintrain.check.one_file as one_file
-import lintrain.pipeline.pipeline as pipeline
-import lintrain.pipeline.reader as reader
+import lintrain.pipeline.record as pipeline
+import lintrain.interpreter.reader as reader
 from lintrain.rulebook import load_rules
 
 one_file.SECONDS = 0.5

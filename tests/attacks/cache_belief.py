@@ -92,13 +92,13 @@ def answers_where(folder: Path, open_to_others: Callable[[Path], None]) -> None:
 @attack("cache-is-believed-if-private", cases=OPENED)
 def verdicts_where(folder: Path, open_to_others: Callable[[Path], None]) -> None:
     """Verdicts that others may have written: a finding keeps none of them."""
-    from lintrain.core.evidence import Evidence
-    from lintrain.core.finding import Finding
-    from lintrain.core.level import Level
-    from lintrain.core.place import Place
-    from lintrain.core.verdict import refuted
-    from lintrain.probe.kept_verdicts import KeptVerdicts, keep_verdicts
-    from lintrain.probe.record import SCHEMA, Ending, Record
+    from lintrain.evidence.run import Evidence
+    from lintrain.model.finding import Finding
+    from lintrain.model.level import Level
+    from lintrain.model.location import Place
+    from lintrain.model.verdict import refuted
+    from lintrain.runtime.parent.kept_verdicts import KeptVerdicts, keep_verdicts
+    from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 
     cache = folder / "around" / "cache"
     cache.mkdir(parents=True, mode=0o700)

@@ -65,7 +65,7 @@ import atexit, json, os
 kept = os.path.join(json.load(open(os.environ["LINTRAIN_PROBE_REQUEST"]))["temporary"], "kept")
 os.makedirs(kept, exist_ok=True)
 lines = [{line!r}, "raise RuntimeError('mat1 and mat2')"]
-from lintrain.probe.child.reproduction import reproducer
+from lintrain.runtime.reproduction import reproducer
 reproducer.Reproducer._recipe = lambda self, error: {{"raised_by": "the model", "lines": lines}}
 """
 

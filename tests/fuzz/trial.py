@@ -25,13 +25,13 @@ from lintrain.check.request import Request
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, Selection, choose, known_names
 from lintrain.check.tiers import rules_concerned
-from lintrain.core.place import Place
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.report.document import CheckReport
-from lintrain.report.entries import check_report
-from lintrain.report.forms.choice import program_text
-from lintrain.report.look import Look
-from lintrain.report.people import people_blocks
+from lintrain.model.location import Place
+from lintrain.report.machine.choice import program_text
+from lintrain.report.machine.document import CheckReport
+from lintrain.report.machine.entries import check_report
+from lintrain.report.text.look import Look
+from lintrain.report.text.people import people_blocks
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.server.text import Units, changed, line_edits
 from lintrain.settings.formats import FOR_PEOPLE, FORMATS

@@ -11,12 +11,12 @@ from lintrain.check.mending import Mended, mend
 from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
 from lintrain.check.run import Run
-from lintrain.report.diff import diff
-from lintrain.report.entries import check_report
-from lintrain.report.forms.choice import program_text
-from lintrain.report.look import Look
+from lintrain.report.machine.choice import program_text
+from lintrain.report.machine.entries import check_report
 from lintrain.report.page.checked import checked_page
-from lintrain.report.people import people_blocks
+from lintrain.report.text.diff import diff
+from lintrain.report.text.look import Look
+from lintrain.report.text.people import people_blocks
 from lintrain.settings.formats import FOR_PEOPLE, FORMATS
 from lintrain.source.reading import read_bytes
 from tests.fuzz.inputs import Input

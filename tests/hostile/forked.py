@@ -20,7 +20,7 @@ from typing import IO, Any, NoReturn
 import numpy as np
 import torch
 
-from lintrain.probe import launcher
+from lintrain.runtime.parent import launcher
 
 
 class Forked:
@@ -84,7 +84,7 @@ def _become(command: Sequence[str], folder: str, environment: dict[str, str], ou
 
 
 def _run(script: str) -> NoReturn:
-    from lintrain.probe.child.boot import start
+    from lintrain.runtime.child.boot import start
 
     status = 0
     try:

@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from lintrain.probe.entry import Entry
-from lintrain.probe.launcher import Bounds
-from lintrain.probe.prober import Wanted, probe_script
+from lintrain.runtime.parent.entry import Entry
+from lintrain.runtime.parent.launcher import Bounds
+from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.static_findings import check_script
 from tests.hostile.scripts import Hostile

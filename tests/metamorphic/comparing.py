@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.accuracy.checking import ENTRY, findings_of, project_of, request_of, written
 from benchmarks.accuracy.code import Code
 from lintrain.check.run import Run
-from lintrain.core.finding import Finding
+from lintrain.model.finding import Finding
 from lintrain.source.reading import read_bytes
 from tests.metamorphic.extracting import extract_function
 from tests.metamorphic.inlining import inline_function

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from lintrain.check.one_file import check_source
-from lintrain.core.finding import Finding
-from lintrain.core.fix import Fix
 from lintrain.fix import apply
 from lintrain.knowledge.tables import COVERED_PACKAGES
 from lintrain.knowledge.versions import TargetVersions, exactly
+from lintrain.model.finding import Finding
+from lintrain.model.fix import Fix
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import Source
 from tests.pages.assembly import Script, assemble

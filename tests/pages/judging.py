@@ -13,11 +13,11 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from lintrain.core.evidence import Evidence
-from lintrain.core.finding import Finding
-from lintrain.core.place import Place
-from lintrain.core.rule import Rule
-from lintrain.core.verdict import Ruling, Verdict
+from lintrain.evidence.run import Evidence
+from lintrain.model.finding import Finding
+from lintrain.model.location import Place
+from lintrain.model.rule import Rule
+from lintrain.model.verdict import Ruling, Verdict
 from lintrain.rulebook import RuleFile
 from lintrain.verdicts.judging import judge
 from tests.pages.assembly import Script, assemble

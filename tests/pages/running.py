@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lintrain.core.evidence import Evidence
-from lintrain.core.sizes import read_size
-from lintrain.probe.events import EventFile
-from lintrain.probe.launcher import package_folder
-from lintrain.probe.request import Request
-from lintrain.probe.stream import Assembly
+from lintrain.evidence.run import Evidence
+from lintrain.runtime.parent.events import EventFile
+from lintrain.runtime.parent.launcher import package_folder
+from lintrain.runtime.parent.request import Request
+from lintrain.runtime.parent.stream import Assembly
+from lintrain.text.sizes import read_size
 from tests.pages.assembly import Script
 from tests.pages.demands import PAGE
 

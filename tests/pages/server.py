@@ -106,7 +106,7 @@ def prepare(asked: dict[str, Any]) -> None:
     sys.argv = [asked["script"]]
     sys.path.insert(0, asked["folder"])
     if asked["request"] is not None:
-        from lintrain.probe.child.boot import start
+        from lintrain.runtime.child.boot import start
 
         start(asked["request"])
 

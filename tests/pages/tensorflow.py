@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from lintrain.core.evidence import Evidence
-from lintrain.probe.entry import Entry
-from lintrain.probe.launcher import Bounds
-from lintrain.probe.prober import Wanted, probe_script
+from lintrain.evidence.run import Evidence
+from lintrain.runtime.parent.entry import Entry
+from lintrain.runtime.parent.launcher import Bounds
+from lintrain.runtime.parent.prober import Wanted, probe_script
 from tests.pages.assembly import Script
 from tests.pages.demands import PAGE
 from tests.pages.running import Outcome, PageRunner

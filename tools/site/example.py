@@ -7,11 +7,11 @@ from functools import cache
 
 from lintrain.check.one_file import check_source
 from lintrain.check.outcome import Reported
-from lintrain.core.place import Place
 from lintrain.knowledge.tables import COVERED_PACKAGES
 from lintrain.knowledge.versions import TargetVersions, decided
-from lintrain.report.full import full
-from lintrain.report.look import Look
+from lintrain.model.location import Place
+from lintrain.report.text.full import full
+from lintrain.report.text.look import Look
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import Source
 from tests.pages.assembly import MARK, assemble

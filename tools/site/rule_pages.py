@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from lintrain.report.markdown import fenced
-from lintrain.report.pages import OPTIONS_OF, Page, pages
+from lintrain.report.text.pages import OPTIONS_OF, Page, pages
 from lintrain.rulebook import RuleFile, load_rules
 from tests.pages.assembly import MARK, marked_rules
 from tools.site.example import said_of_bad

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field, replace
 from enum import StrEnum
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.values.python import Value
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 class Kind(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.core.lazy_dataclass import dataclass
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

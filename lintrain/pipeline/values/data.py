@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field, replace
 
-from lintrain.core.finding import Reason
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.finding import Reason
+from lintrain.model.location import Place
 from lintrain.pipeline.values.columns import Column as Column
 from lintrain.pipeline.values.columns import Kind as Kind
 from lintrain.pipeline.values.columns import Padding as Padding
 from lintrain.pipeline.values.cuts import Cut as Cut
 from lintrain.pipeline.values.python import UNKNOWN, Literal, Value
 from lintrain.pipeline.values.tokens import TokenSetting
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.values.python import Mapping, Value
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.core.lazy_dataclass import dataclass
 from lintrain.pipeline.values.columns import Column, Kind
 from lintrain.pipeline.values.python import Sequence, Value
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False, slots=True)

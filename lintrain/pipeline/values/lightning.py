@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.pipeline.values.python import LibraryObject, Value
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False, slots=True)

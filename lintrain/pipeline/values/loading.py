@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
-from lintrain.pipeline.call import Argument
+from lintrain.interpreter.call import Argument
+from lintrain.model.location import Place
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Unknown, Value
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from enum import StrEnum
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
-from lintrain.pipeline.call import Argument
+from lintrain.interpreter.call import Argument
+from lintrain.model.location import Place
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
 from lintrain.pipeline.values.tensors import Operation, Shape
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 class Task(StrEnum):

@@ -8,12 +8,12 @@ from dataclasses import field
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.pipeline.values.ancestry import MOST_CLASSES, ancestry_of
+from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.pipeline.scope import Scope
+    from lintrain.interpreter.scope import Scope
     from lintrain.source.source import Source
 
 MOST_OPTIONS = 4

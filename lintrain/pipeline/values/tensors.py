@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
+from lintrain.startup.lazy_dataclass import dataclass
 
 CLASSES = -1
 """The size of an axis that has one number for each class, where it is not known how many those are."""

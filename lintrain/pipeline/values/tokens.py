@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.core.place import Place
+from lintrain.model.location import Place
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
+from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_PARTS = 1_000
 """Parts that a text is known to be put together of: one that is doubled line by line has no end of them."""

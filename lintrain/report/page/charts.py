@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.report.columns import clip
 from lintrain.report.page.markup import Markup, joined, tag
+from lintrain.report.text.columns import clip
+from lintrain.startup.lazy_dataclass import dataclass
 
 WIDTH = 480
 LABEL = 164

@@ -8,13 +8,13 @@ from itertools import groupby
 
 from lintrain import __version__
 from lintrain.check.outcome import Reported
-from lintrain.core.shown import shown
-from lintrain.report.document import ProbeEntry
+from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.findings import findings
 from lintrain.report.page.markup import Markup, joined, tag, with_code
 from lintrain.report.page.parts import table
 from lintrain.report.page.whole import whole_page
 from lintrain.source.written_places import FindSource
+from lintrain.text.shown import shown
 
 
 def checked_page(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.core.evidence import CheckpointEvidence, DeterminismEvidence, Evidence, MemoryEvidence, RanksEvidence
-from lintrain.core.memory_measurements import PROJECTION_ERROR
-from lintrain.core.repeated_measurements import are_same
-from lintrain.core.sizes import show_size
-from lintrain.report.durations import duration, rounded
+from lintrain.evidence.memory import PROJECTION_ERROR
+from lintrain.evidence.repeats import are_same
+from lintrain.evidence.run import CheckpointEvidence, DeterminismEvidence, Evidence, MemoryEvidence, RanksEvidence
 from lintrain.report.page.charts import Bar, bars
 from lintrain.report.page.markup import Markup, Piece, tag
 from lintrain.report.page.parts import figure, section, table
+from lintrain.report.text.durations import duration, rounded
+from lintrain.text.sizes import show_size
 
 MOST_FILES = 12
 SIGNS = {True: ("✓", "passed"), False: ("✗", "failed")}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from lintrain.core.evidence import ColumnEvidence, Evidence, LayerGradient, LayerUpdate, MetricUse, SplitEvidence
-from lintrain.report.followed import by_metric
+from lintrain.evidence.run import ColumnEvidence, Evidence, LayerGradient, LayerUpdate, MetricUse, SplitEvidence
 from lintrain.report.page.charts import Bar, Series, bars, curve
 from lintrain.report.page.extras import extras_of
 from lintrain.report.page.markup import Markup, Piece, joined, tag
 from lintrain.report.page.parts import figure, section, table
-from lintrain.report.schedule_line import rates_said
+from lintrain.report.text.followed import by_metric
+from lintrain.report.text.schedule_line import rates_said
 
 MOST_BARS = 24
 MOST_LAYERS = 60

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.check.outcome import Reported
-from lintrain.core.evidence import Evidence
-from lintrain.core.finding import Finding
-from lintrain.core.shown import shown
-from lintrain.core.verdict import Measured, Verdict
-from lintrain.report.columns import printable, window
-from lintrain.report.frame import Row, rows_of
-from lintrain.report.full import cure_of, message_of
+from lintrain.evidence.run import Evidence
+from lintrain.model.finding import Finding
+from lintrain.model.verdict import Measured, Verdict
 from lintrain.report.page.markup import Markup, joined, tag, with_code
+from lintrain.report.text.columns import printable, window
+from lintrain.report.text.frame import Row, rows_of
+from lintrain.report.text.full import cure_of, message_of
 from lintrain.source.written_places import FindSource, line_of, place_of
+from lintrain.text.shown import shown
 
 LONGEST_CODE = 400
 """Columns of a line of code: of a longer one the part around the place is shown."""

@@ -6,8 +6,8 @@ import html
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from lintrain.core.shown import inert
-from lintrain.report.columns import printable
+from lintrain.report.text.columns import printable
+from lintrain.text.shown import inert
 
 VOID = frozenset({"br", "link", "meta"})
 NAMES = {"class_": "class", "for_": "for"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lintrain.core.evidence import Evidence, Stage
-from lintrain.core.lazy_dataclass import dataclass
-from lintrain.report.columns import clip
+from lintrain.evidence.run import Evidence, Stage
 from lintrain.report.page.markup import Markup, tag
+from lintrain.report.text.columns import clip
+from lintrain.startup.lazy_dataclass import dataclass
 
 BOX_WIDTH, BOX_HEIGHT, GAP = 164, 84, 24
 LETTERS = 21

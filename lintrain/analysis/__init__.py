@@ -1,0 +1,1 @@
+"""What several rules share: loops, gradients, batches, tokens, schedules, losses, trainers, arguments."""

@@ -1,0 +1,96 @@
+"""What rules ask of collators: which task they make labels for, and which run or loader uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lintrain.analysis.given import OWN_LOADING, PLAIN_TRAINERS
+from lintrain.interpreter.registry import held_by
+from lintrain.model.location import Place
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.data import Collator, Tokenizer
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Constant, Value, is_missing
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.startup.lazy_dataclass import dataclass
+
+LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
+PADDING = "transformers.DataCollatorWithPadding"
+
+
+@dataclass(frozen=True, slots=True)
+class Collation:
+    """A collator at work: in a plain Trainer or in a loader of a loop, over a data set, for a model where it is known.
+
+    `collator` is None where Trainer makes a `DataCollatorWithPadding` of the tokenizer that it was given.
+    """
+
+    place: Place
+    collator: Collator | None
+    tokenizer: Tokenizer | None
+    dataset: Value
+    model: Model | None
+    run: TrainerRun | None = None
+
+
+def collations(pipeline: Pipeline) -> Iterator[Collation]:
+    """The collators of transformers that certainly put the script's batches together."""
+    for run in pipeline.runs:
+        if run.path in PLAIN_TRAINERS and not run.overrides & OWN_LOADING:
+            yield from _of_trainer(run)
+    for loader in pipeline.loaders:
+        if isinstance(loader.collate, Collator) and loader.origin is not None:
+            yield _of_loader(pipeline, loader, loader.collate, loader.origin)
+
+
+def _of_trainer(run: TrainerRun) -> Iterator[Collation]:
+    collator, dataset = run.value("data_collator"), run.value("train_dataset")
+    if isinstance(collator, Collator):
+        yield Collation(run.construction, collator, tokenizer_of(collator), dataset, run.model, run)
+    elif is_missing(collator):
+        given = run.value("processing_class")
+        given = run.value("tokenizer") if is_missing(given) else given
+        if isinstance(given, Tokenizer) and not given.is_processor:
+            yield Collation(run.construction, None, given, dataset, run.model, run)
+
+
+def _of_loader(pipeline: Pipeline, loader: Loader, collator: Collator, place: Place) -> Collation:
+    model = pipeline.models[0] if len(pipeline.models) == 1 else None
+    return Collation(place, collator, tokenizer_of(collator), loader.dataset, model)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBatch:
+    """A batch as a plain Trainer's collator makes it, the script's own: `parts` is what it holds by name."""
+
+    run: TrainerRun
+    place: Place
+    parts: Mapping[str, Value]
+
+
+def own_batches(pipeline: Pipeline) -> Iterator[OwnBatch]:
+    """The batches that collators of the script make for plain Trainers whose models compute the loss themselves."""
+    for run in pipeline.runs:
+        collator = run.arguments.get("data_collator")
+        has_loss = "compute_loss" in run.overrides or not is_missing(run.value("compute_loss_func"))
+        if collator is not None and run.path in PLAIN_TRAINERS and not has_loss and not run.overrides & OWN_LOADING:
+            parts = {name: value for name, value in held_by(run.collated)[0].items() if isinstance(name, str)}
+            yield OwnBatch(run, collator.place, parts)
+
+
+def tokenizer_of(collator: Collator) -> Tokenizer | None:
+    """The tokenizer that a collator was given, where it is understood."""
+    return collator.tokenizer if isinstance(collator.tokenizer, Tokenizer) else None
+
+
+def masks_words(collator: Collator) -> bool | None:
+    """Whether a collator for language models makes labels of masked words (`mlm`), its default; None if not certain."""
+    if collator.path != LANGUAGE_MODELING:
+        return None
+    given = collator.arguments.get("mlm", UNKNOWN if "**" in collator.arguments else ABSENT)
+    if is_missing(given) and not isinstance(given, Constant):
+        return True
+    return (
+        given.value if isinstance(given, Constant) and isinstance(given.value, bool) and not given.is_default else None
+    )

@@ -1,0 +1,195 @@
+"""What a training run is given to read: its data sets by argument, and what they could have been instead."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.interpreter.call import Argument
+from lintrain.model.finding import Reason
+from lintrain.model.location import Place
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
+from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.startup.lazy_dataclass import dataclass
+
+PLAIN_TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
+"""Trainers that take rows as they are; those of TRL tokenize by themselves."""
+
+OWN_LOADING = frozenset(
+    {"get_train_dataloader", "get_eval_dataloader", "_get_dataloader", "_remove_unused_columns", "get_batch_samples"}
+)
+"""Methods by which a subclass of Trainer reads its data in a way of its own."""
+
+MODEL_INPUTS = frozenset(
+    {
+        "input_ids",
+        "inputs_embeds",
+        "pixel_values",
+        "input_features",
+        "input_values",
+        "decoder_input_ids",
+        "encoder_outputs",
+        "bbox",
+    }
+)
+"""Columns that a transformers model can start from."""
+
+LABEL_COLUMNS = frozenset({"label", "labels", "label_ids", "start_positions", "end_positions", "next_sentence_label"})
+"""Columns that Trainer and the collators of transformers take for labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The data set that an argument gives a run; several where it depends on a branch."""
+
+    run: TrainerRun
+    parameter: str
+    argument: Argument
+    datasets: tuple[Dataset, ...]
+
+    @property
+    def text(self) -> str:
+        """The argument's code, or words that stand for it where it is long."""
+        code = self.argument.text
+        return f"`{code}`" if 0 < len(code) <= 38 and "\n" not in code else f"the {self.parameter}"
+
+
+def given_datasets(pipeline: Pipeline) -> Iterator[Given]:
+    """The data sets that plain Trainers are given, where every branch gives one that is understood."""
+    for run in pipeline.runs:
+        if run.path not in PLAIN_TRAINERS or run.overrides & OWN_LOADING:
+            continue
+        for parameter in ("train_dataset", "eval_dataset"):
+            argument = run.arguments.get(parameter)
+            if argument is None or parameter in run.attributes:
+                continue
+            datasets = _datasets_of(argument.value)
+            if datasets and not any(dataset.has_transform for dataset in datasets):
+                yield Given(run, parameter, argument, datasets)
+
+
+def _datasets_of(value: Value) -> tuple[Dataset, ...]:
+    options = [option for option in options_of(value) if not (isinstance(option, Constant) and option.value is None)]
+    datasets = tuple(option for option in options if isinstance(option, Dataset))
+    return datasets if len(datasets) == len(options) else ()
+
+
+def collates_plainly(run: TrainerRun) -> bool:
+    """Whether rows certainly reach the model by a collator of transformers, or none: no own code in between."""
+    collator = run.value("data_collator")
+    return is_default_collator(collator) or (isinstance(collator, Collator) and collator.tokenizes is False)
+
+
+def is_default_collator(collator: Value) -> bool:
+    """Whether no collator is given, or the one that Trainer takes where it has no tokenizer."""
+    named = isinstance(collator, Library) and collator.path == "transformers.default_data_collator"
+    return named or is_missing(collator)
+
+
+def has_own_model(run: TrainerRun) -> bool:
+    """Whether the model is not certainly one of a library: its inputs may have other names."""
+    return run.model is None or not run.model.path.startswith(("transformers.", "peft."))
+
+
+def is_text(dataset: Dataset) -> bool:
+    """Whether all its columns are known, some are text or lists of words, and none is what a model starts from."""
+    columns = dataset.columns or {}
+    if not dataset.is_complete or dataset.is_default or set(columns) & MODEL_INPUTS:
+        return False
+    kinds = {column.kind for column in columns.values()}
+    return bool(_written(dataset)) and not kinds & {Kind.TOKENS, Kind.IMAGE, Kind.AUDIO}
+
+
+def _written(dataset: Dataset) -> tuple[str, ...]:
+    """The columns that are certainly text, or lists of words."""
+    columns = (dataset.columns or {}).items()
+    return tuple(
+        name
+        for name, column in columns
+        if column.kind is Kind.TEXT or (column.kind is Kind.LIST and column.item is Kind.TEXT)
+    )
+
+
+def is_read_as_text(dataset: Dataset) -> bool:
+    """Whether code hands some of its columns to a tokenizer, and none of its columns is known to be tokenized."""
+    columns = dataset.columns or {}
+    return bool(dataset.read_as_text) and not dataset.is_tokenized and not set(columns) & MODEL_INPUTS
+
+
+def text_columns(dataset: Dataset) -> tuple[str, ...]:
+    """The columns that are known or shown to hold text, in the order of the columns."""
+    return _written(dataset) or tuple(dataset.read_as_text)
+
+
+def has_tokenized_copy(pipeline: Pipeline, dataset: Dataset) -> bool:
+    """Whether some step makes token ids of these rows."""
+    tokenized = pipeline.told(_origins_of_tokens, pipeline)
+    is_read_alike = bool(dataset.read_as_text) and id(dataset.read_as_text) in tokenized
+    return is_read_alike or any(id(each) in tokenized for each in (dataset, *dataset.lineage))
+
+
+def _origins_of_tokens(pipeline: Pipeline, _: Pipeline) -> set[int]:
+    """The identities of all data sets that token ids come from, and of what they share with splits read alike."""
+    made = (
+        each for value in pipeline.datasets for each in (value.every() if isinstance(value, DatasetDict) else [value])
+    )
+    ancestors = [ancestor for each in made if each.is_tokenized for ancestor in each.lineage]
+    return {id(each) for each in ancestors} | {id(each.read_as_text) for each in ancestors if each.read_as_text}
+
+
+def tokenized_copies(pipeline: Pipeline, dataset: Dataset, before: Place) -> list[Reason]:
+    """The names that hold these rows tokenized, each with the code that would give them: `tokenized["train"]`."""
+    latest = {binding.name: binding for binding in pipeline.bindings if binding.place < before}
+    copies: list[Reason] = []
+    for name, binding in latest.items():
+        made = binding.value
+        split = made.split(dataset.split) if isinstance(made, DatasetDict) and dataset.split else None
+        if isinstance(made, Dataset) and _is_copy(made, dataset):
+            copies.append(_copy(name, name, made))
+        elif split is not None and _is_copy(split, dataset):
+            copies.append(_copy(name, f'{name}["{dataset.split}"]', split))
+    return copies
+
+
+def _is_copy(made: Dataset, dataset: Dataset) -> bool:
+    return made is not dataset and made.is_tokenized and dataset in made.lineage
+
+
+def _copy(name: str, code: str, made: Dataset) -> Reason:
+    maps = [step for step in made.steps if step.operation == "map"] or made.steps
+    return Reason(maps[-1].place, f"its tokenized copy `{name}`, not used here", "tokenized copy", code)
+
+
+def name_of(pipeline: Pipeline, value: Value) -> str | None:
+    """The name that a value was given, or None where it has none or several."""
+    names = {binding.name for binding in pipeline.names_of(value)}
+    return names.pop() if len(names) == 1 else None
+
+
+def tokenizer_name(pipeline: Pipeline, place: Place) -> str | None:
+    """The name of the script's only tokenizer where it can be used at a place, or None."""
+    names = {name_of(pipeline, each) for each in pipeline.tokenizers}
+    name = names.pop() if len(names) == 1 else None
+    bound = [binding for binding in pipeline.bindings if binding.name == name and isinstance(binding.value, Tokenizer)]
+    return name if bound and all(is_visible(pipeline, binding.place, place) for binding in bound) else None
+
+
+def is_visible(pipeline: Pipeline, bound: Place, place: Place) -> bool:
+    """Whether a name that is bound at one place can be used at another: no function holds the first one only."""
+    source = pipeline.source_of(bound)
+    functions = source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)
+    around = [source.place(node) for node in functions]
+    return all(each.holds(place) for each in around if each.holds(bound))
+
+
+def last_map(dataset: Dataset, note: str = "the rows are made here") -> tuple[Reason, ...]:
+    """The place of the last `map` behind a data set."""
+    maps = [step for step in dataset.steps if step.operation == "map"]
+    return tuple(Reason(step.place, note, "rows", step.text) for step in maps[-1:])
+
+
+def origin_of(dataset: Dataset, note: str = "made here") -> tuple[Reason, ...]:
+    """The place where a data set was first made."""
+    return tuple(Reason(step.place, note, "origin", step.text) for step in dataset.steps[:1])

@@ -1,0 +1,139 @@
+"""The order of effects on gradients, from one iteration of a training loop to the next."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from lintrain.analysis.handing_over import parts_shared
+from lintrain.analysis.phases import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
+from lintrain.interpreter.modules import modules_in
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
+
+ON_GRADIENTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.CLIP})
+
+NEGATED = ((" is not None", " is None"), (" != ", " == "), (" not in ", " in "))
+
+
+def hides_gradients(pipeline: Pipeline, training: TrainingLoop) -> bool:
+    """Whether a loop handles gradients in a way that is not understood: by unknown code, or by hand."""
+    return pipeline.told(_hides_gradients, training.loop)
+
+
+def _hides_gradients(pipeline: Pipeline, loop: Loop) -> bool:
+    inside = events_in(pipeline, loop)
+    if any(event.act is Act.GRADIENT for event in inside):
+        return True
+    followed = {id(event.subject): event.subject for event in inside if event.act is Act.STEP}
+    escapes = [event for event in inside if event.act is Act.ESCAPE]
+    return any(may_hide(pipeline, event, optimizer) for event in escapes for optimizer in followed.values())
+
+
+def clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:
+    """Each clipping of gradients in a training loop of the script's own that is understood."""
+    for training in training_loops(pipeline) if trains_by_hand(pipeline) else ():
+        clips = [event for event in training.inside if event.act is Act.CLIP]
+        for clip in clips if clips and not hides_gradients(pipeline, training) else ():
+            yield training, clip
+
+
+def always_in_order(training: TrainingLoop) -> tuple[Event, ...]:
+    """The backward calls, steps and clearings of a loop in order, if every iteration has all of them; else nothing."""
+    return training.always
+
+
+def going_back(order: Sequence[Event], start: Event) -> Iterator[Event]:
+    """What came before an event: earlier in the iteration, nearest first, then in the iteration before it."""
+    first = bisect_left(order, start.order, key=_order_of)
+    yield from (order[index] for index in range(first - 1, -1, -1))
+    behind = first + (first < len(order) and order[first].order == start.order)
+    yield from (order[index] for index in range(len(order) - 1, behind - 1, -1))
+
+
+def _order_of(event: Event) -> int:
+    return event.order
+
+
+def is_of(pipeline: Pipeline, event: Event, optimizer: Value) -> bool | None:
+    """Whether a step, clearing or clipping concerns what an optimizer trains; None where that is not certain."""
+    if event.subject is optimizer:
+        return True
+    if not isinstance(optimizer, Optimizer) or not optimizer.trains:
+        return None
+    return _covers(pipeline, event.subject, optimizer.trains)
+
+
+def _covers(pipeline: Pipeline, subject: Value, trained: Sequence[Value]) -> bool | None:
+    """Whether the modules of a value are (True), or share nothing with (False), those that an optimizer trains."""
+    match subject:
+        case Optimizer():
+            modules: Sequence[Value] = subject.trains
+        case Parameters():
+            modules = subject.of
+        case Instance() | Model() | Module():
+            modules = (subject,)
+        case _:
+            modules = ()
+    if not modules or any(isinstance(module, Unknown) for module in (*modules, *trained)):
+        return None
+    inside = [pipeline.told(_find_inside, module) for module in modules]
+    if all(any(id(module) in parts for parts in inside) for module in trained):
+        return True
+    return False if parts_shared(pipeline, modules).isdisjoint(parts_shared(pipeline, trained)) else None
+
+
+def _find_inside(_: Pipeline, module: Value) -> frozenset[int]:
+    return frozenset(id(part) for part in modules_in(module))
+
+
+def contradict(one: Event, other: Event) -> bool:
+    """Whether two events are never in the same iteration: their conditions exclude one another."""
+    return any(
+        (mine.place == yours.place and mine.code != yours.code and bool(mine.code and yours.code))
+        or _plain(mine.code) == _plain(f"not ({yours.code})")
+        for mine in one.conditions
+        for yours in other.conditions
+    )
+
+
+def _plain(code: str) -> tuple[str, bool]:
+    """A test without its negation, and whether it is negated."""
+    code, is_negated = code.strip(), False
+    while match := re.fullmatch(r"not \((.*)\)|not (\w[\w.]*)", code):
+        code, is_negated = match[1] if match[2] is None else match[2], not is_negated
+    for negative, positive in NEGATED:
+        if negative in code:
+            return code.replace(negative, positive, 1), not is_negated
+    return code, is_negated
+
+
+def swap_of(pipeline: Pipeline, first: Event, second: Event) -> tuple[str, str] | None:
+    """The code of two one-line statements that stand directly below one another; None where something is between."""
+    one, other = first.place, second.place
+    if one.path != other.path or one.end_line + 1 != other.line or one.column != other.column:
+        return None
+    lines = pipeline.source_of(one).lines
+    codes = [pipeline.code(place) for place in (one, other)]
+    whole = [lines[place.line - 1].partition("#")[0].strip() for place in (one, other)]
+    is_whole = one.line == one.end_line and other.line == other.end_line and whole == codes
+    return (codes[0], codes[1]) if is_whole else None
+
+
+def is_switched_off(scaler: Value) -> bool:
+    """Whether a gradient scaler is certainly, or by default, not enabled."""
+    enabled = scaler.arguments.get("enabled") if isinstance(scaler, Scaler) else None
+    return isinstance(enabled, Constant) and not enabled.value
+
+
+def divisor_of(launcher: Launcher) -> Value:
+    """The batches that an Accelerator takes together: what its loss is divided by."""
+    return launcher.arguments.get("gradient_accumulation_steps", UNKNOWN if launcher.is_open else Constant(1))
+
+
+def launchers_of(value: Value, launchers: Sequence[Launcher]) -> list[Launcher]:
+    """The launchers that a value was prepared by."""
+    return [launcher for launcher in launchers if any(each is value for each in launcher.prepared)]

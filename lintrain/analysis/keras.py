@@ -1,0 +1,145 @@
+"""What the rules about Keras ask: how the script calls Keras, and which pretrained models a network holds."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.interpreter.modules import MOST_PARTS
+from lintrain.model.location import Place
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Layer, Model, ModelOutput, ModelPart, Network, Tensor
+from lintrain.pipeline.values.python import (
+    Constant,
+    Either,
+    Instance,
+    Library,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Value,
+    is_missing,
+    literal,
+    text_of,
+)
+from lintrain.pipeline.values.training import KerasRun
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+def keras_name(pipeline: Pipeline) -> str | None:
+    """The code that stands for Keras in a script (`keras`, `tf.keras`), None where nothing imports it."""
+    names = [name for source in pipeline.sources.values() for name in source.told(_names)]
+    return min(names, key=len) if names else None
+
+
+def _names(source: Source) -> list[str]:
+    return [name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _names_in(node)]
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.name in {"keras", "tf_keras"}:
+                yield alias.asname or alias.name
+            elif alias.name == "tensorflow":
+                yield f"{alias.asname or alias.name}.keras"
+            elif alias.name == "tensorflow.keras" and alias.asname:
+                yield alias.asname
+    elif isinstance(node, ast.ImportFrom) and node.module == "tensorflow":
+        yield from (alias.asname or alias.name for alias in node.names if alias.name == "keras")
+
+
+@dataclass(frozen=True, slots=True)
+class KerasLoss:
+    """The loss that a model is compiled with: its name (`categorical_crossentropy`), and the call that made it.
+
+    `from_logits` is None where that is not known.
+    """
+
+    name: str
+    from_logits: bool | None = False
+    made: Place | None = None
+
+
+def loss_of(run: KerasRun) -> KerasLoss | None:
+    """The loss of a run by its name, None where it is no known one of Keras."""
+    loss = run.value("loss")
+    if isinstance(loss, Constant) and not loss.is_default:
+        name = (text_of(loss) or "").lower()
+        return KerasLoss(ABBREVIATIONS.get(name, name)) if name else None
+    if isinstance(loss, Library) and loss.path.startswith("keras.losses."):
+        return KerasLoss(_snake(loss.name))
+    if not isinstance(loss, LibraryObject) or not loss.path.startswith("keras.losses."):
+        return None
+    flag = loss.arguments.get("from_logits", loss.arguments.get("0", Constant(False)))
+    given = literal(flag) if "**" not in loss.arguments else None
+    return KerasLoss(_snake(loss.path.rpartition(".")[2]), given if isinstance(given, bool) else None, loss.origin)
+
+
+ABBREVIATIONS = {"bce": "binary_crossentropy", "mse": "mean_squared_error", "mae": "mean_absolute_error"}
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def activation_of(output: Value) -> str | None:
+    """The activation that a layer ends with (`softmax`, `linear` where it has none), None where that is not known."""
+    if not isinstance(output, Layer) or "**" in output.arguments:
+        return None
+    if output.path in {"keras.layers.Softmax", "keras.layers.ReLU"}:
+        return output.name.lower()
+    if output.path not in {"keras.layers.Dense", "keras.layers.Activation"}:
+        return None
+    given = output.arguments.get("activation", Constant(None))
+    if is_missing(given):
+        return "linear"
+    if isinstance(given, Library):
+        return given.name
+    name = literal(given)
+    return name if isinstance(name, str) else None
+
+
+def units_of(output: Value) -> int | None:
+    """The number of values that a dense layer gives, None where that is not known or another layer stands last."""
+    if not isinstance(output, Layer) or output.path != "keras.layers.Dense":
+        return None
+    units = literal(output.arguments.get("units", Constant(None)))
+    return units if isinstance(units, int) and not isinstance(units, bool) else None
+
+
+def backbones(model: Value) -> list[Model]:
+    """The pretrained transformers that a Keras model is, or is built around."""
+    return [part for part in _parts_of(model) if isinstance(part, Model) and part.is_pretrained]
+
+
+def _parts_of(model: Value) -> Iterator[Value]:
+    pending, seen = [model], set[int]()
+    while pending and len(seen) < MOST_PARTS:
+        part = pending.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            pending.extend(_inside(part))
+
+
+def _inside(part: Value) -> list[Value]:
+    match part:
+        case Layer():
+            return [*part.inputs, *part.arguments.values()]
+        case Network():
+            return part.layers
+        case ModelOutput() | Tensor() | ModelPart():
+            return [part.model]
+        case Instance():
+            return list(part.attributes.values())
+        case Sequence():
+            return part.items
+        case Mapping():
+            return list(part.entries.values())
+        case Either():
+            return list(part.options)
+        case _:
+            return []

@@ -1,0 +1,177 @@
+"""Where something is learned from all rows before some of them are set aside."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lintrain.model.location import Place
+from lintrain.pipeline.callers import PlainFunction, given_back, given_names, plain_functions
+from lintrain.pipeline.record import Pipeline
+from lintrain.startup.lazy_dataclass import dataclass
+
+LEARNERS = frozenset(
+    {
+        "StandardScaler",
+        "MinMaxScaler",
+        "MaxAbsScaler",
+        "RobustScaler",
+        "PowerTransformer",
+        "QuantileTransformer",
+        "KBinsDiscretizer",
+        "TargetEncoder",
+        "SimpleImputer",
+        "KNNImputer",
+        "IterativeImputer",
+        "PCA",
+        "TruncatedSVD",
+        "NMF",
+        "SelectKBest",
+        "SelectPercentile",
+        "SelectFromModel",
+        "TfidfVectorizer",
+        "RandomOverSampler",
+        "SMOTE",
+        "ADASYN",
+        "BorderlineSMOTE",
+        "SVMSMOTE",
+    }
+)
+"""Classes of scikit-learn and imbalanced-learn whose `fit` learns numbers from the rows, or that copy rows."""
+
+SPLIT = "sklearn.model_selection.train_test_split"
+FITTING = frozenset({"fit_transform", "fit_resample"})
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A `fit` on all rows: which class learns, where, and where the rows are split afterwards."""
+
+    learner: str
+    place: Place
+    split: Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What learned, in which call, from the rows of which name."""
+
+    learner: str
+    call: ast.Call
+    rows: str
+
+
+@dataclass(slots=True)
+class _Names:
+    """What the names of one block stand for: objects that learn, rows that were learned from, parts of a split."""
+
+    learners: dict[str, str]
+    learned: dict[str, _Learned]
+    parts: set[str]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of calls, whatever block they stand in: what they make, split, or give back of rows."""
+
+    classes: dict[Place, str]
+    splits: set[Place]
+    given_back: dict[ast.Call, dict[str, _Learned]]
+
+
+def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
+    """Each such place; only names that are bound and used in one block, in order, or given back to one, tell enough."""
+    splits = {call.place for call in pipeline.calls if call.path == SPLIT}
+    if not splits:
+        return
+    own = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
+    classes = {call.place: call.path.rpartition(".")[2] for call in own}
+    classes |= dict(_copiers(pipeline))
+    known = _Known(classes, splits, {})
+    for function in pipeline.source.told(plain_functions).values():
+        _note_given_back(pipeline, function, known)
+    functions = pipeline.source.nodes_of(ast.FunctionDef)
+    for body in [pipeline.source.tree.body, *(function.body for function in functions)]:
+        yield from _in_block(pipeline, body, known, _Names({}, {}, set()))
+
+
+def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known) -> None:
+    """Note which names the calls of a function bind to rows that it learned from before it ends."""
+    source, names = pipeline.source, _Names({}, {}, set())
+    list(_in_block(pipeline, function.node.body, known, names))
+    end = source.place(function.node.body[-1])
+    parameters = {each.arg for each in ast.walk(function.node.args) if isinstance(each, ast.arg)}
+    for node, bound in source.told(given_back).items():
+        learned = names.learned.get(node.id)
+        if learned is None or not end.holds(source.place(node)):
+            continue
+        for call, name in zip(function.calls, bound, strict=True):
+            given = given_names(function.node.args, call).get(learned.rows)
+            if given is not None or learned.rows not in parameters:
+                rows = given.id if given else ""
+                known.given_back.setdefault(call, {})[name] = replace(learned, rows=rows)
+
+
+def _copiers(pipeline: Pipeline) -> Iterator[tuple[Place, str]]:
+    """The calls of classes of imbalanced-learn, which the reader does not follow."""
+    imports = pipeline.source.nodes_of(ast.ImportFrom)
+    names = {each.name for node in imports if (node.module or "").startswith("imblearn.over") for each in node.names}
+    for node in pipeline.source.nodes_of(ast.Call) if names else ():
+        if isinstance(node.func, ast.Name) and node.func.id in names:
+            yield pipeline.source.place(node), node.func.id
+
+
+def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _Names) -> Iterator[Leak]:
+    for statement in body:
+        if not isinstance(statement, ast.Assign | ast.Expr):
+            continue
+        value = statement.value
+        targets = _targets(statement.targets) if isinstance(statement, ast.Assign) else []
+        if isinstance(value, ast.Call) and pipeline.source.place(value) in known.splits:
+            yield from _leaks(pipeline, value, names)
+            names.parts |= set(targets)
+        _forget(names, targets)
+        _learn(pipeline, value, targets, known, names)
+
+
+def _leaks(pipeline: Pipeline, split: ast.Call, names: _Names) -> Iterator[Leak]:
+    for argument in split.args:
+        found = names.learned.get(argument.id) if isinstance(argument, ast.Name) else None
+        if found is not None:
+            yield Leak(found.learner, pipeline.source.place(found.call), pipeline.source.place(split))
+            return
+
+
+def _targets(targets: list[ast.expr]) -> list[str]:
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+def _forget(names: _Names, targets: list[str]) -> None:
+    for name in targets:
+        names.learners.pop(name, None)
+        names.learned.pop(name, None)
+
+
+def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Known, names: _Names) -> None:
+    """Note what a statement makes of an object that learns, or of rows."""
+    if not targets or not isinstance(value, ast.Call):
+        return
+    made = known.classes.get(pipeline.source.place(value))
+    if made is not None and made in LEARNERS:
+        names.learners[targets[0]] = made
+    elif isinstance(value.func, ast.Attribute) and value.func.attr in FITTING:
+        owner = value.func.value
+        learner = (
+            names.learners.get(owner.id) if isinstance(owner, ast.Name) else _made_in_place(pipeline, owner, known)
+        )
+        given = [argument.id for argument in value.args if isinstance(argument, ast.Name)]
+        if learner is not None and learner in LEARNERS and given and given[0] not in names.parts:
+            names.learned[targets[0]] = _Learned(learner, value, given[0])
+    for name, learned in known.given_back.get(value, {}).items():
+        if learned.rows not in names.parts:
+            names.learned[name] = learned
+
+
+def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: _Known) -> str | None:
+    return known.classes.get(pipeline.source.place(owner)) if isinstance(owner, ast.Call) else None

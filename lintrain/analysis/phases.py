@@ -1,0 +1,279 @@
+"""What the rules about loops ask of the events: which loop trains, what happens in it, and what may have."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from lintrain.analysis.handing_over import handed_over, touched_by
+from lintrain.interpreter.modules import is_module, modules_in, overlap
+from lintrain.model.finding import Reason
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Model, Optimizer
+from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+FRAMEWORKS = frozenset(
+    {
+        "lightning",
+        "pytorch_lightning",
+        "ignite",
+        "fastai",
+        "deepspeed",
+        "paddle",
+        "mindspore",
+        "oneflow",
+        "jittor",
+        "mxnet",
+    }
+)
+"""Packages that clear gradients and set modes by themselves, or that have another idea of both."""
+
+SURELY_ABOUT_TRAINING = lazy_pattern(r"zero|clear|grad|optim|backward|(^|[._])(train|eval)(_mode)?$", re.IGNORECASE)
+"""Names of unknown functions that clear gradients, step an optimizer or set a mode."""
+
+PERHAPS_ABOUT_TRAINING = lazy_pattern(r"reset|step|update|train|fit|run|epoch|valid|evaluate|test", re.IGNORECASE)
+"""Names of unknown functions that may do so, if they can reach the model or the optimizer at all."""
+
+KEEPS_COUNT = lazy_pattern(
+    r"(bar|meter|meters|metric|metrics|loss\w*|acc\w*|log|logger|writer|tracker|history|timer|stats|tqdm|wandb|progress)"
+    r"(\[.*\])?\.\w+$"
+)
+"""Methods of what counts, logs and shows progress."""
+
+OF_OTHER_THINGS = lazy_pattern(
+    r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|size|append|extend)$"
+)
+"""Methods of samplers, tensors and lists, whatever their owner is called: `running_corrects.double()`."""
+
+MADE_OF_A_CALL = lazy_pattern(r"\s*([\w.]+)\s*(?::[^=]*)?=\s*$")
+"""What stands before a call whose result gets a name, and that name."""
+
+EVALUATION_WORDS = frozenset(
+    {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
+)
+TRAINING_WORDS = frozenset({"train", "training", "trainer", "fit", "learn", "update"})
+RUN_TOGETHER = lazy_pattern(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|dataset)(?![a-z])")
+"""Names without a mark between their words: `testloader`."""
+
+MOST_BACKWARDS = 16
+"""Backward calls of one loop that are looked at: code that writes out more of them repeats itself."""
+
+SPECIAL_WORDS = frozenset(
+    {"mc", "dropout", "uncertainty", "montecarlo", "adversarial", "attack", "pgd", "fgsm", "saliency"}
+)
+"""Words of evaluations that run in train mode, or with gradients, on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLoop:
+    """The innermost loop in which one backward call meets optimizer steps."""
+
+    loop: Loop
+    backward: Event
+    steps: tuple[Event, ...]
+    inside: Sequence[Event]
+    """All events in the loop, in order."""
+    always: tuple[Event, ...] = ()
+    """Its backward calls, steps and clearings in order, if every iteration has all of them."""
+
+    def has(self, act: Act) -> bool:
+        """Whether something of this kind happens in the loop."""
+        return any(event.act is act for event in self.inside)
+
+
+def trains_by_hand(pipeline: Pipeline) -> bool:
+    """Whether the script runs modules of torch, and none of the frameworks that take training loops over."""
+    if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
+        return False
+    packages = frozenset[str]().union(*(source.told(_packages) for source in pipeline.sources.values()))
+    return "torch" in packages and not packages & FRAMEWORKS
+
+
+def _packages(source: Source) -> frozenset[str]:
+    return frozenset(name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(node))
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The top-level packages that an import statement names; Fabric leaves the loop to the script."""
+    match node:
+        case ast.Import(names=names):
+            return [alias.name.partition(".")[0] for alias in names]
+        case ast.ImportFrom(module=str(module), level=0, names=names):
+            is_fabric = "fabric" in module or all(alias.name == "Fabric" for alias in names)
+            return [] if is_fabric else [module.partition(".")[0]]
+        case _:
+            return []
+
+
+def training_loops(pipeline: Pipeline) -> Iterator[TrainingLoop]:
+    """Each backward call that is inside a loop, with the innermost loop around it in which an optimizer steps.
+
+    Of a loop with more than MOST_BACKWARDS only the first ones are given.
+    """
+    yield from pipeline.told(_training_loops, None)
+
+
+def _training_loops(pipeline: Pipeline, _: None) -> list[TrainingLoop]:
+    counts = Counter[int]()
+    found: list[TrainingLoop] = []
+    for backward in pipeline.acts(Act.BACKWARD):
+        loop = next((loop for loop in reversed(backward.loops) if pipeline.told(_steps_in, loop)), None)
+        if loop is not None and counts[id(loop)] < MOST_BACKWARDS:
+            counts[id(loop)] += 1
+            steps, always = pipeline.told(_steps_in, loop), pipeline.told(_always_in, loop)
+            found.append(TrainingLoop(loop, backward, steps, events_in(pipeline, loop), always))
+    return found
+
+
+def _always_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
+    acts = {Act.BACKWARD, Act.STEP, Act.ZERO_GRAD}
+    found = tuple(event for event in events_in(pipeline, loop) if event.act in acts)
+    return found if len({_surroundings(event) for event in found}) == 1 else ()
+
+
+def _surroundings(event: Event) -> tuple[object, ...]:
+    return (*event.loops, None, *event.conditions)
+
+
+def _steps_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
+    return tuple(event for event in events_in(pipeline, loop) if event.act is Act.STEP)
+
+
+def events_in(pipeline: Pipeline, loop: Loop) -> Sequence[Event]:
+    """What happens inside a loop, in order."""
+    return pipeline.events_in(loop)
+
+
+def is_certain_step(event: Event) -> bool:
+    """Whether a step is that of an optimizer of torch or of something that is called one."""
+    if isinstance(event.subject, Optimizer):
+        return event.subject.path.startswith(("torch.", "transformers."))
+    named = event.details.get("named")
+    return isinstance(event.subject, Unknown) and isinstance(named, Constant) and named.value is True
+
+
+def text_of_event(event: Event, detail: str = "text") -> str:
+    """The code of what the event was done to (`optimizer` in `optimizer.step()`), empty where it is not known."""
+    text = event.details.get(detail)
+    return text.value if isinstance(text, Constant) and isinstance(text.value, str) else ""
+
+
+def callee_text(pipeline: Pipeline, event: Event) -> str:
+    """The code of what a call calls (`model` in `model(batch)`), empty where it is no plain dotted name."""
+    callee = pipeline.code(event.place).partition("(")[0].strip()
+    return callee if all(part.isidentifier() for part in callee.split(".")) else ""
+
+
+def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
+    """Whether an event is a call of unknown code that may change the mode or the gradients of what is followed."""
+    if event.act is not Act.ESCAPE:
+        return False
+    if isinstance(event.subject, Optimizer) or (isinstance(event.subject, Instance) and not is_module(event.subject)):
+        return True
+    if not isinstance(event.subject, Unknown):
+        return not touched_by(pipeline, event.subject).isdisjoint(touched_by(pipeline, followed))
+    callee = pipeline.code(event.place).partition("(")[0]
+    if event.subject is followed or SURELY_ABOUT_TRAINING.search(callee):
+        return True
+    if KEEPS_COUNT.search(callee) or OF_OTHER_THINGS.search(callee):
+        return False
+    if not PERHAPS_ABOUT_TRAINING.search(callee):
+        return callee.rpartition(".")[0] in _keepers(pipeline, followed)
+    return callee.startswith("self.") or not is_private(pipeline, followed)
+
+
+def _keepers(pipeline: Pipeline, followed: Value) -> set[str]:
+    """The code of the objects that may keep what is followed: each was made of it, or was given it by a method."""
+    return pipeline.told(_find_keepers, followed)
+
+
+def _find_keepers(pipeline: Pipeline, followed: Value) -> set[str]:
+    found: set[str] = set()
+    for event in handed_over(pipeline, followed):
+        line = pipeline.source_of(event.place).lines[event.place.line - 1]
+        if made := MADE_OF_A_CALL.match(line[: event.place.column - 1]):
+            found.add(made[1])
+        found.add(pipeline.code(event.place).partition("(")[0].rpartition(".")[0])
+    return found - {""}
+
+
+def is_private(pipeline: Pipeline, followed: Value) -> bool:
+    """Whether a known model or optimizer was never handed to unknown code, which therefore cannot reach it."""
+    return not isinstance(followed, Unknown) and not handed_over(pipeline, followed)
+
+
+def touches(event: Event, module: Value) -> bool:
+    """Whether an event happens to a module, to a part of it, or to something that it is a part of."""
+    return event.subject is module or overlap(event.subject, module)
+
+
+def covers(event: Event, module: Value) -> bool:
+    """Whether an event happens to the whole of a module."""
+    return any(part is module for part in modules_in(event.subject))
+
+
+def always_with(event: Event, other: Event) -> bool:
+    """Whether an event happens each time that another one does: no condition stands around it alone."""
+    return event.conditions == other.conditions[: len(event.conditions)]
+
+
+def is_left_after(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
+    """Whether the loop is always left once the event has happened: there is no next iteration."""
+    return any(
+        leave.order > event.order
+        and leave.is_inside(loop)
+        and loop.place.holds(leave.place)
+        and (leave.loops[-1] is loop or not pipeline.code(leave.place).startswith("break"))
+        and always_with(leave, event)
+        for leave in pipeline.acts(Act.LEAVE)
+    )
+
+
+TRAINING_ACTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.GRADIENT})
+
+
+def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
+    """The innermost loop around an event, if its header or function says that it evaluates and nothing trains in it."""
+    loop = event.loops[-1] if event.loops else None
+    if loop is None or not _speaks_of_evaluation(loop, event):
+        return None
+    trains = any(other.act in TRAINING_ACTS for other in events_in(pipeline, loop))
+    return None if trains else loop
+
+
+def evaluates(pipeline: Pipeline, event: Event) -> bool:
+    """Whether an event stands in a loop that evaluates, or in a function that does so and trains nothing."""
+    if evaluation_loop(pipeline, event) is not None:
+        return True
+    words = words_of(event.function)
+    if not words & EVALUATION_WORDS or words & (TRAINING_WORDS | SPECIAL_WORDS):
+        return False
+    inside = (other for other in pipeline.acts(*TRAINING_ACTS) if other.function == event.function)
+    return not any(inside) and not any(words_of(loop.header) & TRAINING_WORDS for loop in event.loops)
+
+
+def _speaks_of_evaluation(loop: Loop, event: Event) -> bool:
+    header, function = words_of(loop.header), words_of(event.function)
+    if header & TRAINING_WORDS or header & SPECIAL_WORDS or function & SPECIAL_WORDS:
+        return False
+    return bool(header & EVALUATION_WORDS or (function & EVALUATION_WORDS and not function & TRAINING_WORDS))
+
+
+@lru_cache(maxsize=1024)
+def words_of(name: str) -> frozenset[str]:
+    """The words of an identifier or of code in lower case: `valLoader`, `val_loader`, `valloader`: `val`, `loader`."""
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    return frozenset(re.findall(r"[a-z]+", RUN_TOGETHER.sub(r"\1 \2", spaced.lower())))
+
+
+def made_here(value: Value, note: str) -> list[Reason]:
+    """The place where a value was made, where the script shows it."""
+    text = value.text if isinstance(value, Optimizer | Model) else ""
+    return [Reason(value.origin, note, "origin", text)] if value.origin else []

@@ -1,0 +1,177 @@
+"""What the rules about schedules ask: what a schedule counts, and how often it is stepped."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from lintrain.analysis.loading import loaders_in
+from lintrain.analysis.phases import TrainingLoop, training_loops
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline.events import Act, Condition, Event, Loop
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.counts import Count
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.model import Scheduler
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown, literal, options_of
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch")
+"""The parameters by which schedules are told how long they are."""
+
+EPOCHS = lazy_pattern(r"(^|_)(n_?|num_?|max_?|total_?|train_?|nb_?)*epochs?$", re.IGNORECASE)
+STEPS = lazy_pattern(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)
+"""Names that say what a number counts."""
+
+PERIODIC = lazy_pattern(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
+"""A test that is true each time that a counter has gone on by so many."""
+
+LOADER = lazy_pattern(r"(loader|_dl|batches)\b", re.IGNORECASE)
+
+
+class Unit(StrEnum):
+    """What the length of a schedule counts."""
+
+    BATCHES = "batches"
+    EPOCHS = "epochs"
+    UNKNOWN = "unknown"
+
+
+def length_of(scheduler: Scheduler) -> Argument | None:
+    """The argument that tells a schedule how many of its steps there will be."""
+    return next((scheduler.given[name] for name in LENGTHS if name in scheduler.given), None)
+
+
+def unit_of(argument: Argument) -> Unit:
+    """What a number counts, where its value or its name tells it."""
+    options = options_of(argument.value)
+    if all(isinstance(option, Count) for option in options):
+        return Unit.BATCHES
+    name = _last_name(argument)
+    if any(isinstance(option, Count) for option in options) or not name:
+        return Unit.UNKNOWN
+    if EPOCHS.search(name) and "per" not in name.split("_"):
+        return Unit.EPOCHS
+    is_open = all(isinstance(option, Unknown) for option in options)
+    return Unit.BATCHES if is_open and STEPS.search(name) and "epoch" not in name else Unit.UNKNOWN
+
+
+def _last_name(argument: Argument) -> str:
+    """The last part of the dotted name that an argument is, empty where it is another expression."""
+    parts = argument.text.split(".")
+    return parts[-1] if all(part.isidentifier() for part in parts) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a schedule steps: with every batch of a training loop, or once in a loop around it."""
+
+    step: Event
+    training: TrainingLoop
+    per_batch: bool
+
+    @property
+    def epochs(self) -> Loop | None:
+        """The loop right around the one over batches, None where there is none."""
+        around = self.training.backward.loops
+        position = next(index for index, loop in enumerate(around) if loop is self.training.loop)
+        return around[position - 1] if position else None
+
+    @property
+    def loader(self) -> Loader | None:
+        """What gives the batches, where it is understood."""
+        return loader_of(self.training.loop)
+
+    @property
+    def times_around(self) -> int | None:
+        """How many times the loop around the batches runs, where its range is literal."""
+        over = self.epochs.over if self.epochs else None
+        return len(over.items) if isinstance(over, Sequence) and over.is_complete else None
+
+
+def pace_of(pipeline: Pipeline, scheduler: Scheduler) -> Pace | None:
+    """How often a schedule certainly steps, the same at all its steps; None where that is not known."""
+    steps = steps_of(pipeline, scheduler)
+    paces = [pace for step in steps for pace in (_pace(pipeline, step),) if pace]
+    if not paces or len(paces) != len(steps) or len({pace.per_batch for pace in paces}) > 1:
+        return None
+    return paces[0]
+
+
+def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int] | None:
+    """How a schedule steps that goes on with each update of gathered gradients, and the batches of one update.
+
+    None where it is not certain that one test, `number % 4 == 0`, stands around both in the loop over batches.
+    """
+    steps = steps_of(pipeline, scheduler)
+    if len(steps) != 1 or not steps[0].loops or not is_untold(steps[0]):
+        return None
+    step, loop = steps[0], steps[0].loops[-1]
+    inner = [condition for condition in step.conditions if condition.depth >= len(step.loops)]
+    batches = _batches_of_update(pipeline, loop, inner[0]) if len(inner) == 1 else None
+    for training in training_loops(pipeline) if batches and is_over_batches(pipeline, loop) else ():
+        if training.loop is loop and any(update.conditions == step.conditions for update in training.steps):
+            return (Pace(step, training, True), batches) if batches else None
+    return None
+
+
+def _batches_of_update(pipeline: Pipeline, loop: Loop, condition: Condition) -> int | None:
+    """The literal number of a loop's iterations that a test lets one through of: it divides the loop's own counter."""
+    found = PERIODIC.fullmatch(condition.code)
+    head = pipeline.code(loop.place).partition("\n")[0]
+    if found is None or re.match(rf"for\s+\(?{found[1]}\b", head) is None:
+        return None
+    number = literal(condition.period)
+    return number if isinstance(number, int) and number > 1 else None
+
+
+def steps_of(pipeline: Pipeline, scheduler: Scheduler) -> list[Event]:
+    """The events in which a schedule steps, or one of several that it may be."""
+    return pipeline.told(_steps_by_option, pipeline).get(id(scheduler), [])
+
+
+def _steps_by_option(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
+    """The steps of each value that may be a schedule, by its identity."""
+    found = dict[int, list[Event]]()
+    for event in pipeline.acts(Act.SCHEDULER_STEP):
+        for option in {id(option): option for option in options_of(event.subject)}:
+            found.setdefault(option, []).append(event)
+    return found
+
+
+def is_untold(step: Event) -> bool:
+    """Whether a schedule goes on by itself in a step: it is told no epoch and no loss."""
+    told = step.details.get("told")
+    return isinstance(told, Constant) and told.value is False
+
+
+def _pace(pipeline: Pipeline, step: Event) -> Pace | None:
+    if not step.loops or not is_untold(step):
+        return None
+    for training in training_loops(pipeline):
+        if not is_over_batches(pipeline, training.loop):
+            continue
+        if step.loops[-1] is training.loop and not step.is_conditional_in(training.loop):
+            return Pace(step, training, True)
+        around = training.backward.loops
+        position = next(index for index, loop in enumerate(around) if loop is training.loop)
+        if position and step.loops[-1] is around[position - 1] and not step.is_conditional_in(step.loops[-1]):
+            return Pace(step, training, False)
+    return None
+
+
+def is_over_batches(pipeline: Pipeline, loop: Loop) -> bool:
+    """Whether a loop goes through the batches of a loader, as its value or its name says."""
+    return loader_of(loop) is not None or (LOADER.search(loop.header) is not None and "range" not in loop.header)
+
+
+def loader_of(loop: Loop) -> Loader | None:
+    """The loader whose batches a loop goes through, where it is understood."""
+    return next(loaders_in(loop.each), None)
+
+
+def counts_epochs(pipeline: Pipeline, loop: Loop) -> bool:
+    """Whether the head of a loop speaks of epochs: `for epoch in …`, `range(args.epochs)`."""
+    head = pipeline.code(loop.place).partition("\n")[0]
+    return re.search(r"epoch|\bep\b", head, re.IGNORECASE) is not None

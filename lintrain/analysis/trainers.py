@@ -1,0 +1,120 @@
+"""What the rules about Trainers ask: the script's own methods and functions that a Trainer calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.model.location import Place
+from lintrain.pipeline.blocks import returned_in
+from lintrain.pipeline.callers import spread_names
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
+from lintrain.pipeline.values.training import TrainerRun
+
+
+def own_method(run: TrainerRun, name: str) -> Function | None:
+    """A method of Trainer as the script's own subclass has it; None where it has none."""
+    found = run.instance.cls.lookup(name) if run.instance else None
+    return found[1] if found and isinstance(found[1], Function) else None
+
+
+def own_class(run: TrainerRun, name: str) -> Class | None:
+    """The script's class that a method of its trainer stands in."""
+    found = run.instance.cls.lookup(name) if run.instance else None
+    return found[0] if found else None
+
+
+def own_function(value: Value) -> Function | None:
+    """The function of the script that is called in the end: itself, a bound method's, a partial's."""
+    match value:
+        case Function():
+            return value
+        case Bound(function=Function() as function):
+            return function
+        case Partial(function=inner):
+            return own_function(inner)
+        case _:
+            return None
+
+
+def takes(function: Function, name: str) -> bool:
+    """Whether a function may be called with this keyword."""
+    given = function.node.args
+    return given.kwarg is not None or any(each.arg == name for each in (*given.args, *given.kwonlyargs))
+
+
+def nodes_of(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function's body."""
+    body = function.node.body
+    for statement in body if isinstance(body, list) else [body]:
+        yield from ast.walk(statement)
+
+
+def reads(function: Function, name: str) -> bool:
+    """Whether a function uses a name, or an attribute or a keyword of that name."""
+    return any(
+        (isinstance(node, ast.Name) and node.id == name)
+        or (isinstance(node, ast.Attribute) and node.attr == name)
+        or (isinstance(node, ast.keyword) and node.arg == name)
+        for node in nodes_of(function)
+    )
+
+
+def passes_keywords_on(function: Function) -> bool:
+    """Whether a function hands its own `**kwargs`, or all its local names, to something else."""
+    kwarg = function.node.args.kwarg
+    own = {kwarg.arg} if kwarg else set[str]()
+    names = own | {"locals", "vars"}
+    return any(isinstance(node, ast.Name) and node.id in names for node in nodes_of(function))
+
+
+def says(function: Function, text: str) -> bool:
+    """Whether a function's body holds this literal text."""
+    return any(isinstance(node, ast.Constant) and node.value == text for node in nodes_of(function))
+
+
+def returns_of(function: Function) -> list[ast.expr]:
+    """What a function returns, statement by statement, without those of functions inside it."""
+    if isinstance(function.node, ast.Lambda):
+        return [function.node.body]
+    return returned_in(function.node.body)
+
+
+def place_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Place:
+    """The place of a node of a function's body."""
+    source = function.source or pipeline.source
+    return source.place(node)
+
+
+def head_of(pipeline: Pipeline, function: Function) -> Place:
+    """The place of a function's `def name`, or of a lambda."""
+    node = function.node
+    source = function.source or pipeline.source
+    whole = source.place(node)
+    if isinstance(node, ast.Lambda):
+        return whole
+    line = source.lines[whole.line - 1]
+    end = line.find(node.name, whole.column - 1) + len(node.name) + 1
+    return Place(whole.path, whole.line, whole.column, whole.line, max(end, whole.column + 3))
+
+
+def generates_nothing(run: TrainerRun) -> bool:
+    """Whether the evaluation of a sequence-to-sequence trainer certainly makes one forward pass and no text."""
+    settings = run.settings
+    wanted = settings.value("predict_with_generate") if settings else None
+    is_off = isinstance(wanted, Constant) and wanted.value is False and not wanted.is_default
+    return isinstance(wanted, Absent) or is_off
+
+
+def stays_in_script(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether the trainer has one name, used only for its attributes and methods, or to hand it to the script's own
+    functions or back from them.
+    """
+    bound = {binding.name for binding in pipeline.names_of(run)}
+    if not bound or not all(name.isidentifier() for name in bound):
+        return False
+    names, handed = spread_names(pipeline.source, bound)
+    owners = {id(node.value) for node in pipeline.source.nodes_of(ast.Attribute)}
+    loads = [node for node in pipeline.source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load)]
+    return all(id(node) in owners or node in handed for node in loads if node.id in names)

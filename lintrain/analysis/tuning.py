@@ -1,0 +1,194 @@
+"""What rules ask of a model that is trained: what trains it, its adapters, which weights, in which number format."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+
+from lintrain.interpreter.call import Argument
+from lintrain.interpreter.modules import shared_parts
+from lintrain.knowledge.checkpoint_facts import checkpoint_facts
+from lintrain.knowledge.facts import CheckpointFacts
+from lintrain.libraries.torch.casting import dtype_of
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Scaler
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    Constant,
+    Library,
+    LibraryObject,
+    Value,
+    is_missing,
+    is_true,
+    literal,
+    text_of,
+)
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.startup.lazy_dataclass import dataclass
+
+LATEST = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A model that a Trainer or an optimizer of the script's own loop trains, with the place that says so.
+
+    `order` is that of the events before which it begins.
+    """
+
+    model: Model | Module
+    place: Place
+    order: int
+    run: TrainerRun | None = None
+    optimizer: Optimizer | None = None
+    launcher: Launcher | None = None
+    """The Accelerator or Fabric of the script, if the loop goes through one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The number format of a model's weights, and the place that sets it."""
+
+    name: str
+    place: Place
+    is_argument: bool
+
+
+def trainings(pipeline: Pipeline) -> Iterator[Training]:
+    """The models that are certainly meant to be trained, by whatever trains the whole of them."""
+    for run in pipeline.runs:
+        if run.model is not None and (run.train_calls or not is_missing(run.value("train_dataset"))):
+            yield Training(run.model, run.construction, _start(pipeline, run), run)
+    backward = pipeline.acts(Act.BACKWARD)
+    if not backward:
+        return
+    launcher = next((event.subject for event in backward if isinstance(event.subject, Launcher)), None)
+    steps_of: dict[int, list[int]] = {}
+    for event in pipeline.acts(Act.STEP):
+        steps_of.setdefault(id(event.subject), []).append(event.order)
+    for optimizer in pipeline.optimizers:
+        steps = steps_of.get(id(optimizer), ())
+        model = optimizer.trains[0] if len(optimizer.trains) == 1 and not optimizer.is_part else None
+        if isinstance(model, Model | Module) and steps and optimizer.origin is not None:
+            yield Training(model, optimizer.origin, min(steps), None, optimizer, launcher)
+
+
+def _start(pipeline: Pipeline, run: TrainerRun) -> int:
+    return pipeline.told(_starts, pipeline).get(id(run), LATEST)
+
+
+def _starts(pipeline: Pipeline, _: Pipeline) -> dict[int, int]:
+    """When each run begins to train."""
+    found = dict[int, int]()
+    for event in pipeline.acts(Act.TRAIN):
+        found[id(event.subject)] = min(event.order, found.get(id(event.subject), LATEST))
+    return found
+
+
+def changes_before(pipeline: Pipeline, training: Training, *acts: Act) -> list[Event]:
+    """What is done to a model, as a whole or in part, before its training begins."""
+    touching = pipeline.told(_touching, pipeline)
+    parts = {id(training.model), *shared_parts(training.model)}
+    subjects = {subject: events for part in parts for subject, events in touching.get(part, {}).items()}
+    found = [event for events in subjects.values() for event in events if event.act in acts]
+    return sorted((event for event in found if event.order < training.order), key=attrgetter("order"))
+
+
+def _touching(pipeline: Pipeline, _: Pipeline) -> dict[int, dict[int, list[Event]]]:
+    """For each module the events that touch it (`touches`), by the identity of what they happen to."""
+    events, found = dict[int, list[Event]](), dict[int, dict[int, list[Event]]]()
+    for event in pipeline.events:
+        subject = id(event.subject)
+        if subject not in events:
+            events[subject] = []
+            for part in {subject, *shared_parts(event.subject)}:
+                found.setdefault(part, {})[subject] = events[subject]
+        events[subject].append(event)
+    return found
+
+
+def is_left_alone(pipeline: Pipeline, training: Training) -> bool:
+    """Whether no code that is not understood may have changed a model before its training."""
+    return not changes_before(pipeline, training, Act.ESCAPE, Act.TOUCH)
+
+
+def adapter_argument(run: TrainerRun | None) -> Argument | None:
+    """The `peft_config` that a trainer puts into its model by itself; None where it is given none."""
+    argument = run.arguments.get("peft_config") if run is not None else None
+    return None if argument is None or is_missing(argument.value) else argument
+
+
+def may_adapt(run: TrainerRun | None) -> bool:
+    """Whether a trainer puts an adapter into its model, or may do so."""
+    return run is not None and not run.is_plain and not is_missing(run.value("peft_config"))
+
+
+def is_tuned_whole(pipeline: Pipeline, training: Training) -> bool:
+    """Whether a model is certainly trained without any adapter."""
+    model = training.model
+    is_adapted = isinstance(model, Model) and (model.is_adapted or model.path.startswith("peft."))
+    return not is_adapted and not may_adapt(training.run) and is_left_alone(pipeline, training)
+
+
+def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
+    """The number format that the script certainly gives a model's weights; None where it does not."""
+    model = training.model
+    casts = changes_before(pipeline, training, Act.CAST)
+    if casts:
+        name = text_of(casts[-1].details["dtype"])
+        return Format(name, casts[-1].place, False) if name and not casts[-1].conditions else None
+    if not isinstance(model, Model):
+        return None
+    for argument in ("dtype", "torch_dtype"):
+        value, place = model.arguments.get(argument), model.argument_places.get(argument)
+        name = dtype_of(value) if value is not None else None
+        if name is not None and place is not None:
+            return Format(name, place, True)
+    return None
+
+
+def facts_of(pipeline: Pipeline, model: Model) -> CheckpointFacts | None:
+    """What is known of the checkpoint that a model's weights are read from; None where that is not known."""
+    name = text_of(model.checkpoint)
+    if name is None:
+        return None
+    return checkpoint_facts(name, Path(pipeline.source.path).parent) or checkpoint_facts(name)
+
+
+def quantization_of(model: Model) -> LibraryObject | None:
+    """The configuration that a model's checkpoint is certainly quantized with on loading, None where there is none."""
+    config = model.arguments.get("quantization_config")
+    return config if isinstance(config, LibraryObject) else None
+
+
+def assignment_at(pipeline: Pipeline, target: Place) -> Place | None:
+    """The plain assignment that has the code at a place for its only target."""
+    source = pipeline.source_of(target)
+    assignments = [node for node in source.nodes_of(ast.Assign) if len(node.targets) == 1]
+    return next((source.place(each) for each in assignments if source.place(each.targets[0]) == target), None)
+
+
+def name_in_enum(value: Value) -> str | None:
+    """The name of an enum's member, or of the text that stands for it (`TaskType.SEQ_CLS`, `"SEQ_CLS"`)."""
+    if isinstance(value, Library):
+        return value.name
+    return text_of(value) if isinstance(value, Constant) and isinstance(literal(value), str) else None
+
+
+def scales_gradients(pipeline: Pipeline, training: Training) -> Place | None:
+    """The place of what certainly scales the gradients of a training for float16; None where nothing does."""
+    if training.run is not None:
+        settings = training.run.settings
+        is_on = settings is not None and is_true(settings.value("fp16"))
+        return settings.places.get("fp16") if settings is not None and is_on else None
+    for step in pipeline.acts(Act.STEP):
+        scaler = step.details.get("scaler")
+        if step.subject is training.optimizer and isinstance(scaler, Scaler):
+            return None if "enabled" in scaler.arguments else scaler.origin
+    launcher = training.launcher
+    is_on = launcher is not None and literal(launcher.arguments.get("mixed_precision", ABSENT)) == "fp16"
+    return launcher.origin if launcher is not None and is_on else None

@@ -1,0 +1,1 @@
+"""The probe as part of a program: `lintrain.probe(…)` and its report."""

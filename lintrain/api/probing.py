@@ -1,0 +1,132 @@
+"""`lintrain.probe(…)`: measure a run where it stands, and judge it."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lintrain.api.judging import Question, judged
+from lintrain.api.report import Report
+from lintrain.model.location import NOWHERE, Place
+from lintrain.runtime.child.frames import frame_place, is_users, shown, users_frame
+from lintrain.runtime.child.library import loaded
+from lintrain.runtime.in_process.lightning import is_lightning_trainer, measure_fit
+from lintrain.runtime.in_process.loop import measure_parts
+from lintrain.runtime.in_process.parts import NoLossError, Parts
+from lintrain.runtime.in_process.session import InsideSession, RunEnded
+from lintrain.runtime.in_process.trainer import is_trainer, measure_trainer
+from lintrain.runtime.parent.extras import OVERFIT_STEPS, read_extras
+
+Measure = Callable[[InsideSession, Place | None], None]
+
+
+def probe(
+    trainer: Any = None,  # Any: what the libraries make, which this module never imports
+    module: Any = None,
+    data: Any = None,
+    *,
+    model: Any = None,
+    loader: Any = None,
+    optimizer: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
+    training_step: Callable[[Any, Any], Any] | None = None,
+    eval_loader: Any = None,
+    scheduler: Any = None,
+    steps: int | None = None,
+    max_grad_norm: float | None = None,
+    script: str | None = None,
+    overfit: int = 0,
+    also: Sequence[str] = (),
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Report:
+    """Measure a training run inside of this process: nothing is trained, and everything is as before afterwards.
+
+    One of three is given:
+
+    - `trainer`: a Trainer of transformers, or of a library that is built on it;
+    - `trainer, module, data`: what `trainer.fit` of Lightning would get, `data` a data module or a loader, or None
+      where the module has its own;
+    - `model=, loader=, optimizer=` of a loop of one's own. `loss(output, target)` gives the loss, the target being the
+      last entry of a batch that is a tuple, and the entry `labels` (`label`, `targets`, `target`, `y`) of one with
+      names; without it the model itself gives its loss (`output.loss`). `training_step(model, batch)` gives the loss
+      where neither fits. `scheduler` is played through the `steps` optimizer steps of the whole run; gradients are
+      clipped to `max_grad_norm`; two batches of `eval_loader` are evaluated.
+
+    `script` names a file whose text is checked and judged with the run; without it that is the file of the running
+    program, where this is called in it and a trainer is given. `overfit` is a number of steps on one batch, `also`
+    names measurements that take longer, `select` and `ignore` name rules or stages, all as on the command line.
+
+    An error of the run (its collator, model, loss, metric) is a result and not raised. Raises TypeError for what is
+    no run, ValueError for unknown names in `also`, RuntimeError in one of several processes that train together.
+    Needs the memory of one more copy of the weights and of the optimizer's state.
+    """
+    wanted = read_extras(also)
+    extras = (overfit or (OVERFIT_STEPS if "overfit" in wanted else 0), wanted)
+    question = Question(script, tuple(select), tuple(ignore))
+    if model is not None or loader is not None:
+        _demand(trainer is None, "takes a trainer, or `model=`, `loader=` and `optimizer=`, and not both")
+        _demand(None not in (model, loader, optimizer), "takes `model=`, `loader=` and `optimizer=` together")
+        parts = Parts(model, loader, optimizer, loss, training_step, eval_loader, scheduler, max_grad_norm, steps)
+        return carry_out(lambda session, call: measure_parts(session, parts, call), question, *extras)
+    return carry_out(_measure(trainer, module, data), _with_running_file(question), *extras)
+
+
+def _measure(trainer: Any, module: Any, data: Any) -> Measure:
+    if is_trainer(trainer):
+        _demand(module is None and data is None, "takes a Trainer of transformers alone: it holds model and data")
+        return lambda session, call: measure_trainer(session, trainer, call)
+    _demand(is_lightning_trainer(trainer), f"takes a Trainer or the parts of a loop, not {type(trainer).__name__!r}")
+    _demand(module is not None, "takes the module that Lightning's Trainer would fit: `probe(trainer, module, data)`")
+    return lambda session, call: measure_fit(session, trainer, module, data, call)
+
+
+def _demand(is_so: bool, what: str) -> None:
+    if not is_so:
+        raise TypeError(f"lintrain.probe {what}")
+
+
+def _with_running_file(question: Question) -> Question:
+    return question if question.script is not None else dataclasses.replace(question, script=_running_file())
+
+
+def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tuple[str, ...] = ()) -> Report:
+    """Measure in a session of its own, and judge what came of it; its temporary folder is gone afterwards."""
+    if is_one_of_several():
+        raise RuntimeError("lintrain.probe measures one process, and this is one of several that train together")
+    call = frame_place(users_frame())
+    with tempfile.TemporaryDirectory(prefix="lintrain-probe-") as temporary:
+        script = question.script or (call.path if call else NOWHERE)
+        session = InsideSession(temporary, script, overfit=overfit, also=also)
+        if call is None:
+            session.note("the code that calls is in no file, so that findings stand at no line of it")
+        try:
+            measure(session, call)
+        except RunEnded:
+            pass
+        except NoLossError:
+            raise
+        except Exception as error:  # noqa: BLE001 - lintrain's own: the report says so, the user's program goes on
+            session.failed(error)
+        return judged(session, question)
+
+
+def is_one_of_several() -> bool:
+    """Whether other processes train together with this one: they would wait for what it leaves out."""
+    distributed = loaded("torch.distributed")
+    return distributed is not None and distributed.is_initialized() and bool(distributed.get_world_size() > 1)
+
+
+def _running_file() -> str | None:
+    """The file of the running program where its own top level calls; None for notebooks, tests and modules."""
+    frame = users_frame()
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if path == main and is_users(path) and path.endswith(".py"):
+            return shown(path)
+        frame = frame.f_back
+    return None

@@ -1,0 +1,274 @@
+"""Which of ruff's clues are names that a run will stumble over, as findings."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from typing import TypeVar
+
+from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME
+from lintrain.check.names.bound import bound_names, bound_within, module_level
+from lintrain.check.names.ruff import COMPILER_CODES, Clue
+from lintrain.check.outcome import Reported
+from lintrain.model.finding import Finding
+from lintrain.model.fix import AddImport, Fix
+from lintrain.model.location import Place
+from lintrain.source.nesting import Nesting
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+Node = TypeVar("Node", ast.expr, ast.stmt)
+
+SURROUNDINGS = frozenset(
+    ("display", "get_ipython", "In", "Out", "exit", "quit", "dbutils", "spark", "sc", "reveal_type")
+)
+"""Names that notebooks, shells and hosted platforms bring along."""
+
+MAKES_NAMES = lazy_pattern(r"\b(?:exec|globals|locals|vars|builtins|__builtins__)\b")
+MAGIC_MAKES_NAMES = lazy_pattern(
+    r"\s*%+\s*(?:run|load|pylab|store|cython|cell_magic|reload_ext\s+autoreload_names|R)\b"
+)
+
+COMMAND = lazy_pattern(r"\s*(?:!|%(?:pip|conda|mamba|uv|cd|env|matplotlib|load_ext|autoreload)\b)")
+"""Lines of a notebook that define no name, whatever words they hold: `%pip install evaluate`."""
+
+MODULES = frozenset(
+    (
+        "accelerate",
+        "collections",
+        "copy",
+        "datasets",
+        "evaluate",
+        "functools",
+        "itertools",
+        "json",
+        "logging",
+        "math",
+        "os",
+        "peft",
+        "pickle",
+        "random",
+        "re",
+        "shutil",
+        "sys",
+        "time",
+        "torch",
+        "transformers",
+        "trl",
+        "warnings",
+    )
+)
+
+LIBRARY_NAMES: Mapping[str, str] = {
+    "load_dataset": "datasets",
+    "load_from_disk": "datasets",
+    "DatasetDict": "datasets",
+    "Trainer": "transformers",
+    "TrainingArguments": "transformers",
+    "Seq2SeqTrainer": "transformers",
+    "Seq2SeqTrainingArguments": "transformers",
+    "AutoConfig": "transformers",
+    "AutoTokenizer": "transformers",
+    "AutoModel": "transformers",
+    "AutoModelForCausalLM": "transformers",
+    "AutoModelForSeq2SeqLM": "transformers",
+    "AutoModelForSequenceClassification": "transformers",
+    "AutoModelForTokenClassification": "transformers",
+    "DataCollatorWithPadding": "transformers",
+    "DataCollatorForLanguageModeling": "transformers",
+    "get_scheduler": "transformers",
+    "set_seed": "transformers",
+    "Accelerator": "accelerate",
+    "DataLoader": "torch.utils.data",
+    "Path": "pathlib",
+}
+
+
+PLAIN = ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign
+"""Statements without a body of their own."""
+
+SKIPPING = ast.Lambda | ast.IfExp | ast.BoolOp | ast.comprehension
+"""Expressions that may leave a part of themselves unevaluated."""
+
+MOST_SOUGHT = 20
+"""Undefined names of one file that a nearest name is looked for."""
+
+MOST_COMPARED = 5_000
+"""Names of one file that an undefined name is compared with."""
+
+WHY = "the run ends with NameError when it gets here"
+LOCAL_WHY = "the run ends with UnboundLocalError when it gets here"
+COMPILER_WHY = "Python refuses to run a file with this in it"
+
+
+def name_findings(source: Source, clues: Sequence[Clue]) -> Iterator[Reported]:
+    """The findings among ruff's clues on one source; what may come from elsewhere is left out."""
+    surroundings = _Surroundings(source)
+    for clue in clues:
+        place = _place(source, clue)
+        if clue.code in COMPILER_CODES:
+            message = clue.message[:1].lower() + clue.message[1:]
+            yield Reported(Finding(SYNTAX_ERROR.name, SYNTAX_ERROR.level, place, message, COMPILER_WHY))
+        elif not surroundings.may_define(source.code(place), place):
+            yield _undefined(source, clue, place, surroundings)
+
+
+def _place(source: Source, clue: Clue) -> Place:
+    """The clue's place in the text; ruff counts the lines of a notebook within the cell."""
+    cells = source.notebook.cells if source.notebook else ()
+    above = next((cell.first_line - 1 for cell in cells if cell.number == clue.cell), 0)
+    return Place(source.path, above + clue.line, clue.column, above + clue.end_line, clue.end_column)
+
+
+def _undefined(source: Source, clue: Clue, place: Place, surroundings: _Surroundings) -> Reported:
+    name = source.code(place)
+    bound = surroundings.bindings.get(name)
+    if clue.code == "F823":
+        message, why = f"`{name}` is local to this function and used before it is set", LOCAL_WHY
+    elif bound and bound > place.line:
+        message, why = f"`{name}` is used before line {bound} defines it", WHY
+    elif bound:
+        message, why = f"`{name}` no longer exists here", WHY
+    else:
+        message, why = f"`{name}` is never defined or imported", WHY
+    fix = None if bound else _import_of(source, name, place)
+    cure = "" if fix or bound else _nearest(name, surroundings)
+    facts = {"is_certain": surroundings.is_certain(place)}
+    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, place, message, why, cure, facts=facts), fix)
+
+
+def _nearest(name: str, surroundings: _Surroundings) -> str:
+    near = surroundings.nearest(name)
+    return f"write `{near}`, the nearest name in this file" if near else ""
+
+
+def _import_of(source: Source, name: str, place: Place) -> Fix | None:
+    """The import that brings a well-known name in; safe when the file imports from that library already."""
+    is_module = source.lines[place.end_line - 1][place.end_column - 1 :].startswith(".")
+    if name in MODULES and is_module:
+        return Fix.of(f"add `import {name}`", AddImport(name), safe=name in sys.stdlib_module_names)
+    if name in LIBRARY_NAMES:
+        module = LIBRARY_NAMES[name]
+        return Fix.of(f"add `from {module} import {name}`", AddImport(module, name), safe=_imports(source, module))
+    return None
+
+
+def _imports(source: Source, module: str) -> bool:
+    return any(isinstance(node, ast.ImportFrom) and node.module == module for node in source.tree.body)
+
+
+@dataclass(eq=False)
+class _Surroundings:
+    """What a source says about names that ruff cannot see being made."""
+
+    source: Source
+    neighbours: dict[str, str] = field(default_factory=dict[str, str])
+
+    def nearest(self, name: str) -> str:
+        """The name of the source that a name may be a misspelling of; empty where none is near or enough were sought.
+
+        Comparing thousands of names with thousands would take minutes, and help nobody who has that many to mend.
+        """
+        from difflib import get_close_matches
+
+        if name not in self.neighbours:
+            if len(self.neighbours) >= MOST_SOUGHT or len(self.bindings) > MOST_COMPARED:
+                return ""
+            near = get_close_matches(name, self.bindings, n=1, cutoff=0.75)
+            self.neighbours[name] = near[0] if near else ""
+        return self.neighbours[name]
+
+    def is_certain(self, place: Place) -> bool:
+        """Whether code at a place runs whenever the script gets there: in a plain top-level statement, in no branch."""
+        return any(self.source.once(_is_evaluated, statement) for statement in self._top_level_at(place.line))
+
+    def _top_level_at(self, line: int) -> Iterator[ast.stmt]:
+        """The statements of the module on a line: they stand one behind the other."""
+        body = self.source.tree.body
+        index = bisect_right(body, line, key=lambda each: each.lineno) - 1
+        while index >= 0 and (body[index].end_lineno or 0) >= line:
+            yield body[index]
+            index -= 1
+
+    def may_define(self, name: str, place: Place) -> bool:
+        """Whether the name may exist when the code runs, or the place is never evaluated."""
+        if not name.isidentifier() or name in SURROUNDINGS or set(name) <= set("_0123456789"):
+            return True
+        if self.makes_names or self.unevaluated.innermost(place) is not None:
+            return True
+        if any(name in self.source.once(bound_within, loop) for loop in self.loops.around(place)):
+            return True
+        return self.source.notebook is not None and (name in self.bindings or name in self.magic_words)
+
+    @cached_property
+    def makes_names(self) -> bool:
+        """Whether the code, or a magic, defines names by their text."""
+        notebook = self.source.notebook
+        magics = notebook.masked.values() if notebook else ()
+        return bool(MAKES_NAMES.search(self.source.text)) or any(MAGIC_MAKES_NAMES.match(line) for line in magics)
+
+    @cached_property
+    def magic_words(self) -> set[str]:
+        """The words of the notebook's magics, which may define names: `%%capture out` does."""
+        masked: Mapping[int, str] = self.source.notebook.masked if self.source.notebook else {}
+        commands = set[int]()
+        for line in sorted(masked):
+            if COMMAND.match(masked[line]) or (line - 1 in commands and masked[line - 1].endswith("\\")):
+                commands.add(line)
+        return {word for line in masked if line not in commands for word in re.findall(r"\w+", masked[line])}
+
+    @cached_property
+    def bindings(self) -> Mapping[str, int]:
+        """The names that the module itself defines, each with the first line that does."""
+        lines: dict[str, int] = {}
+        for node in module_level(self.source.tree):
+            for name in bound_names(node):
+                lines.setdefault(name, getattr(node, "lineno", 1))
+        return lines
+
+    @cached_property
+    def loops(self) -> Nesting[ast.stmt]:
+        """The loops, of which an iteration may use what the one before it bound."""
+        return self._nested(self.source.nodes_of(ast.For, ast.AsyncFor, ast.While))
+
+    @cached_property
+    def unevaluated(self) -> Nesting[ast.expr]:
+        """The annotations and strings that Python never evaluates, though ruff reads names in them."""
+        return self._nested(_unevaluated(self.source))
+
+    def _nested(self, nodes: Iterable[Node]) -> Nesting[Node]:
+        return Nesting((self.source.place(node), node) for node in nodes)
+
+
+def _is_evaluated(statement: ast.stmt) -> bool:
+    """Whether all of a statement is evaluated whenever it is reached."""
+    return isinstance(statement, PLAIN) and not any(isinstance(node, SKIPPING) for node in walk(statement))
+
+
+def _unevaluated(source: Source) -> Iterator[ast.expr]:
+    postponed = any(isinstance(node, ast.ImportFrom) and _postpones(node) for node in source.tree.body)
+    # Before Python 3.12 the plain parts of an f-string claim the place of the whole.
+    formatted = {part for text in source.nodes_of(ast.JoinedStr) for part in text.values}
+    texts = (node for node in source.nodes_of(ast.Constant) if isinstance(node.value, str))
+    yield from (node for node in texts if node not in formatted)
+    functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*source.nodes_of(ast.FunctionDef)]
+    functions += source.nodes_of(ast.AsyncFunctionDef)
+    for function in functions:
+        yield from (inner.annotation for inner in walk(function) if isinstance(inner, ast.AnnAssign))
+        if postponed and function.returns:
+            yield function.returns
+    if postponed:
+        annotated: list[ast.arg | ast.AnnAssign] = [*source.nodes_of(ast.arg)]
+        annotated += source.nodes_of(ast.AnnAssign)
+        yield from (node.annotation for node in annotated if node.annotation)
+
+
+def _postpones(node: ast.ImportFrom) -> bool:
+    return node.module == "__future__" and any(alias.name == "annotations" for alias in node.names)

@@ -1,0 +1,1 @@
+"""What a probe measured, one file for each stage of training: plain data without tensors."""

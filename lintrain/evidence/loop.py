@@ -1,0 +1,196 @@
+"""What a probe measures of a training loop that the script runs by itself."""
+
+from __future__ import annotations
+
+from lintrain.model.location import Place
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAlignment:
+    """Targets of a loss beside the tokens that the model read: how many are scored, ignored, and scored padding.
+
+    `equal_at` holds for 0, 1 and 2 the share of scored targets that are the token so many places behind their logits'.
+    """
+
+    scored: int
+    ignored: int
+    equal_at: tuple[float | None, ...]
+    padding: int | None = None
+
+    @property
+    def offset(self) -> int | None:
+        """How far behind its logits' token each target stands: 1 predicts the next; None where that is not clear."""
+        sure = [offset for offset, share in enumerate(self.equal_at) if share is not None and share > SURE]
+        return sure[0] if len(sure) == 1 else None
+
+    @property
+    def described(self) -> str:
+        """The offset in words, with its share."""
+        if self.offset is None:
+            return f"the {self.scored} scored targets are of no one place beside the tokens"
+        share = self.equal_at[self.offset] or 0.0
+        return f"{share:.0%} of {self.scored} scored targets are the token {self.offset} places behind their logits'"
+
+
+SURE = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class LossEvidence:
+    """One call of a loss function of torch in the first iteration: what it was given and what it gave.
+
+    `row_sums` are the least and greatest sum of `exp(input)` or of `input` over the class axis, whichever is nearer to
+    1: both are 1 for (log-)probabilities. `ignored` is the share of targets that equal `ignore_index`. `value` is None
+    for a call that raised; `place` is where the script's own code makes it.
+    """
+
+    function: str
+    input_shape: tuple[int, ...]
+    input_dtype: str
+    input_minimum: float | None
+    input_maximum: float | None
+    target_shape: tuple[int, ...]
+    target_dtype: str
+    target_minimum: float | None
+    target_maximum: float | None
+    value: float | None
+    sums_of_inputs: tuple[float, float] | None = None
+    sums_of_exponentials: tuple[float, float] | None = None
+    ignored: float | None = None
+    is_plain: bool = True
+    alignment: TargetAlignment | None = None
+    place: Place | None = None
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether the inputs are probabilities over the classes already: none below 0, and every row adds up to 1."""
+        return _are_one(self.sums_of_inputs) and (self.input_minimum or 0.0) >= 0.0
+
+    @property
+    def gives_log_probabilities(self) -> bool:
+        """Whether the inputs are log-probabilities: none above 0, and their exponentials add up to 1."""
+        return _are_one(self.sums_of_exponentials) and (self.input_maximum or 0.0) <= 0.0
+
+
+NEAR = 1e-3
+
+
+def _are_one(sums: tuple[float, float] | None) -> bool:
+    return sums is not None and all(abs(each - 1.0) < NEAR for each in sums)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerUse:
+    """What happened to one optimizer in the first steps of a loop.
+
+    `steps_on_nothing` found no gradient at all, `steps_on_used` found some that hold what an earlier step had used.
+    `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were cleared
+    before any step used them. `is_stepped_elsewhere`: it never stepped, and another one has the same parameters.
+    """
+
+    name: str
+    tensors: int
+    steps: int
+    steps_on_nothing: int = 0
+    steps_on_used: int = 0
+    reached: int = 0
+    dropped: int = 0
+    is_stepped_elsewhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleUse:
+    """How often a schedule went on in a loop: in all, before its optimizer's first step, and among the batches.
+
+    `length` is the number of its steps after which it ends, `peak` the step of its largest rate; None where it does
+    not say.
+    """
+
+    name: str
+    steps: int
+    steps_before_optimizer: int = 0
+    steps_while_training: int = 0
+    length: int | None = None
+    peak: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderUse:
+    """The loader that a loop trains on: its length and its settings, as they were made.
+
+    `sampler` is the class that orders its rows, `epochs_told` what this said of its epoch at the head of each round.
+    """
+
+    batches: int | None
+    batch_size: int | None
+    drops_last: bool
+    sampler: str
+    epochs_told: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedWeights:
+    """Parameters in the graph of the first loss: all, those of no optimizer, and those of no called module either."""
+
+    tensors: int
+    outside_optimizers: int
+    outside_modules: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEvidence:
+    """How often things happened in the first steps of a loop of the script's own.
+
+    `batches`, `backwards`, `steps`, `clips`: how many there were; `backwards_per_step` for every step.
+    `clipped_for_nothing`: clipping where no fresh gradients were; `clipped_while_scaled`: of gradients still
+    multiplied by the scale. `undivided_losses`: of several added up to one step, those not divided or multiplied by
+    anything; `divided_twice`: those divided two times. `kept_old_graphs`: backward passes while the graph of an
+    earlier one was still held. `past_the_launcher`: backward passes that accelerate or Fabric did not make.
+    `trained`: forward passes that a backward pass used; `trained_in_eval_mode`: those with all dropout and batch norm
+    in eval mode. `evaluated`: passes behind the training that no backward pass used; `evaluated_in_train_mode`: those
+    with some dropout or batch norm in train mode; `recorded_for_nothing`: those that autograd recorded.
+    `searched_for_nan`: backward passes with the detection of anomalies on. `scaled`: losses that a scaler multiplied.
+    `came_round`: the loop began its second round over the loader; `ended`: that, or the script came to its end.
+    `batches_past_the_launcher`, `steps_past_the_launcher`: those that accelerate or Fabric had no part in. `inputs` are
+    the arguments of the model's forward; `learning_rates` are those of the first group, step by step.
+    """
+
+    batches: int = 0
+    backwards: int = 0
+    steps: int = 0
+    backwards_per_step: tuple[int, ...] = ()
+    clips: int = 0
+    clipped_for_nothing: int = 0
+    clipped_while_scaled: int = 0
+    undivided_losses: int = 0
+    divided_twice: int = 0
+    kept_old_graphs: int = 0
+    past_the_launcher: int = 0
+    trained: int = 0
+    trained_in_eval_mode: int = 0
+    evaluated: int = 0
+    evaluated_in_train_mode: int = 0
+    recorded_for_nothing: int = 0
+    searched_for_nan: int = 0
+    scaled: int = 0
+    came_round: bool = False
+    ended: bool = False
+    batches_past_the_launcher: int = 0
+    steps_past_the_launcher: int = 0
+    inputs: tuple[str, ...] = ()
+    loader: LoaderUse | None = None
+    learning_rates: tuple[float, ...] = ()
+    optimizers: tuple[OptimizerUse, ...] = ()
+    schedules: tuple[ScheduleUse, ...] = ()
+    reached: ReachedWeights | None = None
+    losses: tuple[LossEvidence, ...] = ()
+
+    @property
+    def alignment(self) -> TargetAlignment | None:
+        """The targets of the first loss that lie beside the tokens that the model read, or None for no such loss."""
+        return next((loss.alignment for loss in self.losses if loss.alignment), None)
+
+    def losses_of(self, *functions: str) -> tuple[LossEvidence, ...]:
+        """The calls of some loss functions in the first iteration."""
+        return tuple(loss for loss in self.losses if loss.function in functions)

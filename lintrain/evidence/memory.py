@@ -1,0 +1,81 @@
+"""What a step of training holds in memory, projected for a device that somebody named."""
+
+from __future__ import annotations
+
+from lintrain.startup.lazy_dataclass import dataclass
+
+PROJECTION_ERROR = 0.15
+"""The share by which a projection may be off its measured peak (`benchmarks/memory.py` holds it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentModel:
+    """One model that lies in memory while training goes on: its weights and buffers in bytes, and whether it trains."""
+
+    name: str
+    size: int
+    trains: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEvidence:
+    """The most that tensors hold at any time of a whole training step, in bytes.
+
+    `device` is the memory of the device, None where nobody named one. `rows` and `tokens` are those of the batch;
+    tokens is None for rows without them. At the peak `weights`, `gradients`, `optimizer` (its state) lie in memory, and
+    `activations` is all the rest: what the backward pass needs, and results on their way. `fixed` is what lies there
+    whatever the batch. `largest_batch` are the rows that just fit, 0 where not even one does, None where it is not
+    known. `method` says how it is known: `projected` (tensors without values) or `counted` (the script's own steps).
+    `in_step` says that the peak is in the optimizer's step.
+    """
+
+    method: str
+    device: int | None
+    peak: int
+    rows: int
+    tokens: int | None
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    fixed: int
+    in_step: bool = False
+    largest_batch: int | None = None
+    models: tuple[ResidentModel, ...] = ()
+    optimizer_name: str = ""
+    without_weights: bool = False
+
+    @property
+    def batch(self) -> str:
+        """Rows and tokens of the batch in words: `8 rows of 512 tokens`."""
+        rows = f"{self.rows} row{'' if self.rows == 1 else 's'}"
+        return f"{rows} of {self.tokens} tokens" if self.tokens else rows
+
+    @property
+    def largest(self) -> str:
+        """The largest batch that fits the device, in words."""
+        if self.largest_batch is None:
+            return "no batch is too large"
+        if not self.largest_batch:
+            return "not even one row fits"
+        return f"{self.largest_batch} row{'' if self.largest_batch == 1 else 's'} would fit"
+
+    @property
+    def least(self) -> float:
+        """The smallest peak that the projection's error leaves possible."""
+        return self.peak * (1 - PROJECTION_ERROR)
+
+    @property
+    def most(self) -> float:
+        """The largest peak that the projection's error leaves possible."""
+        return self.peak * (1 + PROJECTION_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvidence:
+    """The GPU of a pass: its name, its memory, and the most that torch held and reserved there, in bytes."""
+
+    name: str
+    memory: int
+    allocated: int
+    reserved: int

@@ -1,0 +1,134 @@
+"""What a probe measures by starting a script more than once, each time in a fresh process."""
+
+from __future__ import annotations
+
+import math
+
+from lintrain.startup.lazy_dataclass import dataclass
+
+NEAR = 1e-5
+"""Two losses within this share of each other are one: sums on several threads are not always in one order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEvidence:
+    """The step after a checkpoint, in the run that saved it and in a fresh process that goes on from it.
+
+    `saved_after` steps; `files` of the checkpoint by size in bytes. `weights`, `optimizer_state` count the tensors of
+    the run that saved; `changed_weights`, `lost_state`, `changed_state` name those that the other one has otherwise or
+    not at all. `learning_rates`, `losses` are of the run that saved, then of the one that resumed. `generators` name
+    the random generators that were drawn from and stand elsewhere. `repeated_rows` of the `rows` of the resumed step
+    were trained on before the checkpoint and would not have come now; `same_batch` is None where no model was seen to
+    be called. `resumes_by` says who reads the checkpoint: `library`, or `script` where the script's own code does.
+    `scales` are those of the GradScaler, None where there is none, `steps_since_growth` its steps since it changed
+    them. `resume_is_asked` is False where the script itself never asks the library to resume.
+    """
+
+    saved_after: int
+    resumes_by: str
+    files: dict[str, int]
+    weights: int
+    changed_weights: tuple[str, ...]
+    optimizer_state: int
+    lost_state: tuple[str, ...]
+    changed_state: tuple[str, ...]
+    learning_rates: tuple[float, float]
+    losses: tuple[float, float]
+    generators: tuple[str, ...] = ()
+    same_batch: bool | None = None
+    rows: int = 0
+    repeated_rows: int = 0
+    scales: tuple[float | None, float | None] = (None, None)
+    steps_since_growth: tuple[int, int] = (0, 0)
+    resume_is_asked: bool = True
+
+    @property
+    def has_same_scaler(self) -> bool:
+        """Whether the scaler of gradients goes on as it was, with its count of steps; True where there is none."""
+        before, growth = self.scales[0], self.steps_since_growth
+        return before is None or (before == self.scales[1] and growth[0] == growth[1])
+
+    @property
+    def same_loss(self) -> bool:
+        """Whether the next loss is that of the uninterrupted run."""
+        return are_same(*self.losses)
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """The parts that the resumed run does not have as the other one had them, each with its numbers."""
+        before, after = self.learning_rates
+        lost, changed = len(self.lost_state), len(self.changed_state)
+        said = {
+            f"{len(self.changed_weights)} of {self.weights} weights": bool(self.changed_weights),
+            f"{lost + changed} of {self.optimizer_state} tensors of the optimizer": bool(lost + changed),
+            f"learning rate {after:.3g}, not {before:.3g}": not are_same(before, after),
+            self._scaler_in_words: not self.has_same_scaler,
+            f"random numbers of {', '.join(self.generators)}": bool(self.generators),
+            f"{self.repeated_rows} of {self.rows} rows seen before": bool(self.repeated_rows),
+            "another batch": self.same_batch is False and not self.repeated_rows,
+        }
+        return tuple(text for text, is_so in said.items() if is_so)
+
+    @property
+    def _scaler_in_words(self) -> str:
+        before, after = self.scales
+        if before is None:
+            return ""
+        if after is None:
+            return f"no scaler of gradients, where one was at {before:.6g}"
+        steps = f"{self.steps_since_growth[1]} steps after it changed, not {self.steps_since_growth[0]}"
+        return f"scale {after:.6g} of gradients, {steps}" + ("" if after == before else f", not {before:.6g}")
+
+
+def are_same(one: float, other: float) -> bool:
+    """Whether two measured numbers are one but for rounding; NaN is NaN."""
+    if math.isnan(one) or math.isnan(other):
+        return math.isnan(one) and math.isnan(other)
+    return math.isclose(one, other, rel_tol=NEAR, abs_tol=1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class DeterminismEvidence:
+    """The first steps of a script, started twice in fresh processes that share nothing.
+
+    `losses` are those of each start, step by step. `different_weights` of all `weights` are not the same before the
+    first step; `different_batches` of as many `batches` as steps are not, None where no model was seen to be called;
+    `same_rows` says whether these are of the same rows, None where that is not known. `generators` name the random
+    generators that were drawn from and stand elsewhere before the first step.
+    """
+
+    losses: tuple[tuple[float, ...], tuple[float, ...]]
+    weights: int
+    different_weights: tuple[str, ...]
+    batches: int
+    different_batches: int | None
+    same_rows: bool | None
+    generators: tuple[str, ...] = ()
+
+    @property
+    def same_losses(self) -> bool:
+        """Whether both starts give the same losses, but for rounding."""
+        return all(are_same(one, other) for one, other in zip(*self.losses, strict=False))
+
+    @property
+    def first_losses(self) -> tuple[float, float]:
+        """The loss of the first step in each start."""
+        return self.losses[0][0], self.losses[1][0]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What differs between the starts before anything is computed, each with its numbers."""
+        rows = {True: "made of the same rows", False: "of other rows", None: "the model is given"}[self.same_rows]
+        said = {
+            f"{len(self.different_weights)} of {self.weights} weights before the first step": bool(
+                self.different_weights
+            ),
+            f"{self.different_batches} of {self.batches} batches, {rows}": bool(self.different_batches),
+            f"random numbers of {', '.join(self.generators)}": bool(self.generators),
+        }
+        return tuple(text for text, is_so in said.items() if is_so)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a second start does the same as the first."""
+        return self.same_losses and not self.sources

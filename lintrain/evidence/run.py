@@ -1,0 +1,211 @@
+"""What a probe measured at one training run: plain, typed, serialisable; no torch object in it."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from lintrain.evidence.data import ColumnEvidence as ColumnEvidence
+from lintrain.evidence.data import LabelConflicts as LabelConflicts
+from lintrain.evidence.data import Sample as Sample
+from lintrain.evidence.data import SharedRows as SharedRows
+from lintrain.evidence.data import SplitEvidence as SplitEvidence
+from lintrain.evidence.evaluation import EvaluationEvidence as EvaluationEvidence
+from lintrain.evidence.evaluation import MetricUse as MetricUse
+from lintrain.evidence.keras import KerasEvidence as KerasEvidence
+from lintrain.evidence.keras import WatchedNames as WatchedNames
+from lintrain.evidence.loop import LoaderUse as LoaderUse
+from lintrain.evidence.loop import LoopEvidence as LoopEvidence
+from lintrain.evidence.loop import LossEvidence as LossEvidence
+from lintrain.evidence.loop import OptimizerUse as OptimizerUse
+from lintrain.evidence.loop import ReachedWeights as ReachedWeights
+from lintrain.evidence.loop import ScheduleUse as ScheduleUse
+from lintrain.evidence.loop import TargetAlignment as TargetAlignment
+from lintrain.evidence.memory import DeviceEvidence as DeviceEvidence
+from lintrain.evidence.memory import MemoryEvidence as MemoryEvidence
+from lintrain.evidence.memory import ResidentModel as ResidentModel
+from lintrain.evidence.objects import CopiedRows as CopiedRows
+from lintrain.evidence.objects import EncodedChat as EncodedChat
+from lintrain.evidence.objects import LearnedRows as LearnedRows
+from lintrain.evidence.objects import MadeLoader as MadeLoader
+from lintrain.evidence.objects import MovedModel as MovedModel
+from lintrain.evidence.objects import ObjectEvidence as ObjectEvidence
+from lintrain.evidence.objects import SplitRows as SplitRows
+from lintrain.evidence.objects import StepStop as StepStop
+from lintrain.evidence.ranks import RankGather as RankGather
+from lintrain.evidence.ranks import RankSchedule as RankSchedule
+from lintrain.evidence.ranks import RanksEvidence as RanksEvidence
+from lintrain.evidence.ranks import RankWrite as RankWrite
+from lintrain.evidence.repeats import CheckpointEvidence as CheckpointEvidence
+from lintrain.evidence.repeats import DeterminismEvidence as DeterminismEvidence
+from lintrain.evidence.responses import FutureEvidence as FutureEvidence
+from lintrain.evidence.responses import MaskEvidence as MaskEvidence
+from lintrain.evidence.responses import ResponseEvidence as ResponseEvidence
+from lintrain.evidence.responses import SpreadEvidence as SpreadEvidence
+from lintrain.evidence.schedule import ScheduleEvidence as ScheduleEvidence
+from lintrain.evidence.stages import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
+from lintrain.evidence.stages import AccumulationEvidence as AccumulationEvidence
+from lintrain.evidence.stages import BackwardEvidence as BackwardEvidence
+from lintrain.evidence.stages import BatchEvidence as BatchEvidence
+from lintrain.evidence.stages import Failure as Failure
+from lintrain.evidence.stages import ForwardEvidence as ForwardEvidence
+from lintrain.evidence.stages import GradientBirth as GradientBirth
+from lintrain.evidence.stages import LayerGradient as LayerGradient
+from lintrain.evidence.stages import LayerUpdate as LayerUpdate
+from lintrain.evidence.stages import ModelEvidence as ModelEvidence
+from lintrain.evidence.stages import OptimizerGroup as OptimizerGroup
+from lintrain.evidence.stages import OverfitEvidence as OverfitEvidence
+from lintrain.evidence.stages import Stage as Stage
+from lintrain.evidence.stages import StepEvidence as StepEvidence
+from lintrain.evidence.stages import TensorEvidence as TensorEvidence
+from lintrain.evidence.state import StateLoad as StateLoad
+from lintrain.evidence.targets import ScoredTokens as ScoredTokens
+from lintrain.evidence.throughput import ThroughputEvidence as ThroughputEvidence
+from lintrain.evidence.tokens import EdgeEvidence as EdgeEvidence
+from lintrain.evidence.tokens import LabelEvidence as LabelEvidence
+from lintrain.evidence.tokens import TokenizerEvidence as TokenizerEvidence
+from lintrain.model.location import Place
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything measured at one run of a script; None where a stage was not reached.
+
+    `overrides` names the trainer's methods that the user's subclass replaces, and the functions given in their stead
+    (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
+    `ended_in` is the statement of the script's top level in which a run was ended; None where the script itself ended.
+    `accumulation` is measured only where the run accumulates gradients; `responses` come from asking the model again.
+    """
+
+    script: str
+    framework: str
+    trainer: str
+    call: Place | None
+    construction: Place | None
+    device: str
+    versions: dict[str, str]
+    stages: tuple[Stage, ...] = ()
+    splits: tuple[SplitEvidence, ...] = ()
+    shared_rows: SharedRows | None = None
+    conflicts: LabelConflicts | None = None
+    model: ModelEvidence | None = None
+    tokenizer: TokenizerEvidence | None = None
+    batches: tuple[BatchEvidence, ...] = ()
+    forward: ForwardEvidence | None = None
+    responses: ResponseEvidence | None = None
+    backward: BackwardEvidence | None = None
+    step: StepEvidence | None = None
+    evaluation: EvaluationEvidence | None = None
+    overfit: OverfitEvidence | None = None
+    memory: MemoryEvidence | None = None
+    accelerator: DeviceEvidence | None = None
+    throughput: ThroughputEvidence | None = None
+    accumulation: AccumulationEvidence | None = None
+    loop: LoopEvidence | None = None
+    keras: KerasEvidence | None = None
+    watched_names: WatchedNames | None = None
+    schedule: ScheduleEvidence | None = None
+    checkpoint: CheckpointEvidence | None = None
+    determinism: DeterminismEvidence | None = None
+    ranks: RanksEvidence | None = None
+    state_loads: tuple[StateLoad, ...] = ()
+    objects: ObjectEvidence = field(default_factory=ObjectEvidence)
+    arguments: dict[str, str | int | float | bool | None] = field(
+        default_factory=dict[str, str | int | float | bool | None]
+    )
+    overrides: tuple[str, ...] = ()
+    ended_in: Place | None = None
+    shortcuts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Where findings about the run as a whole stand: its trainer's construction, else the training call."""
+        return self.construction or self.call or Place(self.script, 1, 1, 1, 1)
+
+    def split(self, argument: str) -> SplitEvidence | None:
+        """The split that was given by an argument of the trainer, or None where it was not reached."""
+        return next((split for split in self.splits if split.argument == argument), None)
+
+    def batch(self, argument: str = "train_dataset") -> BatchEvidence | None:
+        """The batch collated from the split of an argument, or None where none was made."""
+        return next((batch for batch in self.batches if batch.argument == argument), None)
+
+    def stage(self, name: str) -> Stage | None:
+        """One stage by its name, or None where the probe has no such stage."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    def passed(self, name: str) -> bool:
+        """Whether a stage was reached and went through."""
+        stage = self.stage(name)
+        return stage is not None and stage.status == "passed"
+
+    def ran(self, place: Place) -> bool:
+        """Whether top-level code at a place, outside of any branch, certainly ran: the script got past it."""
+        reached = self.call or (self.failure.reached if self.failure else None)
+        return reached is not None and reached.path == place.path and place.end_line < reached.line
+
+    def never_came_to(self, place: Place) -> bool:
+        """Whether the run was ended above a place: nothing there was carried out or defined."""
+        last = self.ended_in
+        return last is not None and last.path == place.path and place.line > last.end_line
+
+    def failed_with(self, *texts: str) -> Stage | None:
+        """The first failed stage whose error (`Type: message`) holds one of the texts, or None."""
+        return next((stage for stage in self.stages if stage.failure and stage.failure.says(*texts)), None)
+
+    def failed_at(self, place: Place, *texts: str) -> Stage | None:
+        """The same, where the error stands on a line of a place."""
+        failed = (stage for stage in self.stages if stage.failure and stage.failure.says(*texts))
+        return next((stage for stage in failed if stage.failure and _stands_at(stage.failure.place, place)), None)
+
+    def not_reached(self, name: str) -> str:
+        """Why a stage has no answer, in words that stand after `unsettled:`."""
+        stage = self.stage(name)
+        if stage is not None and stage.status == "passed":
+            return f"the {name} stage went through and does not show it"
+        if stage is not None and stage.failure is not None:
+            return f"the {name} stage failed: {stage.failure.type}"
+        if stage is not None and stage.reason:
+            return f"the {name} stage was not reached: {stage.reason}"
+        return f"the {name} stage was not reached"
+
+    def unasked(self, extra: str) -> str:
+        """Why there is nothing of a measurement that is only made on request, in words as above."""
+        if self.stage(extra) is None:
+            return f"`lintrain probe --also {extra}` measures it"
+        return self.not_reached(extra)
+
+    @property
+    def without_loop(self) -> str:
+        """Why nothing of a loop of the script's own was counted, in words that stand after `unsettled:`."""
+        return f"`{self.trainer}` runs the loop" if self.trainer else self.not_reached("forward")
+
+    @property
+    def given_splits(self) -> dict[str, tuple[SplitEvidence, ...]]:
+        """The splits by trainer argument; several where a dictionary of datasets was given."""
+        given: dict[str, tuple[SplitEvidence, ...]] = {}
+        for split in self.splits:
+            given[split.argument] = (*given.get(split.argument, ()), split)
+        return given
+
+    @property
+    def peak_learning_rate(self) -> float | None:
+        """The largest learning rate of any parameter group (warm-up skipped), or None before the step stage."""
+        if self.step is None:
+            return None
+        return max((group.learning_rate for group in self.step.groups), default=None)
+
+    @property
+    def failed_stage(self) -> Stage | None:
+        """The first stage that failed, or None."""
+        return next((stage for stage in self.stages if stage.status == "failed"), None)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The error of the first failed stage, or None."""
+        return self.failed_stage.failure if self.failed_stage else None
+
+
+def _stands_at(failure: Place | None, place: Place) -> bool:
+    return failure is not None and failure.meets(place)

@@ -1,0 +1,63 @@
+"""What a probe measured of a run's token ids: its tokenizer, and the ids of its batches next to their labels."""
+
+from __future__ import annotations
+
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerEvidence:
+    """The tokenizer of a run: its class, the number of its tokens, and its special ids (None where it has none).
+
+    `checkpoint` is the name or folder that it was loaded from. `adds_bos` and `adds_eos` tell whether it puts these
+    around a text by itself. `shared` is the share of the tokens of the model's own tokenizer that have the same id
+    here, None where that tokenizer is not on this machine.
+    """
+
+    name: str
+    checkpoint: str
+    tokens: int
+    pad_id: int | None = None
+    eos_id: int | None = None
+    bos_id: int | None = None
+    mask_id: int | None = None
+    adds_bos: bool = False
+    adds_eos: bool = False
+    shared: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelEvidence:
+    """Labels of int64 [rows, tokens] next to the ids of the same shape, over the probed batches.
+
+    `supervised` labels are not -100, `copied` of them repeat the id at their place, `masked_inputs` stand where the
+    input is the mask token. `eos_attended` counts end-of-text ids that are attended, `eos_supervised` those with a
+    label; `rows_without` have no supervised label. `pad_supervised` labels are scored where nothing is attended.
+    """
+
+    rows: int
+    attended: int
+    supervised: int
+    copied: int
+    masked_inputs: int
+    eos_attended: int
+    eos_supervised: int
+    rows_without: int
+    pad_supervised: int
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeEvidence:
+    """How the attended ids of rows begin and end, over the probed batches.
+
+    `most_frequent_last` counts the rows that end with the one id that most of them end with; `equal_lengths` says that
+    all rows hold as many tokens, as blocks do, or as rows do that were cut.
+    """
+
+    rows: int
+    starts_with_bos: int
+    starts_with_two_bos: int
+    ends_with_eos: int
+    most_frequent_last: int
+    highest_id: int
+    equal_lengths: bool = False

@@ -1,1 +1,0 @@
-"""The probe as a part of one's own program: `lintrain.probe(…)` and its report."""

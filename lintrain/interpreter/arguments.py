@@ -1,0 +1,63 @@
+"""The arguments of a call, `*args` and `**kwargs` written out as far as they are known."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import expressions, functions
+from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.scope import Scope
+from lintrain.model.location import Place
+from lintrain.pipeline.values.python import Mapping, Sequence, Value
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+
+def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> None:
+    """Evaluate the arguments of a call into it, from left to right."""
+    source = reader.source
+    for argument in node.args:
+        value = expressions.evaluate(reader, argument, scope)
+        place = source.place(argument)
+        if isinstance(argument, ast.Starred):
+            if isinstance(value, Sequence) and value.is_complete:
+                reader.spend(len(value.items))
+                call.positional.extend(Argument(item, place) for item in value.items)
+            else:
+                call.is_open, call.spread = True, value
+        else:
+            call.positional.append(Argument(value, place, source))
+    for keyword in node.keywords:
+        value = expressions.evaluate(reader, keyword.value, scope)
+        place = source.place(keyword.value)
+        if keyword.arg is not None:
+            call.keywords[keyword.arg] = Argument(value, place, source, source.place(keyword))
+        else:
+            _add_expanded(call, value, place, is_as_written=_is_as_written(reader, keyword.value, value))
+
+
+def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
+    """Whether nothing but calls that expand it can have seen the dictionary of `**node` since it was written."""
+    function = reader.frame.function
+    if isinstance(node, ast.Dict) or not isinstance(node, ast.Name):
+        return isinstance(node, ast.Dict)
+    if function is not None and function.node.args.kwarg is not None and function.node.args.kwarg.arg == node.id:
+        return reader.once(functions.hands_all_on, function.node)
+    dictionary = reader.source.told(functions.dictionaries_of).get(node.id)
+    return dictionary is not None and value.origin == reader.source.place(dictionary)
+
+
+def _add_expanded(call: Call, value: Value, place: Place, *, is_as_written: bool) -> None:
+    """`**value` in a call; `**batch` is kept as an argument of its own, for models that are called with it."""
+    if not isinstance(value, Mapping):
+        call.keywords.setdefault("**", Argument(value, call.place))
+        call.is_open = True
+        return
+    call.is_open = call.is_open or not value.is_complete
+    call.reader.spend(len(value.entries))
+    for name, item in value.entries.items():
+        if isinstance(name, str):
+            named_at = value.written.get(name) if is_as_written else None
+            call.keywords.setdefault(name, Argument(item, place, named_at=named_at))

@@ -1,0 +1,270 @@
+"""Imports: the libraries that the reader knows by name, and the project's own modules; all else is Unknown."""
+
+# ruff: noqa: PTH100, PTH118 - every import asks, and a `Path` costs ten times a string
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import project_modules
+from lintrain.interpreter.flow import Flow
+from lintrain.interpreter.scope import settled
+from lintrain.pipeline.record import LibraryName
+from lintrain.pipeline.values.python import Library, Unknown, Value
+from lintrain.source.project import ModuleFile
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+    from lintrain.interpreter.scope import Scope
+
+LIBRARIES = frozenset(
+    {
+        "abc",
+        "accelerate",
+        "argparse",
+        "attr",
+        "attrs",
+        "click",
+        "codecs",
+        "collections",
+        "contextlib",
+        "copy",
+        "dataclasses",
+        "datasets",
+        "easydict",
+        "enum",
+        "evaluate",
+        "fire",
+        "functools",
+        "hydra",
+        "io",
+        "itertools",
+        "json",
+        "keras",
+        "lightning",
+        "lightning_fabric",
+        "logging",
+        "math",
+        "ml_collections",
+        "munch",
+        "numpy",
+        "omegaconf",
+        "operator",
+        "optuna",
+        "os",
+        "pandas",
+        "pathlib",
+        "peft",
+        "pickle",
+        "pydantic",
+        "pydantic_settings",
+        "pytorch_lightning",
+        "random",
+        "re",
+        "scipy",
+        "sentence_transformers",
+        "setfit",
+        "sklearn",
+        "string",
+        "sys",
+        "tensorflow",
+        "tf_keras",
+        "time",
+        "tokenizers",
+        "torch",
+        "torchaudio",
+        "torchmetrics",
+        "torchvision",
+        "tqdm",
+        "transformers",
+        "trl",
+        "typer",
+        "types",
+        "typing",
+        "typing_extensions",
+        "tyro",
+        "warnings",
+        "yaml",
+    }
+)
+"""Top-level packages whose dotted names mean something to the reader."""
+
+EVERYDAY = frozenset({"datasets", "evaluate", "tokenizers", "types", "logging", "random", "string"})
+"""Libraries that are called by words which projects use for modules of their own."""
+
+BUILT_IN = frozenset(sys.builtin_module_names) | {"os", "__future__"}
+"""What Python has loaded before it looks into any folder."""
+
+ALIASES = {
+    "tensorflow.keras": "keras",
+    "tensorflow.python.keras": "keras",
+    "tf_keras": "keras",
+    "pytorch_lightning": "lightning",
+    "lightning.pytorch": "lightning",
+}
+"""Packages that go by several names: rules know the one on the right."""
+
+FLAT = frozenset(
+    {
+        "accelerate",
+        "datasets",
+        "evaluate",
+        "lightning",
+        "peft",
+        "setfit",
+        "sentence_transformers",
+        "transformers",
+        "trl",
+    }
+)
+"""Packages whose public names mean the same wherever inside them they were imported from."""
+
+
+INNER_TORCH = lazy_pattern(
+    r"^(torch\.nn(?=\.modules\.)|torch\.optim(?!\.lr_scheduler|\.swa_utils)|torch\.utils\.data)\.[a-z_.]+\.([A-Z]\w*)"
+)
+"""The modules inside torch that its classes live in, as in `torch.optim.adamw.AdamW`."""
+
+
+@lru_cache(maxsize=10_000)
+def canonical(path: str) -> str:
+    """The one dotted name that the reader knows a library's thing by."""
+    for alias, name in ALIASES.items():
+        if path == alias or path.startswith(f"{alias}."):
+            path = name + path[len(alias) :]
+            break
+    if path.startswith("torch."):
+        return INNER_TORCH.sub(r"\1.\2", path)
+    parts = path.split(".")
+    if parts[0] in FLAT and len(parts) > 2:
+        return _flattened(parts)
+    return path
+
+
+def _flattened(parts: list[str]) -> str:
+    """`transformers.trainer.Trainer.train` as `transformers.Trainer.train`: only modules are all lower case."""
+    for index, part in enumerate(parts[1:], start=1):
+        if not part.islower():
+            return ".".join([parts[0], *parts[index:]])
+    return ".".join(parts)
+
+
+def library(path: str) -> Value:
+    """The library at a dotted path, or Unknown where it is none that the reader knows."""
+    top = path.partition(".")[0]
+    return Library(canonical(path)) if top in LIBRARIES else Unknown(name=path)
+
+
+def execute_import(reader: Reader, node: ast.Import, scope: Scope) -> Flow:
+    """`import a.b as c`."""
+    for alias in node.names:
+        path = alias.name if alias.asname else alias.name.partition(".")[0]
+        own = _own_module(reader, alias.name)
+        if own is not None and not alias.asname:
+            own = _own_module(reader, path) or ModuleFile(path, None, _folder_of(own, alias.name))
+        scope.bind(alias.asname or path, project_modules.made_module(reader, own) if own else library(path))
+    return Flow.ON
+
+
+def _folder_of(module: ModuleFile, path: str) -> str:
+    """The folder without `__init__.py` that an imported module's path begins with."""
+    return os.path.abspath(os.path.join(module.folder or module.file or "", *[".."] * path.count(".")))
+
+
+def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> Flow:
+    """`from a import b as c`."""
+    module = node.module or ""
+    own = _relative_module(reader, node.level, module) if node.level else _own_module(reader, module)
+    for alias in node.names:
+        if own is not None:
+            _import_own(reader, own, alias, scope)
+            continue
+        if alias.name == "*":
+            _import_all(scope.module(), "" if node.level else module)
+            continue
+        bound = alias.asname or alias.name
+        path = f"{module}.{alias.name}"
+        submodule = None if node.level else _own_module(reader, path)
+        if submodule is not None:
+            scope.bind(bound, project_modules.made_module(reader, submodule))
+            continue
+        scope.bind(bound, Unknown(name=path) if node.level else library(path))
+        if not node.level:
+            place = reader.source.place(alias)
+            used = LibraryName(module, alias.name, place, reader.guards > 0, True, bound)
+            reader.record.names.append(used)
+    return Flow.ON
+
+
+IN_TABLES = lazy_pattern(r"^lightning\b(?!\.fabric)")
+"""The package that the tables have under `lightning.pytorch`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryStar:
+    """What `from library import *` brings in: the names that the tables of the library's versions have."""
+
+    module: str
+
+    def __call__(self, name: str) -> Value | None:
+        """What a name stands for, None where the library has none such."""
+        from lintrain.knowledge import tables
+
+        module = IN_TABLES.sub("lightning.pytorch", self.module)
+        package = module.partition(".")[0]
+        has = package in tables.COVERED_PACKAGES and name in tables.lives_of(package, module)
+        return library(f"{self.module}.{name}") if has and not name.startswith("_") else None
+
+
+def _import_all(module: Scope, path: str) -> None:
+    """`from a import *`: one of a module that is not known may put another thing under any name from before."""
+    path = canonical(path)
+    if path.partition(".")[0] in LIBRARIES:
+        module.add_star(LibraryStar(path))
+    else:
+        module.stars = [star for star in module.stars if not isinstance(star, LibraryStar)]
+
+
+def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope) -> None:
+    module = project_modules.made_module(reader, file)
+    if alias.name == "*":
+        scope.module().add_star(project_modules.starred(reader, module))
+        return
+    bound = alias.asname or alias.name
+    if module.names is scope.module():
+        # `from . import a` in the package itself
+        scope.bind(bound, project_modules.submodule(reader, module, alias.name))
+        return
+    deferred = project_modules.imported(reader, module, alias.name)
+    scope.bind(bound, settled(deferred) if scope.is_class else deferred)
+
+
+def _own_module(reader: Reader, path: str) -> ModuleFile | None:
+    """The project's module that an absolute import means.
+
+    A library that the reader knows by name is meant, unless a module of that name lies beside the script, where
+    Python looks first, or the project has one and the name is an everyday word.
+    """
+    project = reader.modules.project
+    top = path.partition(".")[0]
+    if project is None or top in BUILT_IN:
+        return None
+    script = reader.record.source.path
+    find = project.find_beside if top in LIBRARIES - EVERYDAY else project.find
+    found = find(script, path)
+    is_itself = found is not None and found.file == os.path.abspath(script)
+    return None if is_itself and top in LIBRARIES else found
+
+
+def _relative_module(reader: Reader, level: int, path: str) -> ModuleFile | None:
+    """The project's module that a relative import means; what lies inside a known library is left alone."""
+    project = reader.modules.project
+    if project is None or project.package_of(reader.source.path) in LIBRARIES - EVERYDAY:
+        return None
+    return project.find_relative(reader.source.path, level, path)

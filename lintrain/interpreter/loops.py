@@ -1,0 +1,104 @@
+"""Loops: run once, with what happens in them marked as repeated."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import expressions, operations, statements
+from lintrain.interpreter.flow import Flow
+from lintrain.interpreter.retention import made_anew
+from lintrain.interpreter.scope import Changes, Scope
+from lintrain.interpreter.targets import assign, assigned_names
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Loop
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+
+def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
+    """`for`: its element bound to the target, its body run once."""
+    over = expressions.evaluate(reader, node.iter, scope)
+    each = operations.element(reader, over)
+    header = reader.code(reader.source.place(node.iter))
+    loop = Loop(
+        reader.source.place(node), over, each, header, _body_place(reader, node.body), reader.once(_made_anew, node)
+    )
+    _forget_changing(reader, node, scope)
+    start = len(scope.journal)
+    assign(reader, node.target, each, scope)
+    return _execute_loop(reader, loop, node.body, node.orelse, scope, start)
+
+
+def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
+    """`while`: its body run once, unless the test is certainly false."""
+    _forget_changing(reader, node, scope)
+    test = expressions.evaluate(reader, node.test, scope)
+    if operations.truth(test) is False:
+        return statements.execute_block(reader, node.orelse, scope)
+    header = reader.code(reader.source.place(node.test))
+    loop = Loop(
+        reader.source.place(node),
+        UNKNOWN,
+        UNKNOWN,
+        header,
+        _body_place(reader, node.body),
+        reader.once(_made_anew, node),
+    )
+    return _execute_loop(reader, loop, node.body, node.orelse, scope, len(scope.journal))
+
+
+def _body_place(reader: Reader, body: Sequence[ast.stmt]) -> Place:
+    return reader.source.place(body[0])
+
+
+def _execute_loop(
+    reader: Reader,
+    loop: Loop,
+    body: Sequence[ast.stmt],
+    orelse: Sequence[ast.stmt],
+    scope: Scope,
+    start: int,
+) -> Flow:
+    reader.record.loops.append(loop)
+    reader.loops.append(loop)
+    frame = reader.frame
+    outer, frame.exits, frame.loop_start = (frame.exits, frame.loop_start), [], start
+    flow = statements.execute_block(reader, body, scope)
+    exits = frame.exits
+    frame.exits, frame.loop_start = outer
+    reader.loops.pop()
+    changes = reader.undo(scope, start)
+    ends = [*exits, changes] if flow is Flow.ON else exits
+    scope.apply(scope.joined([_without_body(scope, ends), *ends]))
+    return statements.execute_block(reader, orelse, scope)
+
+
+def _without_body(scope: Scope, ends: Sequence[Changes]) -> Changes:
+    """What a loop leaves that never runs: a body that bound a name over `None` is taken to have run."""
+    bound = (name for end in ends for name, value in end.items() if value is not scope.names.get(name))
+    return {
+        name: None for name in bound if isinstance(value := scope.names.get(name), Constant) and value.value is None
+    }
+
+
+ForOrWhile = ast.For | ast.AsyncFor | ast.While
+
+
+def _made_anew(node: ForOrWhile) -> frozenset[str]:
+    return made_anew(node.body)
+
+
+def _assigned(node: ForOrWhile) -> tuple[str, ...]:
+    return tuple(assigned_names(node.body))
+
+
+def _forget_changing(reader: Reader, node: ForOrWhile, scope: Scope) -> None:
+    """A constant that the loop's body assigns is another one in each iteration."""
+    for name in reader.once(_assigned, node):
+        known = scope.names.get(name)
+        if isinstance(known, Constant) and known.value is not None:
+            scope.put(name, Unknown(name=name))

@@ -1,0 +1,153 @@
+"""Modules as the reader knows them: which lie inside which, and whether train and eval mode differ in one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeGuard
+
+from lintrain.interpreter.registry import lineage_of
+from lintrain.pipeline.values.model import Model, ModelPart, Module
+from lintrain.pipeline.values.python import (
+    Class,
+    Constant,
+    Either,
+    Instance,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+)
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+MODULE = "torch.nn.Module"
+
+MOST_PARTS = 400
+"""Parts of a module that are looked at."""
+
+CALM = lazy_pattern(
+    r"(Lazy)?(Conv(Transpose)?\dd|Linear|Bilinear)|(Adaptive)?(Avg|Max|LP)Pool\dd|MaxUnpool\dd|(Group|Layer|RMS)Norm|"
+    r"Embedding(Bag)?|(Zero|Reflection|Replication|Constant|Circular)Pad\dd|Pixel(Unshuffle|Shuffle)|Upsample\w*|"
+    r"Identity|Flatten|Unflatten|Fold|Unfold|Sequential|ModuleList|ModuleDict|"
+    r"[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|GLU|SiLU|Mish|(Log)?Softmax|(Log|Hard)?[Ss]igmoid|"
+    r"(Hard)?[Tt]anh|Hardswish|Softplus|Softsign|\w+Loss"
+)
+"""Classes of `torch.nn` that do the same in train mode as in eval mode."""
+
+QUIET_WITHOUT_DROPOUT = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
+"""Classes that only differ between the modes when they are given a dropout."""
+
+
+def is_module(value: Value) -> bool:
+    """Whether a value is certainly a module of torch."""
+    if isinstance(value, Instance):
+        return MODULE in lineage_of(value.cls.library_bases)
+    return isinstance(value, Module) or (isinstance(value, Model) and value.framework == "torch")
+
+
+def is_module_class(cls: Class) -> bool:
+    """Whether a class of the script makes modules."""
+    return MODULE in lineage_of(cls.library_bases)
+
+
+def runs_inside_a_forward(reader: Reader) -> bool:
+    """Whether the code being read belongs to a module's own forward pass."""
+    return any(
+        frame.name == "forward" and isinstance(frame.receiver, Instance) and is_module_class(frame.receiver.cls)
+        for frame in reader.frames
+    )
+
+
+def modules_in(value: Value) -> Iterator[Value]:
+    """A value and everything inside it that may be a module, each once."""
+    pending, seen = [value], set[int]()
+    while pending and len(seen) < MOST_PARTS:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        pending.extend(_parts(part))
+
+
+def _parts(value: Value) -> list[Value]:
+    match value:
+        case Instance():
+            return list(value.attributes.values())
+        case Module():
+            return [*value.parts, *value.attributes.values()]
+        case ModelPart():
+            return [value.model]
+        case Sequence():
+            return value.items
+        case Mapping():
+            return list(value.entries.values())
+        case Either():
+            return list(value.options)
+        case _:
+            return []
+
+
+def overlap(one: Value, other: Value) -> bool:
+    """Whether two modules share anything, so that a mode set on one may show in the other."""
+    return not shared_parts(one).isdisjoint(shared_parts(other))
+
+
+def shared_parts(value: Value) -> frozenset[int]:
+    """The identities of what a value holds, itself included, that other modules may hold too."""
+    return frozenset(id(part) for part in modules_in(value) if _can_be_shared(part))
+
+
+def _can_be_shared(part: Value) -> bool:
+    """The one nameless Unknown stands for many things, and a literal is nobody's own."""
+    return isinstance(part, Instance | Module | Model) or (isinstance(part, Unknown) and bool(part.name))
+
+
+def ignores_mode(value: Value) -> bool:
+    """Whether a module certainly does the same in train mode and in eval mode."""
+    parts = list(modules_in(value))
+    return is_module(value) and len(parts) < MOST_PARTS and all(_part_ignores_mode(part) for part in parts)
+
+
+def _part_ignores_mode(part: Value) -> bool:
+    match part:
+        case Instance():
+            return not part.cls.has_unknown_base and not any(
+                _speaks_of_modes(owner.node) for owner in part.cls.lineage()
+            )
+        case Module():
+            return _module_ignores_mode(part)
+        case Sequence() | Mapping():
+            return part.is_complete
+        case LibraryObject():
+            return part.path.startswith("torch.nn.Parameter")
+        case Model() | ModelPart() | Unknown() | Either():
+            return False
+        case _:
+            return True
+
+
+def _speaks_of_modes(node: ast.ClassDef) -> bool:
+    words = ("drop", "training", "norm", "bn")
+    names = [part.attr if isinstance(part, ast.Attribute) else part.id for part in ast.walk(node) if _is_name(part)]
+    return any(word in name.lower() for name in names for word in words)
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Name]:
+    return isinstance(node, ast.Attribute | ast.Name)
+
+
+def _module_ignores_mode(module: Module) -> bool:
+    if not module.path.startswith("torch.nn."):
+        return False
+    dropout = module.arguments.get("dropout")
+    if module.name in QUIET_WITHOUT_DROPOUT:
+        return dropout is None or (isinstance(dropout, Constant) and dropout.value == 0)
+    if module.name.startswith("Dropout"):
+        rate = module.arguments.get("p", module.arguments.get("0"))
+        return isinstance(rate, Constant) and not rate.is_default and rate.value == 0
+    return CALM.fullmatch(module.name) is not None

@@ -1,0 +1,224 @@
+"""How libraries tell the reader what their functions and values do.
+
+A file of `pipeline.library` registers transfer functions with these decorators; the reader looks them up by dotted
+path for functions and classes, and by the type of a value (its bases too) for everything that is done to a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from lintrain.interpreter.call import Call
+from lintrain.model.location import Place
+from lintrain.pipeline.values.python import Literal, Mapping, Value
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+    from lintrain.pipeline.values.python import Function, LibraryObject
+
+Transfer = Callable[[Call], Value]
+"""A library function: from a call with its arguments to the value that it gives."""
+
+Attribute = Callable[["Reader", Value, str, Place], Value | None]
+"""`value.name`: None leaves it to the type's methods."""
+
+Subscript = Callable[["Reader", Value, Value, Place], Value]
+"""`value[key]`."""
+
+Element = Callable[["Reader", Value], Value]
+"""What a loop over the value gets each time."""
+
+Unpack = Callable[["Reader", Value, int], list[Value] | None]
+"""What `a, b = value` binds; None where that is not known."""
+
+StoreAttribute = Callable[["Reader", Value, str, Value, Place], None]
+"""`value.name = new`."""
+
+StoreItem = Callable[["Reader", Value, Value, Value, Place], None]
+"""`value[key] = new`."""
+
+Operate = Callable[["Reader", Value, str, Value, Place], Value | None]
+"""A binary operator or comparison (named as in `ast`: `Add`, `Gt`) with the value on either side; None if not known."""
+
+Family = Callable[[str], Transfer | None]
+"""Library functions told by the form of their dotted path: the transfer for a path, None where it is none of them."""
+
+Entries = Callable[[Value], tuple[dict[Literal, Value], bool]]
+"""What a value holds as a mapping, by key, and whether that is all of it."""
+
+Ancestry = Callable[[str], str | None]
+"""The library class that a library class derives from, by their dotted names; None where it derives from none such."""
+
+Decorating = Callable[["Reader", "Function", "LibraryObject"], None]
+"""What a decorator with arguments tells of the function below it, such as the defaults of its parameters."""
+
+FUNCTIONS: dict[str, Transfer] = {}
+DECORATORS: dict[str, Decorating] = {}
+FAMILIES: dict[str, list[Family]] = {}
+ANCESTRY: dict[str, list[Ancestry]] = {}
+METHODS: dict[tuple[type[Value], str], Transfer] = {}
+CALLED: dict[type[Value], Transfer] = {}
+ATTRIBUTES: dict[type[Value], Attribute] = {}
+SUBSCRIPTS: dict[type[Value], Subscript] = {}
+ELEMENTS: dict[type[Value], Element] = {}
+UNPACKED: dict[type[Value], Unpack] = {}
+STORED_ATTRIBUTES: dict[type[Value], StoreAttribute] = {}
+STORED_ITEMS: dict[type[Value], StoreItem] = {}
+OPERATORS: dict[type[Value], Operate] = {}
+ENTRIES: dict[type[Value], Entries] = {}
+BASE_CALLS: dict[str, Transfer] = {}
+INSTANCE_METHODS: dict[tuple[str, str], Transfer] = {}
+INSTANCES_CALLED: dict[str, Transfer] = {}
+
+Handler = TypeVar("Handler")
+Key = TypeVar("Key")
+
+
+def _registrar(table: dict[Key, Handler], *keys: Key) -> Callable[[Handler], Handler]:
+    def register(transfer: Handler) -> Handler:
+        for key in keys:
+            table[key] = transfer
+        return transfer
+
+    return register
+
+
+def function(*paths: str) -> Callable[[Transfer], Transfer]:
+    """Register what calling these dotted names gives (functions, classes, class methods)."""
+    return _registrar(FUNCTIONS, *paths)
+
+
+def family(package: str) -> Callable[[Family], Family]:
+    """Register functions of a package that are too many to be listed, like the model classes of transformers."""
+
+    def register(choose: Family) -> Family:
+        FAMILIES.setdefault(package, []).append(choose)
+        return choose
+
+    return register
+
+
+def function_at(path: str) -> Transfer | None:
+    """What calling a dotted name gives, or None where no library file knows it."""
+    if path in FUNCTIONS:
+        return FUNCTIONS[path]
+    package = path.partition(".")[0]
+    return next((transfer for choose in FAMILIES.get(package, ()) if (transfer := choose(path))), None)
+
+
+def ancestry(package: str) -> Callable[[Ancestry], Ancestry]:
+    """Register which of a package's classes derive from a class that other library files know."""
+
+    def register(find: Ancestry) -> Ancestry:
+        ANCESTRY.setdefault(package, []).append(find)
+        return find
+
+    return register
+
+
+def lineage_of(paths: Iterable[str]) -> Iterator[str]:
+    """Library classes, each followed by the class that it derives from where that is known."""
+    for path in paths:
+        yield path
+        for find in ANCESTRY.get(path.partition(".")[0], ()):
+            base = find(path)
+            if base is not None:
+                yield base
+
+
+def decorating(*paths: str) -> Callable[[Decorating], Decorating]:
+    """Register what decorators of these dotted names tell of a function of the script."""
+    return _registrar(DECORATORS, *paths)
+
+
+def method(kind: type[Value], *names: str) -> Callable[[Transfer], Transfer]:
+    """Register what these methods of a kind of value do; the value is `call.receiver`."""
+    return _registrar(METHODS, *((kind, name) for name in names))
+
+
+def called(kind: type[Value]) -> Callable[[Transfer], Transfer]:
+    """Register what calling a value of this kind gives; the value is `call.receiver`."""
+    return _registrar(CALLED, kind)
+
+
+def attribute_of(kind: type[Value]) -> Callable[[Attribute], Attribute]:
+    """Register what the attributes of a kind of value are."""
+    return _registrar(ATTRIBUTES, kind)
+
+
+def subscript_of(kind: type[Value]) -> Callable[[Subscript], Subscript]:
+    """Register what subscripts of a kind of value give."""
+    return _registrar(SUBSCRIPTS, kind)
+
+
+def element_of(kind: type[Value]) -> Callable[[Element], Element]:
+    """Register what a loop over a kind of value gets."""
+    return _registrar(ELEMENTS, kind)
+
+
+def unpacked(kind: type[Value]) -> Callable[[Unpack], Unpack]:
+    """Register what unpacking a kind of value gives."""
+    return _registrar(UNPACKED, kind)
+
+
+def stored_attribute_of(kind: type[Value]) -> Callable[[StoreAttribute], StoreAttribute]:
+    """Register what setting an attribute of a kind of value does."""
+    return _registrar(STORED_ATTRIBUTES, kind)
+
+
+def stored_item_of(kind: type[Value]) -> Callable[[StoreItem], StoreItem]:
+    """Register what setting an item of a kind of value does."""
+    return _registrar(STORED_ITEMS, kind)
+
+
+def operated(kind: type[Value]) -> Callable[[Operate], Operate]:
+    """Register what operators and comparisons with a kind of value give."""
+    return _registrar(OPERATORS, kind)
+
+
+def entries_of(kind: type[Value]) -> Callable[[Entries], Entries]:
+    """Register what a kind of value holds when it is taken for a mapping, as in `dict(value)` or `{**value}`."""
+    return _registrar(ENTRIES, kind)
+
+
+def base_call(*paths: str) -> Callable[[Transfer], Transfer]:
+    """Register what making an object of a script's class gives that derives from these library classes.
+
+    `call.receiver` is the script's Class.
+    """
+    return _registrar(BASE_CALLS, *paths)
+
+
+def instance_method(path: str, *names: str) -> Callable[[Transfer], Transfer]:
+    """Register what a method does that a script's object has from this library class; `call.receiver` is the object."""
+    return _registrar(INSTANCE_METHODS, *((path, name) for name in names))
+
+
+def instance_called(path: str) -> Callable[[Transfer], Transfer]:
+    """Register what calling a script's object gives that derives from this library class."""
+    return _registrar(INSTANCES_CALLED, path)
+
+
+def of_type(table: dict[type[Value], Handler], value: Value) -> Handler | None:
+    """The entry of a table for a value's type, or for the nearest of its bases that has one."""
+    for kind in type(value).__mro__:
+        if kind in table:
+            return table[kind]
+    return None
+
+
+def held_by(value: Value) -> tuple[dict[Literal, Value], bool]:
+    """What a value holds by key where it is a mapping of any kind, and whether that is all of it."""
+    if isinstance(value, Mapping):
+        return dict(value.entries), value.is_complete
+    held = of_type(ENTRIES, value)
+    return held(value) if held else ({}, False)
+
+
+def method_of(value: Value, name: str) -> Transfer | None:
+    """What a method of a value does, or None where its type has no such method."""
+    for kind in type(value).__mro__:
+        if (kind, name) in METHODS:
+            return METHODS[kind, name]
+    return None

@@ -1,0 +1,79 @@
+"""Parts of modules that a script puts in the place of others, and which modules have parameters at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.modules import is_module, modules_in, overlap
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import KeptModules
+from lintrain.pipeline.values.model import Model, ModelPart, Module
+from lintrain.pipeline.values.python import Instance, Mapping, Sequence, Value
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+WITH_PARAMETERS = lazy_pattern(
+    r"torch\.nn\.((Lazy)?(Conv(Transpose)?\dd|Linear)|Bilinear|Embedding(Bag)?|(Group|Layer|RMS)Norm|"
+    r"(Lazy|Sync)?BatchNorm(\dd)?|RNN|LSTM|GRU|(RNN|LSTM|GRU)Cell|MultiheadAttention|Transformer\w*|PReLU)"
+)
+"""Layers of torch that have weights to learn."""
+
+
+def note_part(reader: Reader, owner: Value, value: Value, place: Place) -> None:
+    """Record that a module gets a part with fresh parameters from outside its own constructor."""
+    whole = owner.model if isinstance(owner, ModelPart) else owner
+    if isinstance(value, Module) and not value.path and value.parts:
+        return  # a part of another one, shared: `decoder.weight = embedding.weight`
+    is_being_made = reader.frame.receiver is owner and reader.frame.name == "__init__"
+    if is_being_made or not is_module(whole) or not has_parameters(value):
+        return
+    if not _is_new(value, place) and overlap(value, whole):
+        return
+    reader.act(Act.NEW_PART, place, _outermost(whole), part=value)
+
+
+def _is_new(value: Value, place: Place) -> bool:
+    """Whether a layer was made behind the target of its assignment, on the same line: it lies nowhere yet.
+
+    This spares looking through a whole that may have many parts.
+    """
+    if not isinstance(value, Module) or value.parts or value.attributes or value.origin is None:
+        return False
+    made = value.origin
+    return made.path == place.path and place.line == made.line and place.column < made.column
+
+
+def note_kept(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """Record a plain list or dictionary that an object of a module class keeps."""
+    if isinstance(owner, Instance) and isinstance(value, Sequence | Mapping) and is_module(owner):
+        reader.record.kept_modules.append(KeptModules(owner, name, value, place))
+
+
+def _outermost(module: Value) -> Value:
+    """The module that an inner part, which is not known more closely, was taken out of."""
+    while isinstance(module, Module) and not module.path and len(module.parts) == 1:
+        module = module.parts[0]
+    return module
+
+
+def has_parameters(value: Value) -> bool:
+    """Whether a value is certainly a module with weights of its own."""
+    if not is_module(value):
+        return False
+    parts = list(modules_in(value))
+    return any(_has_weights(part) for part in parts)
+
+
+def _has_weights(part: Value) -> bool:
+    match part:
+        case Module():
+            return WITH_PARAMETERS.fullmatch(part.path) is not None or part.path.startswith("torchvision.models.")
+        case Model():
+            return True
+        case Instance():
+            return False  # its attributes are looked at themselves
+        case _:
+            return False

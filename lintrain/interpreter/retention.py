@@ -1,0 +1,207 @@
+"""What outlives an iteration: values that a loop adds to a sum, or puts into a list, which was there before it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import expressions
+from lintrain.pipeline.callers import given_back, given_names
+from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline.values.python import Constant, Instance, Value
+from lintrain.source.nodes import children
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+    from lintrain.interpreter.scope import Scope
+    from lintrain.model.location import Place
+
+TAKES_OFF = frozenset(
+    {
+        "array",
+        "asarray",
+        "detach",
+        "float",
+        "gather",
+        "gather_for_metrics",
+        "item",
+        "numpy",
+        "reduce",
+        "tensor",
+        "tolist",
+    }
+)
+"""Calls whose result has no graph, or has none with several processes."""
+
+ASSIGNS = lazy_pattern(r"\s*=(?!=)")
+DELETES = lazy_pattern(r"del ")
+TAKES_OUT = lazy_pattern(r"\.(clear|pop|popleft|reset|zero_|fill_|detach_)\(")
+TAKES_OFF_IN_PLACE = lazy_pattern(r"\.detach_\(\)")
+
+
+def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, scope: Scope) -> None:
+    """Note `target += added`, where the target was there before the iteration."""
+    if reader.loops and (outlives(reader, target, scope) or _is_callers_sum(reader, target)):
+        _note(reader, target, added, value)
+
+
+def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
+    """Note `total = total + added`."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
+            if name == same and reader.loops:
+                note_sum(reader, target, added, expressions.evaluate(reader, added, scope), scope)
+        case _:
+            pass
+
+
+def note_append(reader: Reader, node: ast.Call | None, value: Value, scope: Scope) -> None:
+    """Note `target.append(added)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=target), args=[added]):
+            if reader.loops and (outlives(reader, target, scope) or _is_callers_list(reader, target)):
+                _note(reader, target, added, value)
+        case _:
+            pass
+
+
+def _note(reader: Reader, target: ast.expr, added: ast.expr, value: Value) -> None:
+    if not _takes_off(added) and not _is_cut(reader, added):
+        reader.act(Act.RETAIN, reader.source.place(added), value, target=Constant(ast.unparse(target)))
+
+
+def _is_cut(reader: Reader, added: ast.expr) -> bool:
+    """Whether the loop takes what is added off the graph in place: `loss.detach_()`."""
+    places = (reader.loops[-1].place, _own_place(reader))
+    text = ast.unparse(added)
+    return any(text in _texts_before(TAKES_OFF_IN_PLACE, reader.code(place), len(text)) for place in places)
+
+
+def _takes_off(added: ast.expr) -> bool:
+    calls = [node.func for node in ast.walk(added) if isinstance(node, ast.Call)]
+    names = {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
+    return bool(names & TAKES_OFF)
+
+
+def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
+    """Whether a target that is added to keeps what it gets from one iteration of the innermost loop to the next."""
+    loop = reader.loops[-1]
+    text = ast.unparse(target)
+    place = reader.source.place(target)
+    if not loop.place.holds(place):
+        return _is_kept_by_object(reader, target, loop, scope)
+    root = text.partition(".")[0].partition("[")[0]
+    return root not in loop.made_anew and not _is_emptied(reader.code(loop.place), text)
+
+
+def _is_emptied(code: str, target: str) -> bool:
+    """Whether a loop's code takes something out of the target, or makes it anew."""
+    ends = _texts_before(ASSIGNS, code, len(target)).get(target, ())
+    return _is_taken_from(code, target) or any(not _adds_to_itself(code, end, target) for end in ends)
+
+
+def _adds_to_itself(code: str, start: int, target: str) -> bool:
+    """Whether what stands behind an `=` begins with `target +`."""
+    place = _after_blanks(code, start)
+    return code.startswith(target, place) and code.startswith("+", _after_blanks(code, place + len(target)))
+
+
+def _after_blanks(code: str, start: int) -> int:
+    return next((place for place in range(start, len(code)) if not code[place].isspace()), len(code))
+
+
+def _is_taken_from(code: str, target: str) -> bool:
+    is_deleted = target in _texts_after(DELETES, code, len(target))
+    return is_deleted or target in _texts_before(TAKES_OUT, code, len(target))
+
+
+@lru_cache(maxsize=12)
+def _texts_before(pattern: re.Pattern[str], code: str, length: int) -> dict[str, list[int]]:
+    """The text of so many characters before each match, and where the match ends.
+
+    A loop's code is searched once for all names of one length: as a loop grows, more names are asked for in more code.
+    """
+    found = dict[str, list[int]]()
+    for match in pattern.finditer(code):
+        found.setdefault(code[max(match.start() - length, 0) : match.start()], []).append(match.end())
+    return found
+
+
+@lru_cache(maxsize=4)
+def _texts_after(pattern: re.Pattern[str], code: str, length: int) -> frozenset[str]:
+    """The text of so many characters after each match."""
+    return frozenset(code[match.end() : match.end() + length] for match in pattern.finditer(code))
+
+
+def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scope) -> bool:
+    """Whether a method that the loop calls keeps it, in an object that the loop neither makes nor resets."""
+    if not isinstance(target, ast.Attribute):
+        return False
+    owner = expressions.evaluate(reader, target.value, scope)
+    if not isinstance(owner, Instance) or owner.origin is None or loop.place.holds(owner.origin):
+        return False
+    return re.search(r"reset|clear|zero_\(|init", reader.code(loop.place)) is None
+
+
+def _is_callers_list(reader: Reader, target: ast.expr) -> bool:
+    """Whether the loop calls the function under evaluation with a list of its own that outlives the iteration."""
+    loop, given = reader.loops[-1], _given_in_loop(reader, target)
+    return given is not None and given.id not in loop.made_anew and not _is_emptied(reader.code(loop.place), given.id)
+
+
+def _is_callers_sum(reader: Reader, target: ast.expr) -> bool:
+    """Whether the function gives the sum back to the name that it came from, which nothing else in the loop binds."""
+    source, loop, given = reader.source, reader.loops[-1], _given_in_loop(reader, target)
+    if given is None or _is_taken_from(reader.code(loop.place), given.id):
+        return False
+    back = [node for node, names in source.told(given_back).items() if given.id in names]
+    own = _own_place(reader)
+    bound = [node for node in source.nodes_of(ast.Name) if node.id == given.id and not isinstance(node.ctx, ast.Load)]
+    return (
+        any(own.holds(source.place(node)) and node.id == ast.unparse(target) for node in back)
+        and sum(loop.place.holds(source.place(node)) for node in bound) == 1
+    )
+
+
+def _given_in_loop(reader: Reader, target: ast.expr) -> ast.Name | None:
+    """The name, in the loop, of what a function that it calls in the same file knows as the target."""
+    frame, loop = reader.frame, reader.loops[-1]
+    if frame.function is None or frame.call is None or frame.source is not reader.frames[-2].source:
+        return None
+    if not isinstance(target, ast.Name) or _is_emptied(reader.code(_own_place(reader)), target.id):
+        return None
+    given = given_names(frame.function.node.args, frame.call, int(frame.receiver is not None)).get(target.id)
+    return given if given is not None and loop.place.holds(reader.source.place(given)) else None
+
+
+def _own_place(reader: Reader) -> Place:
+    """The function under evaluation, or else the innermost loop."""
+    function = reader.frame.function
+    return reader.source.place(function.node) if function is not None else reader.loops[-1].place
+
+
+def made_anew(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names that statements bind by other means than adding to what they hold."""
+    return frozenset(_bound(body))
+
+
+def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        match node:
+            case ast.AugAssign(target=ast.Name()):
+                continue
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=same))) if name == same:
+                continue
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                yield name
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                continue
+            case _:
+                pass
+        pending.extend(children(node))

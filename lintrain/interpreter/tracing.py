@@ -1,0 +1,194 @@
+"""Following tensors: what each operation leaves of shape, kind of number, last operation and autograd's graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied
+from lintrain.interpreter.shapes import subscripted as shape_of_subscript
+from lintrain.model.location import Place
+from lintrain.pipeline.values.counts import Whole
+from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of
+from lintrain.pipeline.values.tensors import Operation
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+ACTIVATIONS = frozenset(
+    {
+        "softmax", "log_softmax", "sigmoid", "logsigmoid", "relu", "leaky_relu", "elu", "gelu", "silu", "tanh", "selu",
+        "softplus", "exp", "log", "relu6", "mish", "hardtanh", "hardsigmoid", "softmin", "clamp", "clip", "log1p",
+        "sqrt", "abs", "nan_to_num", "sin", "cos", "square",
+    }
+)  # fmt: skip
+"""Operations on each number, or along one axis, that keep the shape."""
+
+MOVES = frozenset(
+    {
+        "contiguous", "clone", "cpu", "cuda", "to", "copy", "requires_grad_", "dropout", "float", "double", "half",
+        "bfloat16", "type", "astype", "alpha_dropout",
+    }
+)  # fmt: skip
+"""Operations that leave the numbers what they are."""
+
+CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax", "argsort", "argmin", "long", "int", "bool"})
+"""Operations after which no gradient flows back."""
+
+REBUILDS = frozenset({"tensor", "Tensor", "FloatTensor", "LongTensor", "array", "asarray"})
+"""Functions that make an array of their own out of numbers."""
+
+DEVICE = lazy_pattern(r"device|dev$|cuda|cpu|gpu|mps|rank", re.IGNORECASE)
+"""Names of what a tensor is moved to."""
+
+KINDS = {
+    "float": "float", "double": "float", "half": "float", "bfloat16": "float", "long": "int", "int": "int",
+    "argmax": "int", "argsort": "int", "argmin": "int", "bool": "bool", "Tensor": "float", "FloatTensor": "float",
+    "LongTensor": "int",
+}  # fmt: skip
+
+FLOATS = frozenset({"float", "double", "half", "float16", "float32", "float64", "bfloat16", "float_", "FloatTensor"})
+INTEGERS = frozenset({"int", "long", "short", "int8", "int16", "int32", "int64", "uint8", "LongTensor"})
+
+
+def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
+    """A tensor after an operation, the call's: `before` itself where nothing that is followed has changed."""
+    name = call.path.rpartition(".")[2]
+    arguments = [argument.value for argument in rest(call, before)]
+    shape, kind, cut, made = before.shape, before.kind, before.cut, before.made
+    here = Operation(_along(call, name), call.place, call.text, _given(call, before))
+    if name in RESHAPES:
+        shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, arguments)
+    elif name in {"cat", "concat", "vstack", "concatenate", "T", "max", "min", "transpose"}:
+        shape = ANY
+    if name in ACTIVATIONS or name in {"mean", "sum", "max", "min", "argmax"}:
+        made = here
+    if name in CUTS or (name in REBUILDS and call.path.startswith("torch.")):
+        cut = cut or here
+    kind = kind_given(call) or ("" if _asks_for_unknown_kind(call, name) else KINDS.get(name, kind))
+    if name == "item":
+        kind = "number"
+    moved = before.is_reshaped or name in RESHAPES
+    fields = (shape, kind, cut, made, moved)
+    if after is before and fields == (before.shape, before.kind, before.cut, before.made, before.is_reshaped):
+        return before
+    return replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced, is_reshaped=moved)
+
+
+def detached(tensor: Tensor, name: str, place: Place) -> Tensor:
+    """A tensor's numbers without its graph, as an attribute gives them: `x.data`."""
+    return replace(tensor, cut=tensor.cut or Operation(name, place), origin=place)
+
+
+def rest(call: Call, tensor: Value) -> list[Argument]:
+    """The arguments of an operation without the tensor that it works on."""
+    named = [call.keywords[name] for name in ("dim", "axis", "start_dim", "shape") if name in call.keywords]
+    positional = list(call.positional)
+    if isinstance(call.receiver, Tensor):
+        return [*positional, *named]
+    return [*positional[1:], *named]
+
+
+def _given(call: Call, before: Tensor) -> str:
+    if isinstance(call.receiver, Tensor):
+        return call.receiver_text
+    return call.positional[0].text if call.positional else ""
+
+
+def kind_given(call: Call) -> str:
+    """The kind of number that a `dtype=` asks for, or the type that `to` and `astype` are given; empty where none."""
+    given = [call.keywords["dtype"].value] if "dtype" in call.keywords else []
+    if call.path.rpartition(".")[2] in {"to", "type", "astype"}:
+        given.extend(argument.value for argument in call.positional)
+    names = [value.name if isinstance(value, Library) else text_of(value) or "" for value in given]
+    return next((kind for name in names if (kind := kind_of(name))), "")
+
+
+def _asks_for_unknown_kind(call: Call, name: str) -> bool:
+    """Whether a move goes to a type that is not known (`y.to(x.dtype)`, `y.to(x)`), not merely to a device."""
+    given = call.positional if name in {"to", "type", "astype"} else []
+    return any(isinstance(each.value, Bound | Tensor | Unknown) and not DEVICE.search(each.text) for each in given)
+
+
+def kind_of(name: str) -> str:
+    """The kind of number of a type by its name; empty where it is none of the usual ones."""
+    return "float" if name in FLOATS else "int" if name in INTEGERS else "bool" if name == "bool" else ""
+
+
+def is_loss(value: Value) -> bool:
+    """Whether a value is a loss, as a loss function gave it or arithmetic left it."""
+    return isinstance(value, Tensor) and value.role is Role.LOSS
+
+
+DATA = "data"
+"""The operation behind tensors that no model made: by the script itself, or out of its data."""
+
+NORMALISERS = frozenset({"softmax", "log_softmax", "sigmoid"})
+
+
+def normalised(call: Call) -> Tensor | None:
+    """What softmax and sigmoid of torch give of something that is not understood; None for other operations."""
+    name = call.path.rpartition(".")[2]
+    if name not in NORMALISERS or not call.path.startswith(("torch.", "Unknown.")):
+        return None
+    given = call.receiver_text if call.path.startswith("Unknown.") else _given(call, Tensor())
+    made = Operation(_along(call, name), call.place, call.text, given)
+    return Tensor(text=call.text, made=made, kind="float", origin=call.place)
+
+
+def _along(call: Call, name: str) -> str:
+    """Softmax over the rows of a batch is another operation than softmax over the classes."""
+    positions = [argument.value for argument in call.positional]
+    axis = call.keywords["dim"].value if "dim" in call.keywords else positions[-1] if positions else UNKNOWN
+    return f"{name} over rows" if name != "sigmoid" and literal(axis) == 0 and integer(axis) == 0 else name
+
+
+def combined(left: Value, operator: str, right: Value, text: str, place: Place) -> Tensor:
+    """What arithmetic makes of a tensor and something else: numbers of its own, off the graph if both are."""
+    tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
+    cuts = [operand.cut for operand in tensors if operand.cut]
+    is_cut = len(cuts) == len(tensors) and all(isinstance(operand, Tensor | Constant) for operand in (left, right))
+    put_together = multiplied if operator == "MatMult" else broadcast
+    shape = put_together(tensors[0].shape, tensors[-1].shape) if len(tensors) == 2 else ANY
+    if len(tensors) == 1 and any(isinstance(operand, Constant) for operand in (left, right)):
+        shape = tensors[0].shape
+    made = Operation(operator.lower(), place, text)
+    kind = _kind_after(operator, left, right)
+    return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cuts[0] if is_cut else None, origin=place)
+
+
+def _kind_after(operator: str, left: Value, right: Value) -> str:
+    """The kind of number that arithmetic gives: whole numbers stay so, but for a division or beside a float."""
+    kinds = {_kind_of_operand(operand) for operand in (left, right)}
+    if "" in kinds or not kinds <= {"int", "float"}:
+        return ""
+    return "float" if operator == "Div" or "float" in kinds else "int"
+
+
+def _kind_of_operand(operand: Value) -> str:
+    if isinstance(operand, Tensor):
+        return operand.kind
+    plain = literal(operand)
+    if isinstance(plain, bool) or not isinstance(plain, int | float):
+        return ""
+    return "int" if isinstance(plain, int) else "float"
+
+
+def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
+    """A tensor after a subscript: its numbers, in another shape."""
+    kinds = [_key_kind(key) for key in keys]
+    is_sliced = tensor.is_sliced or any(kind != "new" for kind in kinds)
+    return replace(tensor, shape=shape_of_subscript(tensor.shape, kinds), is_sliced=is_sliced)
+
+
+def _key_kind(key: Value) -> str:
+    if isinstance(key, Slice):
+        return "slice"
+    if isinstance(key, Library) and key.path == "numpy.newaxis":
+        return "new"
+    if isinstance(key, Whole):
+        return "axis"
+    if isinstance(key, Constant):
+        return "new" if key.value is None else "axis"
+    return "other"

@@ -1,0 +1,126 @@
+"""Accelerate and Lightning Fabric: what prepares a plain loop's objects, and runs its backward pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import attribute_of, function, method, method_of
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Launcher, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, LibraryObject, Sequence, Unknown, Value
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+OF_ACCELERATOR = ("device_placement", "split_batches", "mixed_precision", "gradient_accumulation_steps", "cpu")
+OF_FABRIC = ("accelerator", "strategy", "devices", "num_nodes", "precision", "plugins", "callbacks", "loggers")
+"""Parameters in the order of accelerate 1.15 and lightning 2.6."""
+
+
+@function("accelerate.Accelerator", "lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
+def _launcher(call: Call) -> Value:
+    parameters = OF_ACCELERATOR if call.path.startswith("accelerate.") else OF_FABRIC
+    places = {name: argument.keyword or argument.place for name, argument in call.named(*parameters).items()}
+    launcher = Launcher(call.path, call.values(*parameters), places, call.is_open, origin=call.place)
+    call.reader.record.launchers.append(launcher)
+    return launcher
+
+
+@attribute_of(Launcher)
+def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    """What it was made with may be asked of it again."""
+    if isinstance(value, Launcher) and name == "gradient_accumulation_steps":
+        return value.arguments.get(name) or Unknown(name=f"launcher.{name}")
+    if name in {"sync_gradients", "gradient_state"}:
+        reader.act(Act.ACCUMULATE, place, value)
+    return Bound(value, name) if method_of(value, name) else Unknown(name=f"launcher.{name}")
+
+
+@method(Launcher, "prepare", "setup", "setup_dataloaders")
+def _prepare(call: Call) -> Value:
+    """The objects themselves, in the order in which they were given."""
+    given = [argument.value for argument in call.positional]
+    _note_prepared(call, [UNKNOWN] if call.is_open or not given else given)
+    if call.is_open or not given:
+        return UNKNOWN
+    return given[0] if len(given) == 1 else Sequence(given, "tuple")
+
+
+def _note_prepared(call: Call, given: list[Value]) -> None:
+    if isinstance(call.receiver, Launcher):
+        call.receiver.prepared.extend(given)
+        for value in given:
+            call.reader.act(Act.SHARE, call.place, value, how=Constant(call.receiver.path), launcher=call.receiver)
+
+
+@method(Launcher, "prepare_model", "prepare_optimizer", "prepare_data_loader", "prepare_scheduler", "setup_module")
+@method(Launcher, "setup_optimizers")
+def _prepare_one(call: Call) -> Value:
+    """The first of the objects that it is given, prepared."""
+    _note_prepared(call, [argument.value for argument in call.positional])
+    return call.positional[0].value if call.positional else UNKNOWN
+
+
+@method(Launcher, "unwrap_model", "skip_first_batches")
+def _same(call: Call) -> Value:
+    """The first of the objects that it is given."""
+    return call.positional[0].value if call.positional else UNKNOWN
+
+
+@method(Launcher, "backward")
+def _backward(call: Call) -> Value:
+    loss = call.argument("loss", 0) or call.argument("tensor", 0)
+    text = Constant(loss.text if loss else "")
+    call.reader.act(Act.BACKWARD, call.place, call.receiver, loss=loss.value if loss else UNKNOWN, text=text)
+    return Constant(None)
+
+
+@method(Launcher, "clip_grad_norm_", "clip_grad_value_")
+def _clip(call: Call) -> Value:
+    given = call.positional[0].value if call.positional else UNKNOWN
+    call.reader.act(Act.CLIP, call.place, given, launcher=call.receiver)
+    return UNKNOWN
+
+
+@method(Launcher, "clip_gradients")
+def _clip_gradients(call: Call) -> Value:
+    call.reader.act(Act.CLIP, call.place, call.value("module", 0), launcher=call.receiver)
+    return UNKNOWN
+
+
+@method(Launcher, "accumulate", "no_sync", "local_sgd", "no_backward_sync")
+def _accumulate(call: Call) -> Value:
+    call.reader.act(Act.ACCUMULATE, call.place, call.receiver)
+    return LibraryObject("contextlib.nullcontext", origin=call.place)
+
+
+@method(Launcher, "autocast")
+def _manager(call: Call) -> Value:
+    return LibraryObject("contextlib.nullcontext", origin=call.place)
+
+
+@method(Launcher, "gather", "gather_for_metrics", "reduce", "pad_across_processes")
+def _gather(call: Call) -> Value:
+    """The same values from all processes, in tensors of their own."""
+    if not call.positional:
+        return UNKNOWN
+    given = call.positional[0]
+    if call.path.endswith(".gather"):
+        call.reader.act(Act.GATHER, call.place, given.value, launcher=call.receiver, text=Constant(given.text))
+    return replace(given.value) if isinstance(given.value, Tensor | Sequence | Unknown) else given.value
+
+
+@method(Launcher, "unscale_gradients")
+def _unscale(call: Call) -> Value:
+    call.reader.act(Act.UNSCALE, call.place, call.value("optimizer", 0))
+    return UNKNOWN
+
+
+@method(Launcher, "print", "log", "wait_for_everyone", "save", "save_state", "load_state", "end_training", "launch")
+@method(Launcher, "init_trackers", "register_for_checkpointing", "free_memory", "get_state_dict", "save_model")
+@method(Launcher, "main_process_first", "get_tracker", "barrier", "seed_everything")
+def _harmless(call: Call) -> Value:
+    return UNKNOWN

@@ -1,0 +1,1 @@
+"""datasets: loading, columns, rows, splits and `map`."""

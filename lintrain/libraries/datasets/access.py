@@ -1,0 +1,219 @@
+"""Looking into data sets: by split, by column, by row; their names, lengths and column values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
+from lintrain.libraries.datasets.columns import masks_some
+from lintrain.model.location import Place
+from lintrain.pipeline.values.data import (
+    Column,
+    ColumnNames,
+    ColumnValues,
+    Dataset,
+    DatasetDict,
+    Encoding,
+    Features,
+    Kind,
+    Padding,
+    Rows,
+)
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, text_of
+from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+
+@subscript_of(Dataset)
+def _look_up(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`dataset["text"]`, `dataset[0]`, `dataset[:100]`."""
+    if not isinstance(value, Dataset):
+        return UNKNOWN
+    match key:
+        case Constant(value=str(name)):
+            return _column_values(value, name)
+        case Constant(value=int()):
+            return Rows(value, False, depth=len(reader.conditions))
+        case Slice() | Sequence():
+            return Rows(value, True, depth=len(reader.conditions))
+        case _:
+            return UNKNOWN
+
+
+def _column_values(dataset: Dataset, name: str) -> Value:
+    known = dataset.columns or {}
+    if name in known:
+        return ColumnValues(known[name], dataset)
+    return UNKNOWN if dataset.is_complete else ColumnValues(Column(name), dataset)
+
+
+@element_of(Dataset)
+def _row(reader: Reader, value: Value) -> Value:
+    return Rows(value, False, depth=len(reader.conditions))
+
+
+@attribute_of(Dataset)
+def _dataset_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, Dataset):
+        return None
+    match name:
+        case "column_names":
+            return names_of(value)
+        case "features":
+            return Features(dict(value.columns or {}), value.is_complete)
+        case "num_rows":
+            return UNKNOWN if value.rows is None else Constant(value.rows)
+        case _:
+            return None
+
+
+def names_of(dataset: Dataset) -> Value:
+    """`dataset.column_names`."""
+    if not dataset.is_complete or dataset.columns is None:
+        return ColumnNames(dataset)
+    return Sequence([Constant(name) for name in [*dataset.columns, *dataset.hidden]])
+
+
+@subscript_of(ColumnNames)
+def _names_of_split(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`splits.column_names["train"]`; of one data set, the first name is not known."""
+    if isinstance(value, ColumnNames) and isinstance(value.dataset, DatasetDict):
+        split = value.dataset.split(text_of(key) or "")
+        return UNKNOWN if split is None else names_of(split)
+    return UNKNOWN
+
+
+@method(Dataset, "__len__")
+def _count(call: Call) -> Value:
+    dataset = call.receiver
+    return Constant(dataset.rows) if isinstance(dataset, Dataset) and dataset.rows is not None else UNKNOWN
+
+
+@method(Dataset, "unique")
+def _distinct(call: Call) -> Value:
+    name = text_of(call.value("column", 0))
+    found = _column_values(call.receiver, name) if isinstance(call.receiver, Dataset) and name else UNKNOWN
+    return Sequence([found], "list", False)
+
+
+@subscript_of(ColumnValues)
+def _some_values(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """Some of a column's values; a part of token rows may be cut or not."""
+    if not isinstance(value, ColumnValues):
+        return value
+    if not _has_slice(key):
+        return replace(value, column=replace(value.column, is_stacked=False)) if value.column.is_stacked else value
+    stretch = reader.source.code(place).rpartition("[")[2].removesuffix("]")
+    if isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
+        column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
+        return ColumnValues(column, value.dataset, stretch)
+    return replace(value, stretch=stretch, column=replace(value.column, written=None))
+
+
+def _has_slice(key: Value) -> bool:
+    keys = key.items if isinstance(key, Sequence) else [key]
+    return any(isinstance(each, Slice) for each in keys)
+
+
+@element_of(ColumnValues)
+def _one_value(reader: Reader, value: Value) -> Value:
+    return ColumnValues(value.column, value.dataset) if isinstance(value, ColumnValues) else UNKNOWN
+
+
+RESHAPING = frozenset({"squeeze", "flatten", "view", "reshape", "numpy", "tolist", "to_list"})
+"""Methods after which nobody knows the leading dimension any more."""
+
+
+@method(ColumnValues, "copy", "clone", "tolist", "to_list", "numpy", "squeeze", "flatten", "view", "reshape", "long")
+@method(ColumnValues, "to", "detach", "cpu", "cuda", "contiguous")
+def _copied(call: Call) -> Value:
+    values = call.receiver
+    if not isinstance(values, ColumnValues):
+        return UNKNOWN
+    column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
+    if call.path.rpartition(".")[2] in RESHAPING:
+        column = replace(column, is_stacked=False)
+    return ColumnValues(column, values.dataset, values.stretch, origin=call.place)
+
+
+@method(ColumnValues, "strip", "lower", "upper", "replace", "lstrip", "rstrip", "title", "capitalize", "format")
+def _changed_text(call: Call) -> Value:
+    values = call.receiver
+    if isinstance(values, ColumnValues) and values.column.kind in {Kind.TEXT, Kind.UNKNOWN}:
+        written = None if call.positional else values.column.written  # what is replaced may be its beginning or end
+        return ColumnValues(replace(values.column, kind=Kind.TEXT, written=written), values.dataset)
+    return UNKNOWN
+
+
+@stored_item_of(ColumnValues)
+def _set_some(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`encoding["input_ids"][i] = ...`: whoever sets rows one by one may pad, cut or mask them."""
+    if isinstance(owner, ColumnValues):
+        _edit(owner, masks_some(value))
+
+
+@method(ColumnValues, "append", "extend", "insert", "masked_fill_", "pop", "remove")
+def _edit_by_method(call: Call) -> Value:
+    if isinstance(call.receiver, ColumnValues):
+        for argument in call.positional:
+            if isinstance(argument.value, SpecialToken):
+                operations.text_of_parts(call.reader, (call.receiver, argument.value), call.place)
+        _edit(call.receiver, any(masks_some(argument.value) for argument in call.positional))
+    return Constant(None)
+
+
+@method(ColumnValues, "masked_fill", "where")
+def _masked(call: Call) -> Value:
+    values = call.receiver
+    if not isinstance(values, ColumnValues):
+        return UNKNOWN
+    made = ColumnValues(values.column, UNKNOWN, origin=call.place)
+    _edit(made, any(masks_some(argument.value) for argument in call.positional))
+    made.dataset = values.dataset if made.column.masked_from else UNKNOWN
+    return made
+
+
+def _edit(values: ColumnValues, masks: bool) -> None:
+    """Note that values were changed where they are, and with them those of the encoding that they are part of."""
+    before, owner = values.column, values.dataset
+    is_part = isinstance(owner, Encoding) and owner.columns.get(before.name) is before
+    values.column = replace(
+        before,
+        name=before.name if is_part else "",
+        padding=Padding.UNKNOWN,
+        truncated=None,
+        copied_from="",
+        is_masked=masks or before.is_masked,
+        masked_from=(before.masked_from or before.copied_from or before.name) if masks and not is_part else "",
+    )
+    if isinstance(owner, Encoding) and is_part:
+        owner.columns[before.name] = values.column
+
+
+@operated(ColumnValues)
+def _with_text(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+    """Text put together with text is text; token rows put together are of unknown length."""
+    values, other = (left, right) if isinstance(left, ColumnValues) else (right, left)
+    if operator != "Add" or not isinstance(values, ColumnValues):
+        return None
+    if values.column.kind is Kind.TEXT or (values.column.kind is Kind.UNKNOWN and _is_text(other)):
+        written = operations.text_of_parts(reader, (left, right), place)
+        column = replace(values.column, kind=Kind.TEXT, written=written)
+        return ColumnValues(column, values.dataset, origin=values.origin)
+    if isinstance(other, Sequence) and any(isinstance(item, SpecialToken) for item in other.items):
+        operations.text_of_parts(reader, (values, *other.items), place)
+    column = replace(values.column, padding=Padding.UNKNOWN, truncated=None)
+    if masks_some(other):
+        column = replace(column, is_masked=True, copied_from="")
+    return ColumnValues(column, values.dataset)
+
+
+def _is_text(value: Value) -> bool:
+    """Whether what is put together with a column says that it holds text."""
+    is_token = isinstance(value, SpecialToken) and not value.name.endswith("_id")
+    return is_token or isinstance(value, Text | Templated) or text_of(value) is not None

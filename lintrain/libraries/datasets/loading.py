@@ -1,0 +1,189 @@
+"""Loading data sets from the hub, from files and from disk."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import function
+from lintrain.libraries.datasets.cuts import cut_by_text
+from lintrain.libraries.datasets.deriving import started
+from lintrain.libraries.datasets.facts import columns_of, facts_of
+from lintrain.libraries.datasets.files import content_of
+from lintrain.model.location import Place
+from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Either,
+    Mapping,
+    Sequence,
+    Value,
+    is_missing,
+    is_true,
+    join,
+    text_of,
+)
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.facts import DatasetFacts
+
+FILE_BUILDERS = frozenset({"csv", "json", "text", "parquet", "arrow", "pandas", "xml", "sql"})
+FOLDER_BUILDERS = {
+    "imagefolder": {"image": Column("image", Kind.IMAGE)},
+    "audiofolder": {"audio": Column("audio", Kind.AUDIO)},
+}
+TEXT_ONLY = {"text": Column("text", Kind.TEXT, source="one line of a file for each row")}
+
+PART = lazy_pattern(r"(?P<name>\w+)(?:\[(?P<slice>[^\]]*)\])?$")
+FIRST_ROWS = lazy_pattern(r":(\d{1,18})$")
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a call loads: the columns as far as they are known, and the names of the splits, None where they are not."""
+
+    columns: dict[str, Column] | None = None
+    is_complete: bool = False
+    splits: tuple[str, ...] | None = None
+    rows: dict[str, int] = field(default_factory=dict[str, int])
+    hub_name: str | None = None
+    config: str | None = None
+    is_default: bool = False
+    sorted_by: str | None = None
+    unlabelled: tuple[str, ...] = ()
+
+
+@function("datasets.load_dataset")
+def _load_dataset(call: Call) -> Value:
+    """`load_dataset(name, config, split=...)`."""
+    loaded = _identify(call)
+    split = call.value("split")
+    if is_missing(split):
+        return _all_splits(call, loaded)
+    return _some_splits(call, loaded, split)
+
+
+def _identify(call: Call) -> Loaded:
+    path, config = call.value("path", 0), call.value("name", 1)
+    name = text_of(path)
+    is_default = any(isinstance(each, Constant) and each.is_default for each in (path, config))
+    if name is None:
+        return Loaded(is_default=is_default)
+    if name in FILE_BUILDERS:
+        content = content_of(call, name, call.value("data_files", 3))
+        if content is not None:
+            splits = _file_splits(call)
+            return Loaded(content.columns, content.is_complete, splits, content.rows, sorted_by=content.sorted_by)
+        return Loaded(TEXT_ONLY if name == "text" else None, name == "text", _file_splits(call))
+    if name in FOLDER_BUILDERS:
+        return Loaded(FOLDER_BUILDERS[name])
+    is_known = (text_of(config) is not None or is_missing(config)) and _takes_all(call)
+    facts = facts_of(call.reader, name, text_of(config)) if is_known else None
+    return _from_facts(facts, name, text_of(config), is_default=is_default)
+
+
+def _takes_all(call: Call) -> bool:
+    """Whether no other files or types are asked for than those that come under the name."""
+    return not call.is_open and all(is_missing(call.value(name)) for name in ("data_files", "data_dir", "features"))
+
+
+def _from_facts(facts: DatasetFacts | None, name: str, config: str | None, *, is_default: bool) -> Loaded:
+    if facts is None:
+        return Loaded(hub_name=name, config=config, is_default=is_default)
+    rows = {split: count for split, count in facts.splits.items() if count is not None}
+    columns = columns_of(facts)
+    return Loaded(columns, True, tuple(facts.splits), rows, name, config, is_default, facts.sorted_by, facts.unlabelled)
+
+
+def _file_splits(call: Call) -> tuple[str, ...] | None:
+    """The splits that `data_files=` makes: its keys, or `train` alone."""
+    files = call.value("data_files", 3)
+    match files:
+        case Mapping(entries=entries, is_complete=True):
+            return tuple(str(name) for name in entries)
+        case Constant(value=str()) | Sequence():
+            return ("train",)
+        case _:
+            return None
+
+
+def _all_splits(call: Call, loaded: Loaded) -> Value:
+    made = DatasetDict(depth=len(call.reader.conditions), origin=call.place)
+    if loaded.splits:
+        made.splits = {name: _split(call, loaded, name) for name in loaded.splits}
+        made.is_complete = True
+        read_as_text: dict[str, Place] = {}
+        for split in made.splits.values():
+            split.read_as_text = read_as_text
+    else:
+        made.template = _split(call, loaded, None)
+    call.reader.record.datasets.append(made)
+    return made
+
+
+def _split(call: Call, loaded: Loaded, name: str | None) -> Dataset:
+    made = started(call, call.path.rpartition(".")[2], loaded.columns, is_complete=loaded.is_complete)
+    _name_split(made, name, loaded)
+    made.hub_name, made.config = loaded.hub_name, loaded.config
+    made.is_default = loaded.is_default
+    made.is_streaming = is_true(call.value("streaming"))
+    return made
+
+
+def _name_split(made: Dataset, name: str | None, loaded: Loaded) -> None:
+    made.split = name
+    made.rows = loaded.rows.get(name or "")
+    made.sorted_by = loaded.sorted_by if name == "train" else None
+    made.is_unlabelled = name in loaded.unlabelled
+
+
+def _some_splits(call: Call, loaded: Loaded, split: Value) -> Value:
+    match split:
+        case Constant(value=str(text)):
+            made = _split(call, loaded, None)
+            _narrow(made, text, loaded)
+            made.is_default = made.is_default or split.is_default
+            return made
+        case Sequence(items=items, is_complete=True):
+            return Sequence([_some_splits(call, loaded, item) for item in items], origin=call.place)
+        case Either(options=options):
+            return join([_some_splits(call, loaded, option) for option in options])
+        case Constant():
+            return UNKNOWN
+        case _:
+            return replace(_split(call, loaded, None), is_default=True)
+
+
+def _narrow(made: Dataset, text: str, loaded: Loaded) -> None:
+    """`split="train[:100]"`."""
+    part = PART.match(text)
+    if part is None:
+        return
+    _name_split(made, part["name"], loaded)
+    first = FIRST_ROWS.match(part["slice"] or "")
+    if part["slice"] is not None:
+        made.cut = cut_by_text(part["slice"], made.rows)
+        made.rows = int(first[1]) if first else None
+
+
+@function("datasets.load_from_disk", "datasets.Dataset.load_from_disk", "datasets.DatasetDict.load_from_disk")
+def _load_from_disk(call: Call) -> Value:
+    """A folder that `save_to_disk` wrote: only with it at hand is it known what is in it."""
+    path = text_of(call.value("dataset_path", 0))
+    facts = facts_of(call.reader, path) if path else None
+    if facts is None:
+        return _unread(call)
+    loaded = _from_facts(facts, "", None, is_default=False)
+    loaded.hub_name = None
+    return _all_splits(call, loaded) if facts.splits else _split(call, loaded, None)
+
+
+def _unread(call: Call) -> Value:
+    """A data set or several splits: only the class method's name tells which."""
+    if call.path.endswith("DatasetDict.load_from_disk"):
+        return _all_splits(call, Loaded())
+    return _split(call, Loaded(), None) if ".Dataset." in call.path else UNKNOWN

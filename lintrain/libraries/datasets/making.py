@@ -1,0 +1,148 @@
+"""Data sets made of other things: literals, tables, files, and other data sets."""
+
+from __future__ import annotations
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import function
+from lintrain.interpreter.weights import ITEMS_A_STEP
+from lintrain.libraries.datasets.columns import column_of
+from lintrain.libraries.datasets.deriving import derived, recolumned, started
+from lintrain.libraries.datasets.files import Content, content_of
+from lintrain.libraries.datasets.loading import TEXT_ONLY
+from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features
+from lintrain.pipeline.values.frames import DataFrame
+from lintrain.pipeline.values.python import Mapping, Sequence, Value, is_missing, literal
+
+
+@function("datasets.Dataset.from_dict", "datasets.IterableDataset.from_dict")
+def _from_dict(call: Call) -> Value:
+    made = _columns_of(call, call.value("mapping", 0))
+    return _with_features(call, made, 1)
+
+
+def _columns_of(call: Call, given: Value) -> Dataset:
+    """A data set with one column for each key of a dictionary of lists."""
+    name = call.path.rpartition(".")[2]
+    if not isinstance(given, Mapping):
+        return started(call, name, None, is_complete=False)
+    call.reader.spend(len(given.entries))
+    columns = {str(key): column_of(str(key), value, is_batch=True) for key, value in given.entries.items()}
+    made = started(call, name, columns, is_complete=given.is_complete)
+    made.rows = _length_of(given)
+    return made
+
+
+def _length_of(given: Mapping) -> int | None:
+    first = next(iter(given.entries.values()), None)
+    return len(first.items) if isinstance(first, Sequence) and first.is_complete else None
+
+
+def _with_features(call: Call, made: Dataset, position: int) -> Dataset:
+    """`features=` tells the types of all columns."""
+    features = call.value("features", position)
+    if isinstance(features, Features):
+        made.columns = {**(made.columns or {}), **features.columns}
+        made.is_complete = features.is_complete
+    elif not is_missing(features):
+        made.columns = {name: Column(name) for name in made.columns or {}}
+    return made
+
+
+@function("datasets.Dataset.from_list")
+def _from_list(call: Call) -> Value:
+    given = call.value("mapping", 0)
+    if not isinstance(given, Sequence) or not given.is_complete or not given.items:
+        return started(call, "from_list", None, is_complete=False)
+    rows = [item for item in given.items if isinstance(item, Mapping)]
+    names = {str(name): None for row in rows for name in row.entries}
+    call.reader.spend(len(names) * len(rows) // ITEMS_A_STEP)
+    columns = {name: column_of(name, _values_of(rows, name), is_batch=True) for name in names}
+    is_complete = len(rows) == len(given.items) and all(row.is_complete for row in rows)
+    made = started(call, "from_list", columns, is_complete=is_complete)
+    made.rows = len(given.items)
+    return _with_features(call, made, 1)
+
+
+def _values_of(rows: list[Mapping], name: str) -> Sequence:
+    return Sequence([row.entries[name] for row in rows if name in row.entries])
+
+
+@function("datasets.Dataset.from_pandas")
+def _from_pandas(call: Call) -> Value:
+    """A frame's columns; an index that does not count the rows from 0 becomes one more."""
+    frame = call.value("df", 0)
+    if not isinstance(frame, DataFrame):
+        return _with_features(call, started(call, "from_pandas", None, is_complete=False), 1)
+    is_complete = frame.is_complete and (frame.is_numbered or literal(call.value("preserve_index")) is False)
+    columns = dict(frame.columns) if frame.columns or is_complete else None
+    made = started(call, "from_pandas", columns, is_complete=is_complete)
+    made.rows, made.sorted_by = frame.rows, frame.sorted_by
+    return _with_features(call, made, 1)
+
+
+@function(
+    "datasets.Dataset.from_csv",
+    "datasets.Dataset.from_json",
+    "datasets.Dataset.from_parquet",
+    "datasets.Dataset.from_sql",
+    "datasets.Dataset.from_generator",
+    "datasets.Dataset.from_polars",
+    "datasets.IterableDataset.from_generator",
+    "datasets.Dataset.from_file",
+)
+def _from_files(call: Call) -> Value:
+    made = started(call, call.path.rpartition(".")[2], None, is_complete=False)
+    made.is_streaming = "IterableDataset" in call.path
+    features = call.value("features")
+    if not is_missing(features):
+        return _with_features(call, made, 99)
+    file = call.value("path_or_paths", 0)
+    content = content_of(call, made.operations[0].removeprefix("from_"), file) if not made.is_streaming else None
+    return _with_content(made, content) if content else made
+
+
+def _with_content(made: Dataset, content: Content) -> Dataset:
+    """A data set with what its file holds."""
+    made.columns, made.is_complete = content.columns, content.is_complete
+    made.rows, made.sorted_by = content.rows.get("train"), content.sorted_by
+    return made
+
+
+@function("datasets.Dataset.from_text")
+def _from_text(call: Call) -> Value:
+    return started(call, "from_text", dict(TEXT_ONLY), is_complete=True)
+
+
+@function("datasets.DatasetDict.from_csv", "datasets.DatasetDict.from_json", "datasets.DatasetDict.from_parquet")
+def _splits_from_files(call: Call) -> Value:
+    made = DatasetDict(depth=len(call.reader.conditions), origin=call.place)
+    made.template = started(call, call.path.rpartition(".")[2], None, is_complete=False)
+    call.reader.record.datasets.append(made)
+    return made
+
+
+@function("datasets.concatenate_datasets", "datasets.interleave_datasets")
+def _together(call: Call) -> Value:
+    """Several data sets as one: the columns that all of them have; none are known where one of them is not."""
+    given = call.value("dsets" if call.path.endswith("concatenate_datasets") else "datasets", 0)
+    parts = given.items if isinstance(given, Sequence) and given.is_complete else []
+    sets = [part for part in parts if isinstance(part, Dataset)]
+    name = call.path.rpartition(".")[2]
+    if not sets or len(sets) < len(parts):
+        return started(call, name, None, is_complete=False)
+    made = derived(call, sets[0], name)
+    alike = all(part.columns == sets[0].columns and part.is_complete for part in sets)
+    if not alike or literal(call.value("axis")) == 1:
+        recolumned(made, _common(sets), is_complete=False)
+    made.split = None
+    made.has_transform = any(part.has_transform for part in sets)
+    return made
+
+
+def _common(sets: list[Dataset]) -> dict[str, Column]:
+    """The columns by name; of those that differ between the sets, only the name is known."""
+    columns: dict[str, Column] = {}
+    for part in sets:
+        for name, column in (part.columns or {}).items():
+            columns[name] = column if columns.get(name, column) == column else Column(name)
+    return columns

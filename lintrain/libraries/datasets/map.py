@@ -1,0 +1,217 @@
+"""`map` and its like: the mapped function is read on symbolic rows, and tells which columns come and go."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import ENTRIES, method, of_type
+from lintrain.libraries.datasets.columns import column_of
+from lintrain.libraries.datasets.deriving import derived, names_in, recolumned
+from lintrain.pipeline.shifts import are_next_tokens, are_same_tokens
+from lintrain.pipeline.values.data import Column, ColumnNames, ColumnValues, Dataset, Rows
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Constant,
+    Either,
+    Literal,
+    Mapping,
+    Sequence,
+    Value,
+    is_missing,
+    is_true,
+    join,
+    literal,
+)
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(slots=True)
+class Change:
+    """What a mapped function does to columns: those it sets, and those it takes out (`removed` None: not known which).
+
+    `is_known` is false where it may have set any column; `is_empty` where it gives nothing back.
+    """
+
+    added: dict[str, Column] = field(default_factory=dict[str, Column])
+    removed: set[str] | None = field(default_factory=set[str])
+    removes_all_of: Dataset | None = None
+    is_known: bool = True
+    is_empty: bool = False
+
+
+@method(Dataset, "map")
+def map_dataset(call: Call) -> Value:
+    """`dataset.map(function)`."""
+    dataset = call.receiver
+    return changed(call, dataset, read_change(call, dataset)) if isinstance(dataset, Dataset) else UNKNOWN
+
+
+def read_change(call: Call, dataset: Dataset) -> Change:
+    """Read the mapped function once, on rows of the data set."""
+    batched = call.value("batched")
+    is_batch = is_true(batched)
+    rows = Rows(dataset, is_batch, depth=len(call.reader.conditions), origin=call.place)
+    result = _run(call, dataset, rows)
+    certain = isinstance(batched, Absent | Constant) and literal(batched) in {None, True, False}
+    change = _change_of(result, rows, is_batch=is_batch)
+    change.is_known = change.is_known and certain and not rows.is_open and len(call.positional) < 2
+    _add_removals(call.value("remove_columns"), change)
+    return change
+
+
+def _run(call: Call, dataset: Dataset, rows: Rows) -> Value:
+    """What the function gives for these rows: it gets them whole, or column by column."""
+    function = call.argument("function", 0)
+    if function is None or is_missing(function.value):
+        return UNKNOWN if call.is_open else Constant(None)
+    columns = call.value("input_columns")
+    positional: list[Value] = [rows]
+    if not is_missing(columns):
+        names = names_in(columns)
+        ordered = columns.items if isinstance(columns, Sequence) else [columns]
+        positional = [call.reader.subscript(rows, each, call.place) for each in ordered] if names else [UNKNOWN]
+    extras = [call.value("with_indices"), call.value("with_rank")]
+    positional.extend(UNKNOWN for extra in extras if is_true(extra))
+    return call.reader.call(function.value, positional, _keywords(call.value("fn_kwargs")), place=call.place)
+
+
+def _keywords(given: Value) -> dict[str, Value]:
+    entries = given.entries if isinstance(given, Mapping) else {}
+    return {name: value for name, value in entries.items() if isinstance(name, str)}
+
+
+def _change_of(result: Value, rows: Rows, *, is_batch: bool) -> Change:
+    """What the function gave back, over what it did to the rows it was given."""
+    if isinstance(result, Constant) and result.value is None:
+        return Change(is_empty=True)
+    if isinstance(result, Either):
+        return _either([_change_of(option, rows, is_batch=is_batch) for option in result.options])
+    change = _set_by(rows.items, is_batch=is_batch)
+    change.removed = set(rows.removed)
+    if isinstance(result, Rows):
+        return change
+    held = of_type(ENTRIES, result)
+    if isinstance(result, Mapping):
+        entries, is_complete = result.entries, result.is_complete
+    elif held is not None:
+        entries, is_complete = held(result)
+    else:
+        return replace(change, is_known=False)
+    returned = _set_by(entries, is_batch=is_batch)
+    change.added.update(returned.added)
+    change.is_known = is_complete
+    return change
+
+
+def _set_by(entries: dict[Literal, Value], *, is_batch: bool) -> Change:
+    added: dict[str, Column] = {}
+    for name, value in entries.items():
+        if isinstance(name, str):
+            column = column_of(name, value, is_batch=is_batch)
+            added[name] = column if _repeats(column, value, entries) else replace(column, copied_from="")
+    _compare_targets(added, entries)
+    return Change(added)
+
+
+def _compare_targets(added: dict[str, Column], entries: dict[Literal, Value]) -> None:
+    """Note where labels are the tokens after those of the inputs, and where the decoder is given the labels."""
+    labels, tokens, decoder = (_row_of(entries.get(name)) for name in ("labels", "input_ids", "decoder_input_ids"))
+    if are_next_tokens(tokens, labels):
+        added["labels"] = replace(added["labels"], is_moved=True)
+    if are_same_tokens(labels, decoder):
+        added["decoder_input_ids"] = replace(added["decoder_input_ids"], copied_from="labels")
+
+
+def _row_of(value: Value | None) -> Value:
+    """One row of a column's values, where they were put together row by row."""
+    if isinstance(value, Sequence) and value.items:
+        return join(value.items)
+    return UNKNOWN if value is None else value
+
+
+def _repeats(column: Column, value: Value, entries: dict[Literal, Value]) -> bool:
+    """Whether a column holds the values of another one beside it: not those of an encoding of its own."""
+    original = entries.get(column.copied_from)
+    if column.copied_from == column.name or not isinstance(original, ColumnValues):
+        return False
+    return isinstance(value, ColumnValues) and value.dataset is original.dataset
+
+
+def _either(changes: list[Change]) -> Change:
+    """Branches of a function that give different things: only what all of them set alike is certain."""
+    kept = [change for change in changes if not change.is_empty]
+    if not kept:
+        return Change(is_empty=True)
+    first, *others = kept
+    merged = Change(dict(first.added), first.removed, is_known=all(change.is_known for change in kept))
+    for other in others:
+        if set(other.added) != set(merged.added) or other.removed != merged.removed:
+            merged.is_known = False
+        for name, column in other.added.items():
+            merged.added[name] = _shared(merged.added.get(name), column)
+    return merged
+
+
+def _shared(known: Column | None, column: Column) -> Column:
+    """What two branches agree on of a column."""
+    if known is None or known.kind is not column.kind:
+        return Column(column.name)
+    return column if known == column else Column(column.name, column.kind)
+
+
+def _add_removals(argument: Value, change: Change) -> None:
+    """`remove_columns=`: what the function returns stays, whatever it is called."""
+    if isinstance(argument, ColumnNames):
+        change.removes_all_of = argument.dataset if isinstance(argument.dataset, Dataset) else None
+        change.is_known = change.is_known and change.removes_all_of is not None
+        return
+    names = names_in(argument)
+    if names is None or change.removed is None:
+        change.removed = None
+    else:
+        change.removed = change.removed | names
+
+
+def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map") -> Dataset:
+    """The data set that `map` gives."""
+    made = derived(call, dataset, operation)
+    if change.removed == set() and change.removes_all_of is None and not change.added:
+        made.is_unchanged = True if change.is_empty else None if not change.is_known else False
+        if change.is_empty:
+            return made
+    before, is_complete = _left_over(dataset, change)
+    if not change.is_known:
+        before = {name: Column(name) for name in before}
+    columns = before | change.added
+    made = recolumned(made, columns, is_complete=is_complete and change.is_known)
+    for name in change.removed or ():
+        made.hidden.pop(name, None)
+    if change.removes_all_of is not None:
+        made.hidden = {}
+    return made
+
+
+def _left_over(dataset: Dataset, change: Change) -> tuple[dict[str, Column], bool]:
+    """The columns that were there and stay, and whether those are all."""
+    columns = dict(dataset.columns or {})
+    if change.removes_all_of is not None:
+        listed = change.removes_all_of
+        if listed is dataset or listed.read_as_text is dataset.read_as_text:
+            return {}, True
+        known = listed.columns or {}
+        return {name: column for name, column in columns.items() if name not in known}, False
+    if change.removed is None:
+        return columns, False
+    return {name: column for name, column in columns.items() if name not in change.removed}, dataset.is_complete
+
+
+@method(Dataset, "filter")
+def _filter(call: Call) -> Value:
+    """`filter` reads its function for what it does; rows go, columns stay."""
+    dataset = call.receiver
+    if not isinstance(dataset, Dataset):
+        return UNKNOWN
+    _run(call, dataset, Rows(dataset, is_true(call.value("batched")), depth=len(call.reader.conditions)))
+    return derived(call, dataset, "filter")

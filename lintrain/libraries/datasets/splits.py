@@ -1,0 +1,223 @@
+"""DatasetDict: splits by name, and its methods that do the same to every split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import (
+    METHODS,
+    attribute_of,
+    element_of,
+    entries_of,
+    function,
+    method,
+    stored_item_of,
+    subscript_of,
+)
+from lintrain.libraries.datasets.deriving import dictionary
+from lintrain.libraries.datasets.map import Change, changed, read_change
+from lintrain.model.location import Place
+from lintrain.pipeline.values.data import ColumnNames, Dataset, DatasetDict
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Literal,
+    Mapping,
+    Value,
+    join,
+    options_of,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+SAME_AS_SPLITS = (
+    "filter",
+    "shuffle",
+    "select",
+    "sort",
+    "take",
+    "skip",
+    "flatten",
+    "flatten_indices",
+    "rename_column",
+    "rename_columns",
+    "remove_columns",
+    "select_columns",
+    "cast",
+    "cast_column",
+    "class_encode_column",
+    "with_format",
+    "with_transform",
+)
+IN_PLACE = ("set_format", "set_transform", "reset_format")
+
+
+@subscript_of(DatasetDict)
+def _split(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    if not isinstance(value, DatasetDict):
+        return UNKNOWN
+    name = text_of(key)
+    if name is not None:
+        return value.split(name) or UNKNOWN
+    if value.template is not None:
+        return value.some_split(reader.source.code(place)) or UNKNOWN
+    return join(value.splits.values()) if value.is_complete and value.splits else UNKNOWN
+
+
+@stored_item_of(DatasetDict)
+def _store_split(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    if not isinstance(owner, DatasetDict):
+        return
+    name = text_of(key)
+    is_certain = len(reader.conditions) <= owner.depth
+    if name is not None and is_certain and isinstance(value, Dataset):
+        owner.splits[name] = value
+        return
+    derived = [option for option in options_of(value) if isinstance(option, Dataset) and option.split]
+    if name is None and is_certain and len(derived) == len(options_of(value)):
+        owner.splits.update({option.split: option for option in derived if option.split})
+        return
+    _forget(owner, name)
+
+
+def _forget(owner: DatasetDict, name: str | None) -> None:
+    """A split that may be another one now is not known; with an unknown name, that is true of all."""
+    owner.is_complete = False
+    owner.template = None
+    if name is None:
+        owner.splits.clear()
+    else:
+        owner.splits.pop(name, None)
+
+
+@element_of(DatasetDict)
+def _names(reader: Reader, value: Value) -> Value:
+    known = isinstance(value, DatasetDict) and value.is_complete and value.splits
+    return join([Constant(name) for name in value.splits]) if known and isinstance(value, DatasetDict) else UNKNOWN
+
+
+@entries_of(DatasetDict)
+def _entries(value: Value) -> tuple[dict[Literal, Value], bool]:
+    if not isinstance(value, DatasetDict):
+        return {}, False
+    held: dict[Literal, Value] = dict[Literal, Value](value.splits.items())
+    return held, value.is_complete
+
+
+@attribute_of(DatasetDict)
+def _dictionary_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, DatasetDict):
+        return None
+    match name:
+        case "column_names":
+            return ColumnNames(value)
+        case "num_rows":
+            return UNKNOWN
+        case _:
+            return None
+
+
+@method(DatasetDict, "__len__")
+def _count(call: Call) -> Value:
+    held, is_complete = _entries(call.receiver)
+    return Constant(len(held)) if is_complete else UNKNOWN
+
+
+@method(DatasetDict, "pop", "get")
+def _take(call: Call) -> Value:
+    name = text_of(call.value("key", 0))
+    found = _split(call.reader, call.receiver, call.value("key", 0), call.place)
+    if call.path.endswith("pop") and isinstance(call.receiver, DatasetDict) and name:
+        call.receiver.splits.pop(name, None)
+    return found
+
+
+@function("datasets.DatasetDict", "datasets.IterableDatasetDict", "datasets.dataset_dict.DatasetDict")
+def _made(call: Call) -> Value:
+    """`DatasetDict({"train": …})`."""
+    entries: dict[Literal, Value] = {name: each.value for name, each in call.keywords.items() if name != "**"}
+    is_complete = not call.is_open and "**" not in call.keywords
+    for argument in call.positional:
+        is_complete = operations.update(call.reader, entries, argument.value) and is_complete
+    splits = {str(name): split for name, split in entries.items() if isinstance(split, Dataset)}
+    for name, split in splits.items():
+        split.split = split.split or name
+    made = dictionary(call, splits)
+    made.is_complete = is_complete and len(splits) == len(entries)
+    return made
+
+
+@method(DatasetDict, "update")
+def _update(call: Call) -> Value:
+    for argument in call.positional:
+        entries = argument.value.entries if isinstance(argument.value, Mapping) else {}
+        for name, split in entries.items():
+            _store_split(call.reader, call.receiver, Constant(name), split, call.place)
+    return Constant(None)
+
+
+@method(DatasetDict, "map")
+def _map(call: Call) -> Value:
+    """The mapped function is read once for all splits with the same columns."""
+    dictionary = call.receiver
+    if not isinstance(dictionary, DatasetDict):
+        return UNKNOWN
+    read: list[tuple[Dataset, Change]] = []
+
+    def change_of(split: Dataset) -> Change:
+        for other, change in read:
+            if other.columns == split.columns and other.is_complete is split.is_complete:
+                split.read_as_text = other.read_as_text
+                return change
+        change = read_change(call, split)
+        read.append((split, change))
+        return change
+
+    return every_split(call, dictionary, lambda split: changed(call, split, change_of(split)))
+
+
+def every_split(call: Call, before: DatasetDict, do: Callable[[Dataset], Value]) -> Value:
+    """The splits that one operation makes of all of them."""
+    splits = {name: made for name, split in before.splits.items() if isinstance(made := do(split), Dataset)}
+    made = dictionary(call, splits, before)
+    template = do(before.template) if before.template is not None else None
+    made.template = template if isinstance(template, Dataset) else None
+    made.is_complete = before.is_complete
+    return made
+
+
+def _on_each(call: Call) -> Value:
+    """A method of DatasetDict that does to each split what the method of Dataset does."""
+    before = call.receiver
+    if not isinstance(before, DatasetDict):
+        return UNKNOWN
+    transfer = METHODS[Dataset, call.path.rpartition(".")[2]]
+
+    def do(split: Dataset) -> Value:
+        call.receiver = split
+        return transfer(call)
+
+    made = every_split(call, before, do)
+    call.receiver = before
+    return made
+
+
+def _in_each(call: Call) -> Value:
+    """A method of DatasetDict that changes every split in place."""
+    before = call.receiver
+    if isinstance(before, DatasetDict):
+        transfer = METHODS[Dataset, call.path.rpartition(".")[2]]
+        for split in before.every():
+            call.receiver = split
+            transfer(call)
+        call.receiver = before
+    return Constant(None)
+
+
+method(DatasetDict, *SAME_AS_SPLITS)(_on_each)
+method(DatasetDict, *IN_PLACE)(_in_each)

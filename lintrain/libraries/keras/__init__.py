@@ -1,0 +1,1 @@
+"""Keras: data, layers, training."""

@@ -1,0 +1,83 @@
+"""Labels for Keras: one-hot rows, numbers of classes, and the data sets and loaders that come with either."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import Transfer, family, function, method, subscript_of
+from lintrain.libraries.numpy.permutations import is_permutation
+from lintrain.model.location import Place
+from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
+from lintrain.pipeline.values.python import UNKNOWN, Absent, Sequence, Slice, Unknown, Value, literal, number_of
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "reuters": 46, "imdb": 2}
+"""The data sets of `keras.datasets` whose labels are numbers of classes."""
+
+
+@function("keras.utils.to_categorical", "keras.utils.np_utils.to_categorical")
+def _to_categorical(call: Call) -> Value:
+    count = number_of(call.value("num_classes", 1))
+    return KerasLabels(True, int(count) if count else None, origin=call.place)
+
+
+@family("keras")
+def _ready_data(path: str) -> Transfer | None:
+    parts = path.split(".")
+    is_loading = len(parts) == 4 and parts[1] == "datasets" and parts[2] in CLASSES and parts[3] == "load_data"
+    return _load_data if is_loading else None
+
+
+def _load_data(call: Call) -> Value:
+    """`(x_train, y_train), (x_test, y_test)`."""
+    count = CLASSES[call.path.split(".")[2]]
+    return Sequence([_pair(call, count), _pair(call, count)], "tuple")
+
+
+def _pair(call: Call, count: int) -> Value:
+    return Sequence([Unknown(name="images"), KerasLabels(False, count, origin=call.place)], "tuple")
+
+
+@method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy")
+def _same_labels(call: Call) -> Value:
+    return call.receiver
+
+
+@subscript_of(KerasLabels)
+def _some_labels(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`y[:100]` has the same form, and `y[order]` by a permutation of the rows; `y[:, 0]` and `y == 3` have not."""
+    return value if isinstance(key, Slice) or is_permutation(key) else UNKNOWN
+
+
+@function("keras.utils.image_dataset_from_directory", "keras.preprocessing.image_dataset_from_directory")
+@function("keras.utils.text_dataset_from_directory", "keras.preprocessing.text_dataset_from_directory")
+def _from_folder(call: Call) -> Value:
+    mode = call.value("label_mode", 2)
+    return _batches(call, "int" if isinstance(mode, Absent) else literal(mode))
+
+
+@method(LabelledBatches, "cache", "prefetch", "shuffle", "take", "skip", "repeat")
+def _same_batches(call: Call) -> Value:
+    return call.receiver
+
+
+def _batches(call: Call, mode: object) -> Value:
+    forms = {"int": False, "categorical": True}
+    return LabelledBatches(forms[mode], origin=call.place) if isinstance(mode, str) and mode in forms else UNKNOWN
+
+
+@method(LabelledBatches, "map", "filter", "apply", "unbatch")
+def _changed_batches(call: Call) -> Value:
+    return UNKNOWN
+
+
+@method(KerasLabels, "argmax")
+def _numbers(call: Call) -> Value:
+    labels = call.receiver
+    is_each = literal(call.value("axis", 0)) in {1, -1}
+    if not isinstance(labels, KerasLabels) or not labels.is_one_hot or not is_each:
+        return UNKNOWN
+    return KerasLabels(False, labels.classes, origin=call.place)

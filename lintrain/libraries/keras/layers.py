@@ -1,0 +1,138 @@
+"""Layers and networks of Keras: Sequential, functional, and the script's own subclasses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import (
+    Transfer,
+    attribute_of,
+    called,
+    family,
+    function,
+    method,
+    method_of,
+    stored_attribute_of,
+)
+from lintrain.model.location import Place
+from lintrain.pipeline.values.model import Layer, Network
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Bound,
+    Constant,
+    Sequence,
+    Unknown,
+    Value,
+    literal,
+)
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+
+POSITIONAL = {"keras.layers.Dense": ("units", "activation"), "keras.layers.Activation": ("activation",)}
+"""The parameters that layers take by position."""
+
+
+@family("keras")
+def _layer(path: str) -> Transfer | None:
+    """`keras.layers.Dense` and its like; layers written as functions (`keras.layers.add`) are not understood."""
+    package, _, name = path.rpartition(".")
+    if package == "keras.layers" and name[:1].isupper():
+        return _input if name in {"Input", "InputLayer"} else _make_layer
+    return None
+
+
+def _make_layer(call: Call) -> Value:
+    return Layer(call.path, call.values(*POSITIONAL.get(call.path, ())), made=call.place, origin=call.place)
+
+
+@function("keras.Input")
+def _input(call: Call) -> Value:
+    return Layer("keras.Input", call.values(), origin=call.place)
+
+
+@called(Layer)
+def _apply(call: Call) -> Value:
+    """`layer(x)`: the same layer, with what it was called on."""
+    layer = call.receiver
+    if not isinstance(layer, Layer):
+        return UNKNOWN
+    return replace(layer, inputs=tuple(argument.value for argument in call.positional), origin=call.place)
+
+
+@attribute_of(Layer)
+def _layer_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    return Bound(value, name) if method_of(value, name) else UNKNOWN
+
+
+@stored_attribute_of(Layer)
+@stored_attribute_of(Network)
+def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    if isinstance(owner, Layer | Network) and name == "trainable":
+        owner.is_trainable = literal(value) is True
+
+
+@function("keras.Sequential", "keras.models.Sequential")
+def _sequential(call: Call) -> Value:
+    layers = call.value("layers", 0)
+    if isinstance(layers, Sequence):
+        return Network("keras.Sequential", list(layers.items), layers.is_complete, origin=call.place)
+    is_empty = not call.positional and "layers" not in call.keywords and not call.is_open
+    return Network("keras.Sequential", [], is_empty, origin=call.place)
+
+
+@method(Network, "add")
+def _add(call: Call) -> Value:
+    """A layer that is only added under a condition, or in a loop, may not be the last one."""
+    network = call.receiver
+    if isinstance(network, Network):
+        network.layers.append(call.value("layer", 0))
+        network.is_complete = network.is_complete and not call.reader.conditions
+    return Constant(None)
+
+
+@method(Network, "pop")
+def _pop(call: Call) -> Value:
+    if isinstance(call.receiver, Network):
+        call.receiver.is_complete = False
+    return UNKNOWN
+
+
+@function("keras.Model", "keras.models.Model", "keras.Functional")
+def _functional(call: Call) -> Value:
+    outputs = call.value("outputs", 1)
+    items = outputs.items if isinstance(outputs, Sequence) else [outputs]
+    return Network("keras.Model", list(items), len(items) == 1, origin=call.place)
+
+
+@called(Network)
+def _run(call: Call) -> Value:
+    """A network inside another one: its layers go on from what it was called on."""
+    network = call.receiver
+    if not isinstance(network, Network):
+        return UNKNOWN
+    given = tuple(argument.value for argument in call.positional)
+    if network.last is not None:
+        return replace(network.last, inputs=(*given, *network.layers), origin=call.place)
+    return Layer("", {}, (*given, *network.layers), origin=call.place)
+
+
+@attribute_of(Network)
+def _network_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, Network) or method_of(value, name):
+        return None
+    if name in {"output", "layers"}:
+        return value.layers[-1] if name == "output" and value.layers else UNKNOWN
+    if name == "optimizer":
+        touch_optimizer(reader, value)
+    return Unknown(name=f"network.{name}")
+
+
+def touch_optimizer(reader: Reader, model: Value) -> None:
+    """Who reaches for a compiled model's optimizer may set its learning rate."""
+    for run in reader.record.keras_runs:
+        if run.model is model:
+            run.is_optimizer_touched = True

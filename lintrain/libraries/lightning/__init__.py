@@ -1,0 +1,1 @@
+"""Lightning: `fit` and the steps of a module."""

@@ -1,0 +1,107 @@
+"""Lightning's `fit`: the steps of the module that it is given are read on the batches of the loaders that feed them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.handing import escape
+from lintrain.interpreter.registry import function, instance_method, lineage_of, method
+from lintrain.pipeline.values.lightning import LightningFit, LightningTrainer, LoggedNames
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Bound,
+    Constant,
+    Function,
+    Instance,
+    Mapping,
+    Unknown,
+    Value,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    pass
+
+MODULE = "lightning.LightningModule"
+CHANGES_BATCHES = ("on_before_batch_transfer", "on_after_batch_transfer", "transfer_batch_to_device")
+"""Hooks by which a module or its data changes batches on their way to a step."""
+
+STEPS = (
+    ("training_step", "train_dataloader", "train_dataloaders"),
+    ("validation_step", "val_dataloader", "val_dataloaders"),
+)
+"""The steps, each with the method and the argument that its loader comes from."""
+
+
+@function("lightning.Trainer")
+def _trainer(call: Call) -> Value:
+    escape(call)
+    return LightningTrainer(call.path, call.values(), origin=call.place)
+
+
+@method(LightningTrainer, "fit")
+def _fit(call: Call) -> Value:
+    """Read the steps, with batches where their loader is known; what is not known is read as code that nobody calls."""
+    escape(call)
+    given = call.named("model", "train_dataloaders", "val_dataloaders", "datamodule")
+    module = given["model"].value if "model" in given else UNKNOWN
+    call.reader.record.lightning_fits.append(LightningFit(call.place, module))
+    if isinstance(module, Instance) and MODULE in lineage_of(module.cls.library_bases) and not call.is_open:
+        conditions, call.reader.conditions = call.reader.conditions, []
+        with call.reader.aside():
+            _read_steps(call, module, {name: argument.value for name, argument in given.items()})
+        call.reader.conditions = conditions
+    return UNKNOWN
+
+
+def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> None:
+    data = given.get("datamodule")
+    owners = [owner for owner in (data, module) if isinstance(owner, Instance)]
+    if any(owner.cls.lookup(hook) for owner in owners for hook in CHANGES_BATCHES):
+        return
+    for owner in owners:
+        _run(call, owner, "prepare_data")
+        _run(call, owner, "setup", Unknown(name="stage"))
+    for step, loading, argument in STEPS:
+        loader = given[argument] if argument in given else _loader_of(call, owners, loading)
+        if not all(isinstance(option, Loader) for option in options_of(loader)):
+            continue
+        batch = operations.element(call.reader, loader)
+        call.reader.without_grad += step == "validation_step"
+        _run(call, module, step, batch, Unknown(name="batch_idx"))
+        call.reader.without_grad -= step == "validation_step"
+
+
+def _loader_of(call: Call, owners: list[Instance], name: str) -> Value:
+    """The loader that the data module makes, or else the module itself."""
+    found = [_run(call, owner, name) for owner in owners if owner.cls.lookup(name)]
+    return found[0] if found else UNKNOWN
+
+
+def _run(call: Call, owner: Instance, name: str, *given: Value) -> Value:
+    """What a hook gives that Lightning calls; as many of the arguments as it has parameters for."""
+    found = owner.cls.lookup(name)
+    if found is None or not isinstance(found[1], Function):
+        return UNKNOWN
+    parameters = found[1].node.args
+    count = len(parameters.posonlyargs) + len(parameters.args) - 1
+    return call.reader.call(Bound(owner, name, found[1], found[0]), list(given[:count]), place=call.place)
+
+
+@instance_method(MODULE, "log", "log_dict")
+def _log(call: Call) -> Value:
+    """Keep the names; nothing is changed by it."""
+    given = call.value("name", 0) if call.path.endswith(".log") else call.value("dictionary", 0)
+    call.reader.record.lightning_logs.append(LoggedNames(call.place, _names_in(given)))
+    return Constant(None)
+
+
+def _names_in(given: Value) -> tuple[str, ...] | None:
+    keys = list(given.entries) if isinstance(given, Mapping) and given.is_complete else []
+    if isinstance(given, Constant) and not given.is_default:
+        keys = [given.value]
+    names = tuple(key for key in keys if isinstance(key, str))
+    return names if names and len(names) == len(keys) else None

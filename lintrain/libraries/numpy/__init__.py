@@ -1,0 +1,1 @@
+"""NumPy: arrays, permutations and random numbers."""

@@ -1,0 +1,292 @@
+"""Arrays and tensors by what they hold: what NumPy, SciPy and torch make of logits, probabilities and classes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.registry import element_of, function, method, operated, stored_item_of, subscript_of
+from lintrain.interpreter.shapes import ANY
+from lintrain.interpreter.tracing import combined, normalised, subscripted, traced
+from lintrain.libraries.torch.creation import from_literal
+from lintrain.model.location import Place
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Either,
+    Library,
+    Sequence,
+    Slice,
+    Unknown,
+    Value,
+    join,
+    literal,
+    options_of,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
+"""What has one number for each class."""
+
+WHOLE_NUMBERS = frozenset({"int", "int8", "int16", "int32", "int64", "long", "bool", "bool_", "uint8", "int_"})
+LITERALS = frozenset({"numpy.array", "torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
+COMPARISONS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})
+
+
+def array_of(value: Value) -> Value:
+    """A value as an array: itself, or what the items of a list have in common."""
+    if isinstance(value, Sequence) and value.kind == "list" and value.items:
+        items = [item for item in value.items if isinstance(item, Tensor)]
+        same = {(item.role, id(item.model)) for item in items}
+        if len(items) != len(value.items) or len(same) != 1:
+            return UNKNOWN
+        return replace(items[0], shape=ANY, is_cleaned=items[0].is_cleaned or not value.is_complete)
+    return value
+
+
+def in_role(role: Role, value: Value, call: Call) -> Tensor:
+    """An array of the same model's outputs that holds something else now."""
+    if not isinstance(value, Tensor):
+        return Tensor(role, UNKNOWN, call.text, origin=call.place)
+    return Tensor(role, value.model, call.text, is_cleaned=value.is_cleaned, origin=call.place)
+
+
+def _subject(call: Call) -> Value:
+    """The array that a function or method works on: its receiver, or its first argument."""
+    first = call.receiver if isinstance(call.receiver, Tensor | Sequence) else _first(call)
+    return join([array_of(option) for option in options_of(first)])
+
+
+def _first(call: Call) -> Value:
+    given = [call.value(name) for name in ("input", "a", "x", "object", "array") if name in call.keywords]
+    return call.positional[0].value if call.positional else next(iter(given), UNKNOWN)
+
+
+def _mapped(call: Call, roles: dict[Role, Role], otherwise: Role | None = Role.UNKNOWN) -> Value:
+    """The subject in the role that its own is turned into; unchanged where `otherwise` is None."""
+    subject = _subject(call)
+    if isinstance(subject, Either):
+        return UNKNOWN
+    if not isinstance(subject, Tensor):
+        is_kept = isinstance(subject, Unknown) or (otherwise is None and isinstance(subject, ColumnValues))
+        return normalised(call) or subject if is_kept else UNKNOWN
+    role = roles.get(subject.role, otherwise)
+    return traced(call, subject, subject if role is None else in_role(role, subject, call))
+
+
+def note_tuple(call: Call, argument: Value, text: str, place: Place, use: str) -> None:
+    """Record a tuple of a model's outputs that is used as if it were the logits."""
+    for option in options_of(argument):
+        if is_output_tuple(option):
+            call.reader.record.misuses.append(Misuse(place, option, use, text))
+
+
+def is_output_tuple(value: Value) -> bool:
+    """Whether a value is the tuple of logits and other outputs that a metric function gets."""
+    if not isinstance(value, Sequence) or value.kind != "tuple" or len(value.items) < 2:
+        return False
+    first, second = value.items[:2]
+    is_logits = isinstance(first, Tensor) and first.role is Role.LOGITS
+    return is_logits and isinstance(second, Tensor) and second.role is Role.HIDDEN
+
+
+CHOSEN = {
+    Role.LOGITS: Role.CLASSES,
+    Role.PROBABILITIES: Role.CLASSES,
+    Role.CLASSES: Role.CLASSES,
+    Role.LABELS: Role.LABELS,
+}
+"""What choosing among scores, or rounding them, makes of an array."""
+
+
+@function("numpy.argmax", "numpy.argsort", "torch.argmax", "torch.argsort", "numpy.argmin")
+@function("numpy.round", "numpy.rint", "numpy.around", "torch.round")
+def _choose(call: Call) -> Value:
+    """Classes out of scores."""
+    if call.positional and "arg" in call.path:
+        first = call.positional[0]
+        note_tuple(call, first.value, first.text, first.place, "argmax")
+    if call.path.endswith(".argmax"):
+        _note_single(call, call.argument("axis", 1) or call.argument("dim"))
+    return _mapped(call, CHOSEN)
+
+
+def _note_single(call: Call, axis: Argument | None) -> None:
+    """Record a choice among the outputs of a head that has one."""
+    subject = _subject(call)
+    is_last = axis is not None and literal(axis.value) in {-1, 1}
+    is_scored = isinstance(subject, Tensor) and subject.role in SCORED
+    model = subject.model if isinstance(subject, Tensor) else None
+    if is_last and is_scored and isinstance(model, Model) and literal(model.num_labels) == 1:
+        call.reader.record.misuses.append(Misuse(call.place, subject, "argmax of one", call.text))
+
+
+@method(Tensor, "argmax", "argsort", "round", "long", "int", "bool", "ge", "gt", "le", "lt")
+def _choose_by_method(call: Call) -> Value:
+    if call.path.endswith(".argmax"):
+        _note_single(call, call.argument("axis", 0) or call.argument("dim"))
+    return _mapped(call, CHOSEN)
+
+
+@method(Sequence, "argmax")
+def _choose_of_tuple(call: Call) -> Value:
+    """`predictions.argmax(-1)`, where the predictions are a tuple."""
+    text = call.text.partition(".argmax")[0]
+    note_tuple(call, call.receiver, text, call.place, "argmax")
+    return UNKNOWN
+
+
+@function("numpy.where", "torch.where")
+def _where(call: Call) -> Value:
+    """One of two arrays, place by place; of two plain values, the classes that the condition decides."""
+    condition, *options = (argument.value for argument in call.positional[:3]) if call.positional else (UNKNOWN,)
+    for argument in call.positional[1:3]:
+        note_tuple(call, argument.value, argument.text, argument.place, "where")
+    tensors = [option for option in options if isinstance(option, Tensor)]
+    if tensors:
+        return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.place)
+    if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
+        return in_role(Role.CLASSES, condition, call)
+    return UNKNOWN
+
+
+@function("torch.softmax", "torch.nn.functional.softmax", "scipy.special.softmax", "torch.sigmoid")
+@function("torch.nn.functional.sigmoid", "scipy.special.expit", "torch.special.expit", "scipy.special.log_softmax")
+@function("torch.nn.functional.log_softmax", "torch.log_softmax", "numpy.exp", "torch.exp")
+@method(Tensor, "softmax", "sigmoid", "log_softmax", "exp")
+def _normalise(call: Call) -> Value:
+    """Probabilities out of logits: still one number for each class."""
+    return _mapped(call, {Role.LOGITS: Role.PROBABILITIES}, None)
+
+
+@function("numpy.array", "numpy.asarray", "numpy.squeeze", "numpy.reshape", "numpy.ravel", "numpy.copy")
+@function("numpy.concatenate", "numpy.vstack", "numpy.nan_to_num", "numpy.transpose")
+@function("torch.from_numpy", "torch.as_tensor", "torch.Tensor", "torch.squeeze", "torch.flatten")
+@function("torch.cat", "torch.concat", "torch.vstack", "torch.FloatTensor", "torch.LongTensor")
+@function("numpy.sin", "numpy.cos", "numpy.square", "numpy.sqrt", "numpy.abs", "numpy.tanh")
+def _keep(call: Call) -> Value:
+    """The same numbers in another shape or place."""
+    made = from_literal(call) if call.path in LITERALS else None
+    return _mapped(call, {}, None) if made is None else made
+
+
+@function("numpy.clip", "torch.clamp")
+def _limit(call: Call) -> Value:
+    """The same numbers, those beyond a limit replaced."""
+    kept = _mapped(call, {}, None)
+    return replace(kept, is_cleaned=True) if isinstance(kept, Tensor) else kept
+
+
+@method(Tensor, "cpu", "squeeze", "unsqueeze", "reshape", "view", "flatten", "ravel")
+@method(Tensor, "copy", "clone", "contiguous", "float", "double", "half", "cuda", "to", "transpose", "permute")
+def _keep_by_method(call: Call) -> Value:
+    return _mapped(call, {}, None)
+
+
+@method(Tensor, "detach", "numpy", "tolist")
+@function("torch.tensor")
+def _take_off(call: Call) -> Value:
+    """The same numbers, in a tensor of its own that autograd does not know."""
+    made = from_literal(call) if call.path in LITERALS else None
+    kept = _mapped(call, {}, None) if made is None else made
+    return replace(kept) if isinstance(kept, Tensor) else kept
+
+
+@method(Tensor, "astype", "type")
+def _convert(call: Call) -> Value:
+    """Whole numbers can be classes; another type changes nothing; one that is not known may be either."""
+    kind = call.value("dtype", 0)
+    name = kind.name if isinstance(kind, Library) else text_of(kind)
+    if name is None:
+        return UNKNOWN
+    return _mapped(call, CHOSEN) if name in WHOLE_NUMBERS else _mapped(call, {}, None)
+
+
+@function("numpy.mean", "numpy.max", "numpy.amax", "numpy.sum", "numpy.min", "torch.mean", "torch.sum", "numpy.median")
+@method(Tensor, "mean", "sum", "max", "min", "std", "amax", "item")
+def _reduce(call: Call) -> Value:
+    """Numbers that are no longer one for each class; a loss stays a loss."""
+    hits = _subject(call)
+    if call.path.endswith(".mean") and isinstance(hits, Tensor) and hits.hits_of and not hits.is_cleaned:
+        call.reader.record.misuses.append(Misuse(call.place, hits.hits_of, "mean of hits", hits.text))
+    return _mapped(call, {Role.LOSS: Role.LOSS}, Role.SCORES)
+
+
+@function("torch.max", "torch.topk")
+def _values_and_indices(call: Call) -> Value:
+    """With a dimension: the largest values, and their indices, which are classes."""
+    subject = _subject(call)
+    if len(call.positional) + len(call.keywords) < 2 or not isinstance(subject, Tensor):
+        return UNKNOWN
+    return Sequence([in_role(Role.SCORES, subject, call), in_role(Role.CLASSES, subject, call)], "tuple")
+
+
+@subscript_of(Tensor)
+def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """Rows chosen by a mask or slice stay what they are; one column or one row of scores is something else."""
+    if not isinstance(value, Tensor):
+        return UNKNOWN
+    keys = key.items if isinstance(key, Sequence) and key.kind == "tuple" else [key]
+    text = reader.code(place)
+    if all(isinstance(each, Slice | Tensor) or _is_whole_axis(each) for each in keys):
+        chosen = value.is_cleaned or any(isinstance(each, Tensor) for each in keys)
+        return subscripted(replace(value, text=text, is_cleaned=chosen, origin=place), keys)
+    if value.role in SCORED:
+        return Tensor(Role.SCORES, value.model, text, origin=place) if len(keys) > 1 else UNKNOWN
+    chosen = value.is_cleaned or not _are_numbers(keys)
+    return subscripted(replace(value, text=text, is_cleaned=chosen, origin=place), keys)
+
+
+def _are_numbers(keys: list[Value]) -> bool:
+    return all(isinstance(each, Constant | Slice) for each in keys)
+
+
+@stored_item_of(Tensor)
+def _store_part(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`labels[labels == -100] = pad`."""
+    if isinstance(owner, Tensor):
+        owner.is_cleaned = True
+
+
+def _is_whole_axis(key: Value) -> bool:
+    """`None` in a subscript, which adds an axis."""
+    return (isinstance(key, Constant) and key.value is None) or (
+        isinstance(key, Library) and key.path == "numpy.newaxis"
+    )
+
+
+@element_of(Tensor)
+def _row(reader: Reader, value: Value) -> Value:
+    return value
+
+
+def _compared(operator: str, tensors: list[Tensor]) -> Tensor | None:
+    """The labels that classes are compared with as they are, if that is what two tensors are."""
+    labels = [tensor for tensor in tensors if tensor.role is Role.LABELS]
+    classes = [tensor for tensor in tensors if tensor.role is Role.CLASSES]
+    if operator != "Eq" or len(labels) != 1 or len(classes) != 1 or labels[0].is_cleaned or classes[0].is_cleaned:
+        return None
+    return labels[0]
+
+
+@operated(Tensor)
+def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+    """A comparison of scores decides classes; arithmetic with a plain number changes nothing of the role."""
+    tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
+    text = reader.code(place)
+    if operator in COMPARISONS:
+        role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
+        return Tensor(role, tensors[0].model, text, hits_of=_compared(operator, tensors), origin=place)
+    after = combined(left, operator, right, text, place)
+    if len(tensors) == 1 and operator in {"Add", "Sub", "Mult", "Div", "Pow"}:
+        return replace(after, role=tensors[0].role, model=tensors[0].model)
+    if len(tensors) == 2 and tensors[0].role is tensors[1].role:
+        return replace(after, role=tensors[0].role, model=tensors[0].model)
+    return after

@@ -1,0 +1,54 @@
+"""Random numbers of NumPy: arrays of the size that the call says."""
+
+from __future__ import annotations
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.shapes import ANY, integer, viewed
+from lintrain.libraries.torch.creation import data
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Value, is_missing
+from lintrain.startup.lazy_dataclass import dataclass
+
+SIZES = {
+    "normal": 2,
+    "uniform": 2,
+    "integers": 2,
+    "randint": 2,
+    "random": 0,
+    "random_sample": 0,
+    "standard_normal": 0,
+    "choice": 1,
+}
+"""Which argument is the size, counted from 0, by the name of the function or method."""
+
+WHOLE = frozenset({"integers", "randint"})
+
+
+@dataclass(eq=False, slots=True)
+class Generator(LibraryObject):
+    """A source of random numbers of its own: `np.random.default_rng(0)`."""
+
+
+@function("numpy.random.default_rng", "numpy.random.RandomState")
+def _generator(call: Call) -> Value:
+    return Generator(call.path, call.values(), origin=call.place)
+
+
+@function(*(f"numpy.random.{name}" for name in SIZES if name not in {"integers", "random"}))
+@method(Generator, *SIZES)
+def _drawn(call: Call) -> Value:
+    """`rng.normal(size=(96, 8))`; one number where no size is given."""
+    name = call.path.rpartition(".")[2]
+    size = call.value("size", SIZES[name])
+    if is_missing(size) or call.is_open:
+        return UNKNOWN
+    count = integer(size)
+    shape = viewed(ANY, [size if count is None else Constant(count)])
+    return data(call, shape, "" if name == "choice" else "int" if name in WHOLE else "float")
+
+
+@method(Generator, "randn", "rand")
+def _sized(call: Call) -> Value:
+    """`state.randn(96, 8)`: one argument for each axis."""
+    sizes = [argument.value for argument in call.positional]
+    return UNKNOWN if call.is_open or not sizes else data(call, viewed(ANY, sizes), "float")

@@ -1,0 +1,1 @@
+"""OmegaConf, Hydra and other settings objects."""

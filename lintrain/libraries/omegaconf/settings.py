@@ -1,0 +1,164 @@
+"""Settings whose names are attributes: OmegaConf, Hydra, EasyDict and their like."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import objects, operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.functions import attribute_default
+from lintrain.interpreter.registry import attribute_of, decorating, function, method_of, stored_attribute_of
+from lintrain.interpreter.weights import DEEPEST
+from lintrain.knowledge.setting_files import read_yaml_settings
+from lintrain.libraries.stdlib.paths import path_of
+from lintrain.libraries.stdlib.setting_files import as_value, settings_in
+from lintrain.model.location import Place
+from lintrain.pipeline.values.files import Settings
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Class,
+    Constant,
+    Function,
+    Instance,
+    LibraryObject,
+    Literal,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    mapping_of,
+    text_of,
+)
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+NOT_PLAIN = lazy_pattern(r"\$\{|\?\?\?$")
+"""Values that stand for another one, or have to be given: `${model.size}`, `???`."""
+
+READ = partial(read_yaml_settings, numbers_without_point=True)
+
+
+@attribute_of(Settings)
+def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, Settings) or (name not in value.entries and method_of(value, name)):
+        return None
+    return value.entries.get(name) or operations.child(reader, value, name)
+
+
+@stored_attribute_of(Settings)
+def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    if isinstance(owner, Settings):
+        owner.entries[name] = operations.weakly(reader, owner.entries.get(name), value)
+
+
+def settings_of(
+    reader: Reader, value: Value, change: Callable[[Value], Value] = lambda held: held, levels: int = DEEPEST
+) -> Value:
+    """The same values as settings, each changed in this way; Unknown where they are none, or lie too deep."""
+    inside = partial(settings_of, reader, change=change, levels=levels - 1)
+    if isinstance(value, Mapping | Instance | Sequence):
+        reader.spend()
+    match value:
+        case Mapping() | Instance() | Sequence() if not levels:
+            return UNKNOWN
+        case Mapping():
+            entries: dict[Literal, Value] = {key: inside(held) for key, held in value.entries.items()}
+            return Settings(entries, value.is_complete, origin=value.origin)
+        case Instance() if objects.is_dataclass(value.cls):
+            return inside(mapping_of(value.attributes, is_complete=True))
+        case Sequence():
+            return Sequence([inside(item) for item in value.items], value.kind, value.is_complete)
+        case Constant(value=str(text)) if NOT_PLAIN.search(text):
+            return UNKNOWN
+        case _:
+            return change(value)
+
+
+@function("omegaconf.OmegaConf.load")
+def _load(call: Call) -> Value:
+    path = path_of(call.value("file_", 0))
+    return settings_of(call.reader, settings_in(call, path, READ)) if path else UNKNOWN
+
+
+@function("omegaconf.OmegaConf.create", "omegaconf.OmegaConf.structured", "omegaconf.DictConfig")
+@function("easydict.EasyDict", "munch.Munch", "munch.munchify", "ml_collections.ConfigDict", "box.Box")
+def _create(call: Call) -> Value:
+    value: Value = call.positional[0].value if call.positional else mapping_of({}, is_complete=not call.is_open)
+    if isinstance(value, Class):
+        value = objects.instantiate(Call(call.reader, None, call.place, "", value), value)
+    made = settings_of(call.reader, value)
+    if isinstance(made, Settings):
+        made.entries.update({name: each.value for name, each in call.keywords.items() if name != "**"})
+    return made
+
+
+@function("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object")
+def _plain(call: Call) -> Value:
+    return call.value("cfg", 0)
+
+
+@function("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge")
+def _merge(call: Call) -> Value:
+    """The later one wins; where one is not known, as with the command line's, all values are defaults."""
+    made = Settings({}, True, origin=call.place)
+    for argument in call.positional:
+        part = settings_of(call.reader, argument.value)
+        if isinstance(part, Settings):
+            _merge_into(made, part)
+        elif isinstance(argument.value, LibraryObject) and argument.value.path.endswith(("from_cli", "from_dotlist")):
+            defaults = settings_of(call.reader, made, attribute_default)
+            made = Settings(defaults.entries, False) if isinstance(defaults, Settings) else made
+        else:
+            return UNKNOWN
+    return made
+
+
+def _merge_into(made: Settings, part: Settings) -> None:
+    made.is_complete = made.is_complete and part.is_complete
+    for key, value in part.entries.items():
+        before = made.entries.get(key)
+        if isinstance(before, Settings) and isinstance(value, Settings):
+            _merge_into(before, value)
+        else:
+            made.entries[key] = value
+
+
+@decorating("hydra.main")
+def _fill_main(reader: Reader, made: Function, mark: LibraryObject) -> None:
+    """The settings that `@hydra.main` hands over: those of its file, any of which the command line may change."""
+    parameters = made.node.args.args
+    folder, name = text_of(mark.arguments.get("config_path", UNKNOWN)), mark.arguments.get("config_name", UNKNOWN)
+    file = text_of(name)
+    if not parameters or folder is None or file is None:
+        return
+    root = Path(os.path.dirname(reader.source.path)) / folder  # noqa: PTH120
+    made.defaults[parameters[0].arg] = _composed(reader, made.origin or reader.source.place(made.node), root, file)
+
+
+def _composed(reader: Reader, place: Place, root: Path, name: str) -> Value:
+    """A file of settings with the groups that its `defaults:` name."""
+    main = _file(reader, place, root / f"{name.removesuffix('.yaml')}.yaml")
+    if not isinstance(main, Settings):
+        return Unknown(name="cfg")
+    groups = main.entries.pop("defaults", None)
+    main.is_complete = False
+    for item in groups.items if isinstance(groups, Sequence) else []:
+        if isinstance(item, Mapping):
+            for group, option in item.entries.items():
+                chosen = text_of(option)
+                part = _file(reader, place, root / str(group) / f"{chosen}.yaml") if chosen else UNKNOWN
+                main.entries[group] = UNKNOWN if group in main.entries else part
+        elif text_of(item) != "_self_":
+            return Unknown(name="cfg")  # another file of the same level
+    return main
+
+
+def _file(reader: Reader, place: Place, path: Path) -> Value:
+    value = as_value(Call(reader, None, place), READ(path), is_default=True)
+    return settings_of(reader, value)

@@ -1,0 +1,1 @@
+"""pandas: frames and series."""

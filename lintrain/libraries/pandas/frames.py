@@ -1,0 +1,201 @@
+"""Frames of pandas: made of literals and files, looked into, and changed where they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.registry import (
+    attribute_of,
+    function,
+    method_of,
+    stored_attribute_of,
+    stored_item_of,
+    subscript_of,
+)
+from lintrain.libraries.datasets.columns import column_of
+from lintrain.libraries.datasets.files import content_of
+from lintrain.model.location import Place
+from lintrain.pipeline.values.columns import Column, Kind
+from lintrain.pipeline.values.frames import DataFrame, Indexer, Series, in_part
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Slice,
+    Value,
+    literal,
+)
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+FORMS = {"pandas.read_csv": "csv", "pandas.read_json": "json", "pandas.read_parquet": "parquet"}
+FILE = frozenset({"filepath_or_buffer", "path_or_buf", "path"})
+"""What the functions that read a file call it."""
+
+DATES = lazy_pattern(r"date$|modified$|timestamp|.*(_at|_time)$")
+"""Names of the columns that `pandas.read_json` takes for dates."""
+
+
+def depth_of(reader: Reader) -> int:
+    """How far from certain the code under evaluation is: the conditions and loops around it."""
+    return len(reader.conditions) + len(reader.loops) + reader.uncalled
+
+
+@function("pandas.DataFrame")
+def _make(call: Call) -> Value:
+    """`pd.DataFrame({"text": [...], "label": [...]})`."""
+    given = call.value("data", 0)
+    if not isinstance(given, Mapping) or call.is_open or len(call.positional) + len(call.keywords) != 1:
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    call.reader.spend(len(given.entries))
+    columns = {str(key): _column(str(key), value) for key, value in given.entries.items()}
+    first = next(iter(given.entries.values()), None)
+    rows = len(first.items) if isinstance(first, Sequence) and first.is_complete else None
+    return DataFrame(columns, given.is_complete, rows, depth=depth_of(call.reader), origin=call.place)
+
+
+@function(*FORMS)
+def _read(call: Call) -> Value:
+    """What a file with a literal path holds."""
+    path = next((given.value for name, given in call.keywords.items() if name in FILE), call.value("", 0))
+    form, keywords = FORMS[call.path], {name: given for name, given in call.keywords.items() if name not in FILE}
+    if form == "json" and literal(call.value("orient")) in {None, "records"}:
+        keywords = {name: given for name, given in keywords.items() if name not in {"lines", "orient"}}
+    reading = replace(call, positional=[Argument(path, call.place)], keywords=keywords)
+    content = content_of(reading, form, path) if len(call.positional) < 2 else None
+    if content is None:
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    columns = {name: _as_read(column, form) for name, column in content.columns.items()}
+    rows, depth = content.rows.get("train"), depth_of(call.reader)
+    return DataFrame(columns, content.is_complete, rows, content.sorted_by, depth=depth, origin=call.place)
+
+
+def _as_read(column: Column, form: str) -> Column:
+    """A column as pandas has it, which knows no class labels, and makes dates of what is called so."""
+    if form == "json" and DATES.match(column.name):
+        return Column(column.name)
+    return replace(column, kind=Kind.INTEGER) if column.kind is Kind.CLASS else column
+
+
+def _column(name: str, value: Value) -> Column:
+    """The column that a value becomes: one for all rows, or a list with one for each."""
+    return column_of(name, value, is_batch=True)
+
+
+@subscript_of(DataFrame)
+def _look_up(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`frame["label"]`, `frame[["text", "label"]]`, `frame[frame["label"] > 0]`, `frame[:100]`."""
+    if not isinstance(value, DataFrame):
+        return UNKNOWN
+    match key:
+        case Constant(value=str(name), is_default=False):
+            return Series(value.columns[name], value) if name in value.columns else UNKNOWN
+        case Sequence(items=items, is_complete=True):
+            return _chosen(reader, value, [literal(item) for item in items], place)
+        case Slice() | Series():
+            return some_rows(reader, value, place)
+        case _:
+            return UNKNOWN
+
+
+def _chosen(reader: Reader, frame: DataFrame, names: list[object], place: Place) -> Value:
+    """The columns of these names, all of which must be text."""
+    texts = [name for name in names if isinstance(name, str)]
+    if len(texts) < len(names) or (frame.is_complete and not set(texts) <= frame.columns.keys()):
+        return UNKNOWN
+    made = same_rows(reader, frame, place)
+    made.columns = {name: frame.columns.get(name, Column(name)) for name in texts}
+    made.is_complete = True
+    return made
+
+
+def same_rows(reader: Reader, frame: DataFrame, place: Place) -> DataFrame:
+    """A frame of its own with the same rows."""
+    return replace(frame, columns=dict(reader.counted(frame.columns)), depth=depth_of(reader), origin=place)
+
+
+def some_rows(reader: Reader, frame: DataFrame, place: Place) -> DataFrame:
+    """A frame with some of the rows, in an order of its own."""
+    columns = {name: in_part(column) for name, column in reader.counted(frame.columns).items()}
+    return DataFrame(columns, frame.is_complete, None, None, False, depth_of(reader), origin=place)
+
+
+@attribute_of(DataFrame)
+def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, DataFrame):
+        return None
+    if name in {"loc", "iloc", "at", "iat"}:
+        return Indexer(value, origin=place)
+    if name == "columns":
+        return Sequence([Constant(column) for column in value.columns]) if value.is_complete else UNKNOWN
+    if method_of(value, name) is None and name in value.columns:
+        return Series(value.columns[name], value)
+    return None
+
+
+@subscript_of(Indexer)
+def _locate(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`frame.iloc[:100]`, `frame.loc[frame["label"] > 0]`."""
+    if isinstance(value, Indexer) and isinstance(key, Slice | Series):
+        return some_rows(reader, value.frame, place)
+    return UNKNOWN
+
+
+@stored_item_of(DataFrame)
+def _store(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`frame["label"] = ...`; a store that may be skipped leaves open what the column holds."""
+    if not isinstance(owner, DataFrame):
+        return
+    match key:
+        case Constant(value=str(name), is_default=False):
+            _put(reader, owner, name, _column(name, value))
+        case Sequence(items=items, is_complete=True) if all(isinstance(literal(item), str) for item in items):
+            for item in items:
+                _put(reader, owner, str(literal(item)), Column(""))
+        case _:
+            owner.forget()
+
+
+def _put(reader: Reader, frame: DataFrame, name: str, column: Column) -> None:
+    is_certain = depth_of(reader) <= frame.depth
+    if not is_certain and name not in frame.columns:
+        frame.is_complete = False
+        return
+    reader.counted(frame.columns)
+    frame.put(name, column if is_certain else Column(name))
+
+
+@stored_item_of(Indexer)
+def _store_some(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`frame.loc[rows, "label"] = ...`: some values of the column are others now."""
+    if not isinstance(owner, Indexer):
+        return
+    match key:
+        case Sequence(items=[_, Constant(value=str(name))]) if name in owner.frame.columns:
+            owner.frame.put(name, Column(name))
+        case _:
+            owner.frame.forget()
+
+
+@stored_attribute_of(DataFrame)
+def _store_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """`frame.label = ...`, `frame.columns = [...]`."""
+    if not isinstance(owner, DataFrame):
+        return
+    if name in owner.columns:
+        _put(reader, owner, name, _column(name, value))
+        return
+    names = [literal(item) for item in value.items] if isinstance(value, Sequence) and value.is_complete else []
+    is_certain = depth_of(reader) <= owner.depth and owner.is_complete and len(names) == len(owner.columns)
+    if name != "columns" or not is_certain or not all(isinstance(each, str) for each in names):
+        owner.forget()
+        return
+    given = zip(map(str, names), owner.columns.values(), strict=True)
+    owner.columns = {new: column.named(new) for new, column in given}
+    owner.sorted_by = None

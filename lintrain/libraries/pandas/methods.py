@@ -1,0 +1,190 @@
+"""Methods of frames: fewer rows, other columns, and what changes a frame where it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import function, method
+from lintrain.libraries.datasets.columns import column_of
+from lintrain.libraries.pandas.frames import depth_of, same_rows, some_rows
+from lintrain.libraries.pandas.series import kind_as
+from lintrain.pipeline.values.columns import Column, Kind
+from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.frames import DataFrame, Series, computed, in_part
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Constant,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    is_missing,
+    is_true,
+    literal,
+)
+
+
+def _given(call: Call, made: DataFrame | None) -> Value:
+    """What a method gives: the new frame, or None where `inplace=` asks for a change of the frame itself."""
+    frame, in_place = call.receiver, call.value("inplace")
+    if not isinstance(frame, DataFrame):
+        return UNKNOWN
+    if is_missing(in_place) or literal(in_place) is False:
+        return made or UNKNOWN
+    if made is None or not is_true(in_place) or depth_of(call.reader) > frame.depth:
+        frame.forget()
+    else:
+        frame.become(made)
+    return Constant(None)
+
+
+@method(DataFrame, "copy", "reset_index")
+def _same(call: Call) -> Value:
+    """The same rows; an index that is not dropped becomes a column."""
+    frame = call.receiver
+    if not isinstance(frame, DataFrame):
+        return UNKNOWN
+    made = same_rows(call.reader, frame, call.place)
+    if call.path.endswith("reset_index"):
+        made.is_complete = frame.is_complete and is_true(call.value("drop"))
+        made.is_numbered = True
+    return _given(call, made)
+
+
+@method(DataFrame, "head", "tail", "query", "sort_values", "sort_index", "drop_duplicates", "truncate", "nlargest")
+@method(DataFrame, "nsmallest", "dropna", "sample")
+def _fewer(call: Call) -> Value:
+    """Some of the rows, or all of them in another order; `dropna` along the other axis takes columns out."""
+    frame = call.receiver
+    if not isinstance(frame, DataFrame):
+        return UNKNOWN
+    if call.path.endswith("dropna") and (call.positional or not is_missing(call.value("axis"))):
+        return _given(call, None)
+    made = some_rows(call.reader, frame, call.place)
+    if call.path.endswith("sample") and literal(call.value("frac", 1)) == 1 and not is_true(call.value("replace", 2)):
+        made.columns, made.rows = dict(frame.columns), frame.rows
+    return _given(call, made)
+
+
+@method(DataFrame, "rename")
+def _rename(call: Call) -> Value:
+    """`frame.rename(columns={"review": "text"})`."""
+    frame, names = call.receiver, call.value("columns")
+    if not isinstance(frame, DataFrame) or not isinstance(names, Mapping) or not names.is_complete:
+        return _given(call, None)
+    new = {old: literal(value) for old, value in names.entries.items()}
+    if call.positional or not all(isinstance(name, str) for name in new.values()):
+        return _given(call, None)
+    made = same_rows(call.reader, frame, call.place)
+    pairs = [(str(new.get(name, name)), column) for name, column in frame.columns.items()]
+    made.columns = {name: column.named(name) for name, column in pairs}
+    made.sorted_by = str(new.get(frame.sorted_by, frame.sorted_by)) if frame.sorted_by else None
+    return _given(call, made if len(made.columns) == len(pairs) else None)
+
+
+@method(DataFrame, "drop")
+def _drop(call: Call) -> Value:
+    """`frame.drop(columns=[...])`, `frame.drop("id", axis=1)`, or rows by their index."""
+    frame = call.receiver
+    if not isinstance(frame, DataFrame) or call.is_open:
+        return _given(call, None)
+    by_axis = literal(call.value("axis", 1)) in {1, "columns"}
+    asked = call.value("labels", 0) if by_axis else call.value("columns")
+    if isinstance(asked, Absent):
+        is_of_rows = isinstance(call.value("axis", 1), Absent)
+        return _given(call, some_rows(call.reader, frame, call.place) if is_of_rows else None)
+    items = asked.items if isinstance(asked, Sequence) and asked.is_complete else [asked]
+    names = {literal(item) for item in items}
+    if not all(isinstance(name, str) for name in names):
+        return _given(call, None)
+    made = same_rows(call.reader, frame, call.place)
+    made.columns = {name: column for name, column in frame.columns.items() if name not in names}
+    made.sorted_by = None if frame.sorted_by in names else frame.sorted_by
+    return _given(call, made)
+
+
+@method(DataFrame, "assign")
+def _assign(call: Call) -> Value:
+    """`frame.assign(label=...)`."""
+    frame = call.receiver
+    if not isinstance(frame, DataFrame):
+        return UNKNOWN
+    made = same_rows(call.reader, frame, call.place)
+    made.is_complete = frame.is_complete and not call.is_open
+    for name, argument in call.keywords.items():
+        call.reader.counted(made.columns)
+        made.put(name, column_of(name, argument.value, is_batch=True))
+    return made if not call.is_open else UNKNOWN
+
+
+@method(DataFrame, "astype")
+def _as_type(call: Call) -> Value:
+    """`frame.astype({"label": int})`."""
+    frame, types = call.receiver, call.value("dtype", 0)
+    if not isinstance(frame, DataFrame) or (isinstance(types, Mapping) and not types.is_complete):
+        return UNKNOWN
+    made = same_rows(call.reader, frame, call.place)
+    named = types.entries if isinstance(types, Mapping) else dict.fromkeys(frame.columns, types)
+    changed = {str(name): kind_as(given) for name, given in named.items() if name in frame.columns}
+    made.columns |= {name: replace(frame.columns[name], kind=kind) for name, kind in changed.items()}
+    made.sorted_by = None if made.sorted_by in changed else made.sorted_by
+    return made
+
+
+@method(DataFrame, "fillna", "replace", "apply", "map", "applymap", "where", "mask", "clip", "round", "ffill", "bfill")
+def _recomputed(call: Call) -> Value:
+    """Other values in the same columns, for all that is known."""
+    frame = call.receiver
+    if not isinstance(frame, DataFrame) or call.path.rpartition(".")[2] == "apply":
+        return computed()
+    made = same_rows(call.reader, frame, call.place)
+    made.columns = {name: Column(name) for name in frame.columns}
+    made.sorted_by = None
+    return _given(call, made)
+
+
+@method(DataFrame, "insert", "pop", "update", "eval", "set_index", "set_axis", "join", "merge", "explode")
+def _changed(call: Call) -> Value:
+    """What may change the frame itself, or gives one that is not known."""
+    keeps = call.path.endswith(("join", "merge", "explode")) or (
+        call.path.endswith(("eval", "set_index", "set_axis")) and is_missing(call.value("inplace"))
+    )
+    if isinstance(call.receiver, DataFrame) and not keeps:
+        call.receiver.forget()
+    return UNKNOWN
+
+
+@function("pandas.concat")
+def _together(call: Call) -> Value:
+    """`pd.concat([one, other])` of frames that are alike."""
+    given = call.value("objs", 0)
+    parts = given.items if isinstance(given, Sequence) and given.is_complete else []
+    frames = [part for part in parts if isinstance(part, DataFrame)]
+    if not frames or len(frames) < len(parts) or not is_missing(call.value("axis", 1)):
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    first, *others = frames
+    if any(_kinds(other) != _kinds(first) or not other.is_complete for other in others):
+        return UNKNOWN
+    made = some_rows(call.reader, first, call.place)
+    made.is_numbered = is_true(call.value("ignore_index"))
+    return made
+
+
+def _kinds(frame: DataFrame) -> dict[str, Kind]:
+    return {name: column.kind for name, column in frame.columns.items()}
+
+
+def part_of(call: Call, value: Value) -> Value | None:
+    """Some rows of a frame, of a column or of its values, drawn at random; None of anything else."""
+    match value:
+        case DataFrame():
+            return some_rows(call.reader, value, call.place)
+        case Series():
+            return Series(in_part(value.column), origin=call.place)
+        case ColumnValues(column=column, dataset=Unknown()):
+            return ColumnValues(in_part(column), UNKNOWN, origin=call.place)
+        case _:
+            return None

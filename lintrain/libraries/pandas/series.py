@@ -1,0 +1,201 @@
+"""Columns taken out of frames: converted, computed with, and handed on as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import (
+    attribute_of,
+    element_of,
+    function,
+    method,
+    operated,
+    stored_item_of,
+    subscript_of,
+)
+from lintrain.model.location import Place
+from lintrain.pipeline.values.columns import Column, Kind
+from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.frames import Series, TextMethods, computed, in_part
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Library,
+    LibraryObject,
+    Sequence,
+    Slice,
+    Value,
+    is_missing,
+    is_true,
+    literal,
+)
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+CONVERTED = {"int": Kind.INTEGER, "uint": Kind.INTEGER, "float": Kind.FLOAT, "str": Kind.TEXT}
+"""Kinds by the beginning of a type's name."""
+
+
+def kind_as(given: Value) -> Kind:
+    """What values are that were converted to a type: `int`, `"float32"`, `np.int64`."""
+    name = given.name if isinstance(given, Library) else literal(given)
+    if not isinstance(name, str):
+        return Kind.UNKNOWN
+    return next((kind for beginning, kind in CONVERTED.items() if name.startswith(beginning)), Kind.UNKNOWN)
+
+
+def _values(series: Series, place: Place) -> Value:
+    """The plain values, where something is known of them."""
+    known = series.column.kind is not Kind.UNKNOWN
+    return ColumnValues(series.column, UNKNOWN, origin=place) if known else UNKNOWN
+
+
+@attribute_of(Series)
+def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, Series):
+        return None
+    match name:
+        case "str":
+            return TextMethods(value)
+        case "loc" | "iloc" | "at" | "iat":
+            return value
+        case "values" | "array":
+            return _values(value, place)
+        case _:
+            return None
+
+
+@subscript_of(Series)
+def _some(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`series[0]`, `series[:100]`, `series[mask]`."""
+    if not isinstance(value, Series):
+        return UNKNOWN
+    if isinstance(key, Slice | Series):
+        return Series(in_part(value.column), origin=place)
+    return _values(value, place)
+
+
+@element_of(Series)
+def _each(reader: Reader, value: Value) -> Value:
+    known = isinstance(value, Series) and value.column.kind is not Kind.UNKNOWN
+    return ColumnValues(value.column) if isinstance(value, Series) and known else UNKNOWN
+
+
+@stored_item_of(Series)
+def _store(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`frame["label"][0] = ...` may change the frame."""
+    if isinstance(owner, Series):
+        _forget(owner)
+
+
+def _forget(series: Series) -> None:
+    name = series.column.name
+    if series.frame is not None and name in series.frame.columns:
+        series.frame.put(name, Column(name))
+    series.column = Column(name)
+
+
+def _given(call: Call, made: Value) -> Value:
+    """What a method gives; with `inplace=` it changes the values where they are."""
+    in_place = call.value("inplace")
+    if is_missing(in_place) or literal(in_place) is False:
+        return made
+    if isinstance(call.receiver, Series):
+        _forget(call.receiver)
+    return Constant(None)
+
+
+@method(Series, "copy", "sample", "head", "tail", "sort_values", "sort_index", "dropna", "drop_duplicates", "squeeze")
+@method(Series, "reset_index")
+def _same(call: Call) -> Value:
+    series = call.receiver
+    is_frame = call.path.endswith("reset_index") and not is_true(call.value("drop"))
+    if not isinstance(series, Series) or is_frame:
+        return _given(call, UNKNOWN)
+    return _given(call, Series(in_part(series.column), origin=call.place))
+
+
+@method(Series, "astype")
+def _as_type(call: Call) -> Value:
+    series = call.receiver
+    if not isinstance(series, Series):
+        return UNKNOWN
+    kind = kind_as(call.value("dtype", 0))
+    kept = series.column if kind is series.column.kind else Column(series.column.name, kind)
+    return Series(kept, origin=call.place)
+
+
+@method(Series, "fillna")
+def _filled(call: Call) -> Value:
+    """Text stays text where text is put into its gaps."""
+    series, filling = call.receiver, literal(call.value("value", 0))
+    is_text = isinstance(series, Series) and series.column.kind is Kind.TEXT and isinstance(filling, str)
+    return _given(call, series if is_text else computed())
+
+
+@method(Series, "map", "apply", "replace", "where", "mask", "isin", "isna", "notna", "isnull", "notnull", "between")
+@method(
+    Series, "duplicated", "eq", "ne", "gt", "lt", "ge", "le", "clip", "round", "transform", "combine_first", "update"
+)
+@method(Series, "rank", "shift", "cumsum", "diff", "add", "sub", "mul", "div", "infer_objects", "to_numeric")
+def _computed(call: Call) -> Value:
+    """Other values, of which nothing is known; `update` changes them where they are."""
+    if call.path.endswith("update") and isinstance(call.receiver, Series):
+        _forget(call.receiver)
+    return _given(call, computed())
+
+
+@method(Series, "tolist", "to_list", "to_numpy", "ravel")
+def _plain(call: Call) -> Value:
+    return _values(call.receiver, call.place) if isinstance(call.receiver, Series) else UNKNOWN
+
+
+@method(Series, "factorize")
+def _factorize(call: Call) -> Value:
+    return Sequence([computed(Kind.INTEGER), UNKNOWN], "tuple", origin=call.place)
+
+
+@function("pandas.factorize")
+def _factorize_any(call: Call) -> Value:
+    """The numbers of the classes, and the classes."""
+    if isinstance(call.value("values", 0), Series):
+        return _factorize(call)
+    return LibraryObject(call.path, call.values(), origin=call.place)
+
+
+@operated(Series)
+def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+    """Text and text is text; everything else, and every comparison, gives values that are not known."""
+    is_text = all(_is_text(side) for side in (left, right)) and operator == "Add"
+    return computed(Kind.TEXT if is_text else Kind.UNKNOWN)
+
+
+def _is_text(value: Value) -> bool:
+    if isinstance(value, Series):
+        return value.column.kind is Kind.TEXT
+    return isinstance(literal(value), str)
+
+
+@method(TextMethods, "lower", "upper", "strip", "lstrip", "rstrip", "replace", "title", "capitalize", "slice", "pad")
+@method(TextMethods, "casefold", "zfill", "removeprefix", "removesuffix", "normalize", "swapcase", "wrap")
+def _text(call: Call) -> Value:
+    """Text that was changed is text."""
+    methods = call.receiver
+    if not isinstance(methods, TextMethods) or methods.series.column.kind is not Kind.TEXT:
+        return computed()
+    return Series(replace(Column(methods.series.column.name), kind=Kind.TEXT), origin=call.place)
+
+
+@method(TextMethods, "contains", "len", "startswith", "endswith", "match", "fullmatch", "split", "count", "isnumeric")
+def _of_text(call: Call) -> Value:
+    return computed()
+
+
+@subscript_of(TextMethods)
+def _cut(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    """`series.str[:100]`."""
+    is_text = isinstance(value, TextMethods) and value.series.column.kind is Kind.TEXT and isinstance(key, Slice)
+    return computed(Kind.TEXT if is_text else Kind.UNKNOWN)

@@ -1,0 +1,1 @@
+"""scikit-learn: arrays, splits and metrics."""

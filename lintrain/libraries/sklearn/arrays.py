@@ -1,0 +1,77 @@
+"""What scikit-learn does to arrays: splits, scalers, and data sets that it makes up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.handing import escape
+from lintrain.interpreter.registry import function, method
+from lintrain.libraries.pandas.methods import part_of
+from lintrain.libraries.torch.creation import data
+from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.frames import DataFrame, Series
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Sequence, Value
+from lintrain.pipeline.values.tensors import Shape
+from lintrain.startup.lazy_dataclass import dataclass
+
+SCALERS = ("StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "QuantileTransformer", "PowerTransformer")
+"""Transformers that give every number another value, and leave them where they are."""
+
+MADE_UP = {"make_regression": "float", "make_classification": "int", "make_moons": "int", "make_circles": "int"}
+"""Functions that give rows of numbers and one target for each, by the kind of these."""
+
+
+@dataclass(eq=False, slots=True)
+class Scaling(LibraryObject):
+    """A transformer that keeps the shape of what it is given."""
+
+
+@function("sklearn.model_selection.train_test_split")
+def _split(call: Call) -> Value:
+    """Two parts of each array, its rows drawn at random."""
+    escape(call)
+    arrays = [argument.value for argument in call.positional]
+    if call.is_open or not any(isinstance(array, Tensor | DataFrame | Series | ColumnValues) for array in arrays):
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    return Sequence([_some_rows(call, array) for array in arrays for _ in range(2)], origin=call.place)
+
+
+def _some_rows(call: Call, array: Value) -> Value:
+    if not isinstance(array, Tensor):
+        return part_of(call, array) or UNKNOWN
+    if array.shape.is_open or not array.shape.sizes:
+        return replace(array)
+    return replace(array, shape=Shape((None, *array.shape.sizes[1:]), False))
+
+
+@function(*(f"sklearn.preprocessing.{name}" for name in SCALERS))
+def _scaler(call: Call) -> Value:
+    escape(call)
+    return Scaling(call.path, call.values(), origin=call.place)
+
+
+@method(Scaling, "fit_transform", "transform", "inverse_transform")
+def _scale(call: Call) -> Value:
+    given = call.value("X", 0)
+    if not isinstance(given, Tensor):
+        escape(call)
+        return UNKNOWN
+    return replace(given, kind="float", text=call.text, origin=call.place)
+
+
+@method(Scaling, "fit", "partial_fit", "set_output")
+def _fit(call: Call) -> Value:
+    escape(call)
+    return call.receiver
+
+
+@function(*(f"sklearn.datasets.{name}" for name in MADE_UP))
+def _make(call: Call) -> Value:
+    """Rows and targets; several targets for each row, or more results, where the call asks for them."""
+    if call.is_open or {"n_targets", "coef", "return_X_y", "shift"} & set(call.keywords) or len(call.positional) > 2:
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    kind = MADE_UP[call.path.rpartition(".")[2]]
+    rows, targets = data(call, Shape((None, None), False), "float"), data(call, Shape((None,), False), kind)
+    return Sequence([rows, targets], "tuple", origin=call.place)

@@ -1,0 +1,1 @@
+"""Python's builtin functions, its literals, and the modules of its standard library."""

@@ -1,0 +1,210 @@
+"""Argparse: what its options give is a default that the user may overrule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import TYPE_CHECKING, cast
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.functions import attribute_default
+from lintrain.interpreter.registry import attribute_of, decorating, entries_of, function, method, stored_attribute_of
+from lintrain.model.location import Place
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Constant,
+    Function,
+    Instance,
+    Library,
+    LibraryObject,
+    Literal,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    is_missing,
+    is_true,
+    mapping_of,
+    text_of,
+)
+from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+
+CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": int, "builtins.float": float}
+"""What argparse makes of a default that is text, by the option's `type`."""
+
+
+@dataclass(eq=False, slots=True)
+class Parser(Value):
+    """An argparse parser: the default of each of its options by the name that it is stored under.
+
+    `is_open` where something else may have set defaults too.
+    """
+
+    options: dict[str, Value] = field(default_factory=dict[str, Value])
+    is_open: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Namespace(Value):
+    """Parsed options."""
+
+    options: dict[str, Value] = field(default_factory=dict[str, Value])
+
+
+@function("argparse.ArgumentParser")
+def _parser(call: Call) -> Value:
+    made = Parser(origin=call.place)
+    parents = call.value("parents")
+    if isinstance(parents, Sequence):
+        for parent in parents.items:
+            if isinstance(parent, Parser):
+                made.options.update(parent.options)
+    return made
+
+
+@method(Parser, "add_argument_group", "add_mutually_exclusive_group")
+def _group(call: Call) -> Value:
+    return call.receiver
+
+
+@method(Parser, "add_argument")
+def _add_argument(call: Call) -> Value:
+    parser = call.receiver
+    name = _option_name(call)
+    if isinstance(parser, Parser) and name:
+        parser.options[name] = _option_default(call)
+    return UNKNOWN
+
+
+def _option_name(call: Call) -> str | None:
+    stored = text_of(call.value("dest"))
+    if stored:
+        return stored
+    flags = [text_of(argument.value) or "" for argument in call.positional]
+    long = [flag for flag in flags if flag.startswith("--")] or flags
+    return long[0].lstrip("-").replace("-", "_") if long and long[0] else None
+
+
+def _option_default(call: Call) -> Value:
+    default = call.value("default")
+    if _is_always_given(call):
+        return Unknown(name=_option_name(call) or "")
+    if isinstance(default, Absent):
+        action = text_of(call.value("action"))
+        is_switch = action in {"store_true", "store_false"}
+        return Constant(action == "store_false" if is_switch else None, True, origin=call.place)
+    if isinstance(default, Constant):
+        return Constant(_typed(call, default), True, origin=call.place)
+    return default
+
+
+def _is_always_given(call: Call) -> bool:
+    """Whether the user has to give the option: then its default is never used."""
+    if is_true(call.value("required")):
+        return True
+    flags = [text_of(argument.value) or "-" for argument in call.positional]
+    return bool(flags) and not flags[0].startswith("-") and text_of(call.value("nargs")) not in {"?", "*"}
+
+
+def _typed(call: Call, default: Constant) -> Literal:
+    """argparse converts a default that is text with the option's `type`."""
+    kind = call.value("type")
+    if isinstance(default.value, str) and isinstance(kind, Library):
+        try:
+            return CONVERSIONS.get(kind.path, str)(default.value)
+        except ValueError:
+            return default.value
+    return default.value
+
+
+@method(Parser, "set_defaults")
+def _set_defaults(call: Call) -> Value:
+    parser = call.receiver
+    if isinstance(parser, Parser):
+        given = {name: each.value for name, each in call.keywords.items() if name != "**"}
+        parser.options.update({name: attribute_default(value) for name, value in given.items()})
+        parser.is_open = parser.is_open or call.is_open
+    return UNKNOWN
+
+
+@method(Parser, "parse_args", "parse_intermixed_args")
+def _parse(call: Call) -> Value:
+    return _namespace(call)
+
+
+@method(Parser, "parse_known_args", "parse_known_intermixed_args")
+def _parse_known(call: Call) -> Value:
+    return Sequence([_namespace(call), Sequence([], "list", False)], "tuple")
+
+
+def _namespace(call: Call) -> Value:
+    parser = call.receiver
+    if not isinstance(parser, Parser):
+        return UNKNOWN
+    if parser.is_open or not is_missing(call.value("namespace", 1)):
+        return Namespace(origin=call.place)
+    return Namespace(dict(parser.options), origin=call.place)
+
+
+@attribute_of(Namespace)
+def _option(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, Namespace):
+        return None
+    if name == "__dict__":
+        return _held(value)
+    if name not in value.options:
+        value.options[name] = Unknown(name=f"args.{name}")
+    return value.options[name]
+
+
+@stored_attribute_of(Namespace)
+def _store_option(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    if isinstance(owner, Namespace):
+        owner.options[name] = value if not reader.conditions else attribute_default(value)
+
+
+@entries_of(Namespace)
+def _entries(value: Value) -> tuple[dict[Literal, Value], bool]:
+    return (dict(_held(value).entries), False) if isinstance(value, Namespace) else ({}, False)
+
+
+@function("builtins.vars")
+def _vars(call: Call) -> Value:
+    value = call.value("object", 0)
+    if isinstance(value, Instance):
+        return mapping_of(value.attributes, is_complete=False)
+    return _held(value) if isinstance(value, Namespace) else UNKNOWN
+
+
+def _held(value: Namespace) -> Mapping:
+    """The options by name; what is stored there is stored in the namespace."""
+    return Mapping(cast("dict[Literal, Value]", value.options), False)
+
+
+@function("argparse.Namespace", "types.SimpleNamespace")
+def _made_namespace(call: Call) -> Value:
+    given = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
+    return Namespace(given, origin=call.place)
+
+
+@function("typer.Option", "typer.Argument")
+def _typer_option(call: Call) -> Value:
+    """The default of a parameter; `...` means that it must be given."""
+    default = call.value("default", 0)
+    return UNKNOWN if isinstance(default, Absent) else attribute_default(default)
+
+
+@decorating("click.option")
+def _click_option(reader: Reader, made: Function, mark: LibraryObject) -> None:
+    """`@click.option("--lr", default=1e-3)`: the default of a parameter of the command."""
+    names = [text for key, value in mark.arguments.items() if key.isdecimal() and (text := text_of(value))]
+    own = [name for name in names if not name.startswith("-")]
+    long = own or [name.lstrip("-").partition("/")[0] for name in names if name.startswith("--")]
+    default = mark.arguments.get("default")
+    if long and isinstance(default, Constant) and not is_true(mark.arguments.get("required", UNKNOWN)):
+        made.defaults.setdefault(long[0].replace("-", "_"), Constant(default.value, True, origin=mark.origin))

@@ -1,0 +1,285 @@
+"""Python's builtin functions and the methods of its literals, as far as configurations and data pipelines use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lintrain.interpreter import objects, operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
+from lintrain.pipeline.values.counts import Count, Real, Whole
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Bound,
+    Class,
+    Constant,
+    Instance,
+    Library,
+    Literal,
+    Mapping,
+    Partial,
+    Range,
+    Sequence,
+    Super,
+    Unknown,
+    Value,
+    join,
+    literal,
+    text_of,
+)
+from lintrain.pipeline.values.training import Predictions
+
+if TYPE_CHECKING:
+    pass
+
+CONVERSIONS: dict[str, Callable[[Any], Literal]] = {
+    "builtins.int": int,
+    "builtins.float": float,
+    "builtins.str": str,
+    "builtins.bool": bool,
+}
+"""Any: a literal of the wrong type raises TypeError, which is caught."""
+
+MOST_NUMBERS = 64
+"""A `range` up to this length is known item by item."""
+
+
+@function("builtins.len")
+def _len(call: Call) -> Value:
+    match call.value("obj", 0):
+        case Sequence(items=items, is_complete=True):
+            return Constant(len(items))
+        case Mapping(entries=entries, is_complete=True):
+            return Constant(len(entries))
+        case Constant(value=str(text), is_default=is_default):
+            return Constant(len(text), is_default)
+        case value:
+            if isinstance(value, Instance):
+                return objects.special(call.reader, value, "__len__", [], call.place) or UNKNOWN
+            count = method_of(value, "__len__")
+            return UNKNOWN if count is None else call.reader.call(Bound(value, "__len__"), [], place=call.place)
+
+
+@function("builtins.range")
+def _range(call: Call) -> Value:
+    given = [argument.value for argument in call.positional]
+    bounds = [literal(value) for value in given]
+    numbers = [bound for bound in bounds if isinstance(bound, int)]
+    made = Range([UNKNOWN], "range", False, origin=call.place)
+    match given:
+        case [stop]:
+            made.stop = stop
+        case [start, stop]:
+            made.start, made.stop = start, stop
+        case [start, stop, step]:
+            made.start, made.stop, made.step = start, stop, step
+        case _:
+            return made
+    known = range(*numbers) if len(numbers) == len(bounds) and 0 not in numbers[2:] else None
+    if known is not None and not known[MOST_NUMBERS:]:  # of a range that is too long, `len` is an error
+        made.items, made.is_complete = [Constant(number) for number in known], True
+    return made
+
+
+@function("builtins.enumerate")
+def _enumerate(call: Call) -> Value:
+    over = call.value("iterable", 0)
+    start = call.value("start", 1)
+    first = 0 if isinstance(start, Absent) else literal(start)
+    items = operations.known_items(over, MOST_NUMBERS)
+    if items is None or not isinstance(first, int):
+        return Sequence([Sequence([UNKNOWN, operations.element(call.reader, over)], "tuple")], "list", False)
+    return Sequence([Sequence([Constant(first + index), item], "tuple") for index, item in enumerate(items)])
+
+
+@function("builtins.zip")
+def _zip(call: Call) -> Value:
+    row = operations.element(call.reader, call.spread) if len(call.positional) == 0 and call.is_open else UNKNOWN
+    if isinstance(row, Sequence) and row.is_complete:
+        # `zip(*rows)`: as many columns as a row has items
+        return Sequence([Sequence([item], "tuple", False) for item in row.items])
+    parts = [operations.known_items(argument.value, MOST_NUMBERS) for argument in call.positional]
+    if parts and not call.is_open and all(part is not None for part in parts):
+        rows = zip(*(part for part in parts if part is not None), strict=False)
+        return Sequence([Sequence(list(row), "tuple") for row in rows])
+    each = [operations.element(call.reader, argument.value) for argument in call.positional]
+    return Sequence([Sequence(each, "tuple", not call.is_open)], "list", False)
+
+
+@function(
+    "builtins.list", "builtins.tuple", "builtins.set", "builtins.sorted", "builtins.reversed", "builtins.frozenset"
+)
+def _collection(call: Call) -> Value:
+    kind = call.path.rpartition(".")[2]
+    kind = kind if kind in {"tuple", "set"} else "list"
+    if not call.positional:
+        return Sequence([], kind, not call.is_open, origin=call.place)
+    over = call.positional[0].value
+    items = operations.known_items(over, MOST_NUMBERS)
+    if items is not None:
+        order_holds = call.path in {"builtins.list", "builtins.tuple"}
+        kept = items if order_holds else [join(items)] * len(items) if items else []
+        return Sequence(list(kept), kind, kind != "set", origin=call.place)
+    return Sequence([operations.element(call.reader, over)], kind, False, origin=call.place)
+
+
+@function("builtins.dict")
+def _dict(call: Call) -> Value:
+    entries: dict[Literal, Value] = {}
+    is_complete = not call.is_open
+    for argument in call.positional:
+        is_complete = operations.update(call.reader, entries, argument.value) and is_complete
+    entries.update({name: argument.value for name, argument in call.keywords.items() if name != "**"})
+    return Mapping(entries, is_complete and "**" not in call.keywords, origin=call.place)
+
+
+MADE: dict[str, type[Unknown]] = {"builtins.int": Whole, "builtins.float": Real}
+"""What a conversion makes of something that is not known."""
+
+
+@function("builtins.int", "builtins.float", "builtins.str", "builtins.bool")
+def _convert(call: Call) -> Value:
+    value = call.value("object", 0)
+    if not isinstance(value, Constant):
+        kept = isinstance(value, Count) and call.path in {"builtins.int", "builtins.float"}
+        made = MADE.get(call.path)
+        return value if kept else made() if made else UNKNOWN
+    try:
+        return Constant(CONVERSIONS[call.path](value.value), value.is_default)
+    except (TypeError, ValueError, OverflowError):
+        return UNKNOWN
+
+
+@function("builtins.max", "builtins.min", "builtins.abs", "builtins.sum", "builtins.round")
+def _number(call: Call) -> Value:
+    values = [argument.value for argument in call.positional]
+    if len(values) == 1 and isinstance(values[0], Sequence) and values[0].is_complete:
+        values = values[0].items
+    numbers = [value.value for value in values if isinstance(value, Constant) and isinstance(value.value, int | float)]
+    if not numbers or len(numbers) != len(values) or call.keywords:
+        return UNKNOWN
+    name = call.path.rpartition(".")[2]
+    is_default = any(isinstance(value, Constant) and value.is_default for value in values)
+    match name:
+        case "max":
+            return Constant(max(numbers), is_default)
+        case "min":
+            return Constant(min(numbers), is_default)
+        case "sum":
+            return Constant(sum(numbers), is_default)
+        case "abs":
+            return Constant(abs(numbers[0]), is_default)
+        case _:
+            return UNKNOWN
+
+
+@function("builtins.any", "builtins.all")
+def _any_or_all(call: Call) -> Value:
+    over = call.value("iterable", 0)
+    if not isinstance(over, Sequence) or not over.is_complete:
+        return UNKNOWN
+    truths = [operations.truth(item) for item in over.items]
+    is_any = call.path == "builtins.any"
+    if is_any in truths:
+        return Constant(is_any)
+    return UNKNOWN if None in truths else Constant(not is_any)
+
+
+@function("builtins.isinstance")
+def _isinstance(call: Call) -> Value:
+    """Whether predictions are a tuple, a literal is of a builtin type, or an object of one of the script's classes."""
+    value, kind = call.value("obj", 0), call.value("class_or_tuple", 1)
+    kinds = kind.items if isinstance(kind, Sequence) else [kind]
+    classes = [each for each in kinds if isinstance(each, Class)]
+    if isinstance(value, Instance) and len(classes) == len(kinds):
+        is_one = any(each in classes for each in value.cls.lineage())
+        return Constant(is_one) if is_one or not value.cls.has_unknown_base else UNKNOWN
+    if isinstance(value, Constant) and not value.is_default and all(_is_plain_type(each) for each in kinds):
+        names = {each.path.rpartition(".")[2] for each in kinds if isinstance(each, Library)}
+        return Constant(any(base.__name__ in names for base in type(value.value).__mro__))
+    asked = {each.path for each in kinds if isinstance(each, Library)}
+    if asked & {"builtins.tuple", "builtins.list"} and len(asked) == len(kinds):
+        if isinstance(value, Sequence):
+            return Constant(f"builtins.{value.kind}" in asked)
+        if not isinstance(value, Unknown | Predictions) and type(value).__name__ == "Tensor":
+            return Constant(False)
+    return UNKNOWN
+
+
+def _is_plain_type(kind: Value) -> bool:
+    return isinstance(kind, Library) and kind.path.startswith("builtins.")
+
+
+@function("builtins.getattr")
+def _getattr(call: Call) -> Value:
+    name = text_of(call.value("name", 1))
+    if name is None or not call.positional:
+        return UNKNOWN
+    value, default = call.positional[0].value, call.value("default", 2)
+    if isinstance(value, Instance) and not isinstance(default, Absent) and objects.lacks(value, name):
+        return default
+    return operations.attribute(call.reader, value, name, call.place)
+
+
+@function("builtins.setattr")
+def _setattr(call: Call) -> Value:
+    if len(call.positional) != 3:
+        return Constant(None)
+    owner, name, value = (argument.value for argument in call.positional)
+    known = text_of(name)
+    for each in (known,) if known is not None else _attribute_names(owner):
+        held = value if known is not None else join([operations.attribute(call.reader, owner, each, call.place), value])
+        operations.store_attribute(call.reader, owner, each, held, call.place)
+    return Constant(None)
+
+
+def _attribute_names(owner: Value) -> list[str]:
+    """The attributes that may be meant where the name is not known: those of an object that holds settings."""
+    if isinstance(owner, Instance):
+        return [name for name, value in owner.attributes.items() if isinstance(value, Constant)]
+    held = of_type(ENTRIES, owner) if of_type(STORED_ATTRIBUTES, owner) else None
+    return [str(name) for name in held(owner)[0]] if held else []
+
+
+@function("builtins.next")
+def _next(call: Call) -> Value:
+    return operations.element(call.reader, call.value("iterator", 0))
+
+
+@function("builtins.iter", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm")
+def _same(call: Call) -> Value:
+    """What wraps an iterable without changing what it gives."""
+    return call.value("iterable", 0)
+
+
+@function("tqdm.trange", "tqdm.auto.trange")
+def _trange(call: Call) -> Value:
+    return Sequence([UNKNOWN], "range", False)
+
+
+@function("builtins.print", "builtins.hasattr", "builtins.callable", "builtins.id", "builtins.repr", "builtins.type")
+def _harmless(call: Call) -> Value:
+    """What looks at its arguments and changes nothing."""
+    return UNKNOWN
+
+
+@function("builtins.super")
+def _super(call: Call) -> Value:
+    receiver, below = call.value("object", 1), call.value("type", 0)
+    return Super(receiver, below) if isinstance(receiver, Instance) and isinstance(below, Class) else UNKNOWN
+
+
+@function("functools.partial")
+def _partial(call: Call) -> Value:
+    if not call.positional or call.is_open:
+        return UNKNOWN
+    first, *others = (argument.value for argument in call.positional)
+    return Partial(first, others, {name: argument.value for name, argument in call.keywords.items()})
+
+
+@function("os.environ.get", "os.getenv")
+def _environment(call: Call) -> Value:
+    default = call.value("default", 1)
+    return Constant(default.value, True) if isinstance(default, Constant) else UNKNOWN

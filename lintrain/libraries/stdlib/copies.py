@@ -1,0 +1,72 @@
+"""Copies of containers and objects, and what a dataclass holds as a dictionary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import objects
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import function
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Instance,
+    Literal,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    mapping_of,
+)
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+DEEPEST = 4
+"""Levels of lists and dictionaries that a deep copy is followed into."""
+
+
+@function("dataclasses.asdict")
+def _as_dictionary(call: Call) -> Value:
+    value = call.value("obj", 0)
+    if not isinstance(value, Instance) or not objects.is_dataclass(value.cls):
+        return UNKNOWN
+    held = {name: value.attributes.get(name, UNKNOWN) for name in objects.fields_of(value.cls)}
+    return mapping_of(held, is_complete=True)
+
+
+def copied(reader: Reader, value: Value, levels: int = DEEPEST) -> Value | None:
+    """A deep copy of literals, lists and dictionaries; None where something else is in it, or it is too deep."""
+    match value:
+        case Constant() | Unknown():
+            return value
+        case Sequence() if levels:
+            reader.spend()
+            items = [copied(reader, item, levels - 1) for item in value.items]
+            known = [item for item in items if item is not None]
+            return Sequence(known, value.kind, value.is_complete) if len(known) == len(items) else None
+        case Mapping() if levels:
+            reader.spend()
+            entries: dict[Literal, Value] = {}
+            for key, held in value.entries.items():
+                made = copied(reader, held, levels - 1)
+                if made is None:
+                    return None
+                entries[key] = made
+            return Mapping(entries, value.is_complete, origin=value.origin)
+        case _:
+            return None
+
+
+@function("copy.copy")
+def _copy(call: Call) -> Value:
+    """A container of its own that holds the same things."""
+    match call.value("x", 0):
+        case Sequence() as value:
+            return Sequence([*call.reader.counted(value.items)], value.kind, value.is_complete, origin=call.place)
+        case Mapping() as value:
+            return Mapping(dict(call.reader.counted(value.entries)), value.is_complete, origin=call.place)
+        case Instance() as value:
+            return Instance(value.cls, dict(call.reader.counted(value.attributes)), origin=call.place)
+        case value:
+            return value

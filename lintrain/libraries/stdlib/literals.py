@@ -1,0 +1,170 @@
+"""The methods of lists, dictionaries and strings."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import operations
+from lintrain.interpreter.arithmetic import LONGEST
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import attribute_of, function, method
+from lintrain.interpreter.retention import note_append
+from lintrain.model.location import Place
+from lintrain.pipeline.values.counts import Whole
+from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, LibraryObject, Mapping, Sequence, Value
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+MOST_ITEMS = 64
+"""A list up to this length is known item by item."""
+
+
+@method(Sequence, "append")
+def _append(call: Call) -> Value:
+    note_append(call.reader, call.node, call.value("object", 0), call.reader.frame.scope)
+    return _extend(call, [call.value("object", 0)])
+
+
+@method(Sequence, "extend")
+def _extend_with(call: Call) -> Value:
+    items = operations.known_items(call.value("iterable", 0), MOST_ITEMS)
+    return _extend(call, [UNKNOWN] if items is None else items, is_known=items is not None)
+
+
+def _extend(call: Call, items: list[Value], *, is_known: bool = True) -> Value:
+    receiver = call.receiver
+    if isinstance(receiver, Sequence):
+        receiver.items.extend(items)
+        certain = is_known and not call.reader.loops and not call.reader.conditions
+        receiver.is_complete = receiver.is_complete and certain
+    return Constant(None)
+
+
+@method(Sequence, "pop", "remove", "insert", "clear")
+def _changed(call: Call) -> Value:
+    if isinstance(call.receiver, Sequence):
+        call.receiver.is_complete = False
+    return UNKNOWN
+
+
+@method(Sequence, "index", "count")
+def _number(call: Call) -> Value:
+    """Where an item stands, or how often."""
+    return Whole(origin=call.place)
+
+
+@method(Sequence, "copy")
+def _copied(call: Call) -> Value:
+    receiver = call.receiver
+    return (
+        Sequence([*call.reader.counted(receiver.items)], receiver.kind, receiver.is_complete)
+        if isinstance(receiver, Sequence)
+        else UNKNOWN
+    )
+
+
+@method(Mapping, "get", "pop", "setdefault")
+def _get(call: Call) -> Value:
+    receiver, key = call.receiver, call.value("key", 0)
+    name = call.path.rpartition(".")[2]
+    if not isinstance(receiver, Mapping):
+        return UNKNOWN
+    if not isinstance(key, Constant):
+        receiver.is_complete = receiver.is_complete and name == "get"
+        return UNKNOWN
+    if key.value in receiver.entries:
+        return _take(call, receiver, key) if name == "pop" else receiver.entries[key.value]
+    default = call.value("default", 1)
+    found = Constant(None) if isinstance(default, Absent) else default
+    if name == "setdefault" and receiver.is_complete:
+        receiver.entries[key.value] = found
+    return found if receiver.is_complete else UNKNOWN
+
+
+def _take(call: Call, receiver: Mapping, key: Constant) -> Value:
+    """`pop`: gone afterwards, or perhaps there, where the call may be skipped."""
+    receiver.is_complete = receiver.is_complete and not call.reader.conditions
+    return receiver.entries.pop(key.value)
+
+
+@method(Mapping, "update")
+def _update(call: Call) -> Value:
+    receiver = call.receiver
+    if isinstance(receiver, Mapping):
+        for argument in call.positional:
+            is_known = operations.update(call.reader, receiver.entries, argument.value)
+            receiver.is_complete = is_known and receiver.is_complete
+        named = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
+        receiver.entries.update(named)
+        receiver.is_complete = receiver.is_complete and not call.is_open and "**" not in call.keywords
+    return Constant(None)
+
+
+@method(Mapping, "copy")
+def _copy(call: Call) -> Value:
+    receiver = call.receiver
+    if not isinstance(receiver, Mapping):
+        return UNKNOWN
+    return Mapping(dict(call.reader.counted(receiver.entries)), receiver.is_complete)
+
+
+@attribute_of(Constant)
+def _constant_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if name == "value":
+        return value  # a literal has no such attribute: it is the member of an Enum
+    return Bound(value, name) if isinstance(value, Constant) and isinstance(value.value, str) else UNKNOWN
+
+
+@method(Constant, "lower", "upper", "strip", "replace", "split", "rsplit", "format", "startswith", "endswith")
+def _string_method(call: Call) -> Value:
+    receiver = call.receiver
+    given = [*call.positional, *call.keywords.values()]
+    if isinstance(receiver, Constant) and given and call.path.endswith(".format"):
+        parts = (receiver, *(argument.value for argument in given))
+        return operations.text_of_parts(call.reader, parts, call.place)
+    if not isinstance(receiver, Constant) or not isinstance(receiver.value, str) or len(receiver.value) > LONGEST:
+        return UNKNOWN
+    if given:
+        return _changed_by(call, receiver, receiver.value)
+    match call.path.rpartition(".")[2]:
+        case "lower":
+            return Constant(receiver.value.lower(), receiver.is_default)
+        case "upper":
+            return Constant(receiver.value.upper(), receiver.is_default)
+        case "strip":
+            return Constant(receiver.value.strip(), receiver.is_default)
+        case _:
+            return UNKNOWN
+
+
+def _changed_by(call: Call, receiver: Constant, text: str) -> Value:
+    """What a method gives that is told how, by literals."""
+    known = [each.value for each in call.positional if isinstance(each.value, Constant)]
+    texts = [each.value for each in known if isinstance(each.value, str) and len(each.value) <= MOST_ITEMS]
+    if len(texts) != len(call.positional) or call.keywords or call.is_open:
+        return UNKNOWN
+    is_default = receiver.is_default or any(each.is_default for each in known)
+    match call.path.rpartition(".")[2], texts:
+        case "replace", [old, new]:
+            return Constant(text.replace(old, new), is_default)
+        case "split" | "rsplit", [mark] if mark:
+            return Sequence([Constant(part, is_default) for part in text.split(mark)])
+        case "strip", [characters]:
+            return Constant(text.strip(characters), is_default)
+        case "startswith", [start]:
+            return Constant(text.startswith(start), is_default)
+        case "endswith", [end]:
+            return Constant(text.endswith(end), is_default)
+        case _:
+            return UNKNOWN
+
+
+@function("os.path.join")
+def _path(call: Call) -> Value:
+    parts = [each.value for each in call.positional if isinstance(each.value, Constant)]
+    texts = [each.value for each in parts if isinstance(each.value, str)]
+    if not texts or len(texts) != len(call.positional) or call.is_open or sum(map(len, texts)) > LONGEST:
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    return Constant(posixpath.join(*texts), any(each.is_default for each in parts), origin=call.place)

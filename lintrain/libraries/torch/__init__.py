@@ -1,0 +1,1 @@
+"""torch: modules, tensors, losses, loaders, optimizers and schedules."""

@@ -1,0 +1,140 @@
+"""Freezing: `requires_grad` set on parameters, one by one, by the methods of modules, or on a module by mistake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.modules import MODULE, is_module
+from lintrain.interpreter.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter, Parameters
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Constant,
+    Instance,
+    Sequence,
+    Unknown,
+    Value,
+    literal,
+)
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+REQUIRES_GRAD = "requires_grad"
+
+MISSPELT = frozenset({"require_grad", "require_grads", "requires_grads", "required_grad", "requiers_grad"})
+"""Attributes that torch does not know, meant for `requires_grad`."""
+
+CHOOSES = lazy_pattern(r"\b(if|continue|break|try|while|and|or)\b")
+"""Words in the text of a loop that may leave some parameters out."""
+
+
+def freeze(reader: Reader, model: Value, wanted: Value, place: Place, *, part: str = "", is_all: bool = True) -> None:
+    """Note that parameters of a model are frozen or freed: all of it, or of its part of that name."""
+    if isinstance(model, Model) and not (isinstance(wanted, Constant) and wanted.value is True):
+        model.frozen.append(place)
+    reader.act(Act.FREEZE, place, model, wanted=wanted, part=Constant(part), is_all=Constant(is_all))
+
+
+def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """`module.requires_grad = False` sets an attribute that nobody reads; other attributes may be new parts."""
+    if name == REQUIRES_GRAD or name in MISSPELT:
+        use = REQUIRES_GRAD if literal(value) is False else "unfreeze" if literal(value) is True else ""
+        if use:
+            reader.record.misuses.append(Misuse(place, owner, use, reader.code(place)))
+    else:
+        reader.act(Act.REPLACE, place, owner, name=Constant(name), value=value)
+
+
+@stored_item_of(Module)
+@stored_item_of(ModelPart)
+def _store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+    """`model.classifier[6] = …` is a new part, whose parameters learn."""
+    reader.act(Act.REPLACE, place, owner, name=key, value=value)
+
+
+@element_of(Parameters)
+def _each_parameter(reader: Reader, value: Value) -> Value:
+    if not isinstance(value, Parameters):
+        return UNKNOWN
+    parameter = Parameter(value.of, value.part)
+    return Sequence([Unknown(name="name"), parameter], "tuple") if value.is_named else parameter
+
+
+@stored_attribute_of(Parameter)
+def _store_on_parameter(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    if not isinstance(owner, Parameter):
+        return
+    if name == "grad":
+        reader.act(Act.ZERO_GRAD, place, owner)
+        reader.act(Act.GRADIENT, place, owner)
+    if name == "data":
+        for model in owner.of:
+            reader.act(Act.CAST, place, model, dtype=UNKNOWN)
+    if name == REQUIRES_GRAD:
+        _switch(reader, owner, value, place)
+    if name in MISSPELT and isinstance(literal(value), bool):
+        reader.record.misuses.append(Misuse(place, owner, REQUIRES_GRAD, reader.code(place)))
+
+
+@method(Parameter, "requires_grad_")
+def _switch_in_place(call: Call) -> Value:
+    if isinstance(call.receiver, Parameter):
+        _switch(call.reader, call.receiver, _wanted(call), call.place)
+    return call.receiver
+
+
+def _switch(reader: Reader, parameter: Parameter, wanted: Value, place: Place) -> None:
+    is_all = _is_each(reader, parameter)
+    for model in parameter.of:
+        freeze(reader, model, wanted, place, part=parameter.part, is_all=is_all)
+
+
+def _is_each(reader: Reader, parameter: Parameter) -> bool:
+    """Whether the loop around goes through all parameters and leaves none out."""
+    return any(
+        isinstance(loop.over, Parameters) and _gives(loop, parameter) and not _leaves_out(reader, loop)
+        for loop in reader.loops[-1:]
+    )
+
+
+def _gives(loop: Loop, parameter: Parameter) -> bool:
+    return loop.each is parameter or (isinstance(loop.each, Sequence) and parameter in loop.each.items)
+
+
+def _leaves_out(reader: Reader, loop: Loop) -> bool:
+    return CHOOSES.search(reader.code(loop.place)) is not None
+
+
+def _wanted(call: Call) -> Value:
+    given = call.value("requires_grad", 0)
+    return Constant(True) if isinstance(given, Absent) else given
+
+
+@method(Model, "requires_grad_")
+@method(ModelPart, "requires_grad_")
+@method(Module, "requires_grad_")
+@instance_method(MODULE, "requires_grad_")
+def _switch_module(call: Call) -> Value:
+    module = call.receiver
+    if isinstance(module, ModelPart):
+        freeze(call.reader, module.model, _wanted(call), call.place, part=module.name)
+    else:
+        freeze(call.reader, module, _wanted(call), call.place)
+    return module
+
+
+@stored_attribute_of(Instance)
+def _store_on_object(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    if not isinstance(owner, Instance):
+        return
+    owner.attributes[name] = operations.weakly(reader, owner.attributes.get(name), value)
+    if is_module(owner) and (name == REQUIRES_GRAD or name in MISSPELT) and owner.cls.lookup(name) is None:
+        note_module_attribute(reader, owner, name, value, place)

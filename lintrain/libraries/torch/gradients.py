@@ -1,0 +1,109 @@
+"""Gradients: computing, looking at, clipping and clearing them by hand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import attribute_of, function, method, stored_attribute_of
+from lintrain.interpreter.tracing import detached
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Parameter, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+MODEL_NAME = lazy_pattern(
+    r"(^|[._])(model|net|network|encoder|decoder|classifier|generator|discriminator|backbone|critic|actor|policy|"
+    r"student|teacher|ema|bert|gpt|unet|transformer|resnet|vae|gan|[dg])(\d*|_?[a-z]{1,2})(\.module)?$|(model|net)$",
+    re.IGNORECASE,
+)
+"""Names by which scripts call their models."""
+
+
+@method(Value, "backward", "manual_backward")
+def _backward(call: Call) -> Value:
+    """`loss.backward()`, also of what is not understood; `engine.backward(loss)` has the loss for its argument."""
+    loss = call.positional[0].value if call.positional else call.receiver
+    text = call.positional[0].text if call.positional else call.receiver_text
+    call.reader.act(Act.BACKWARD, call.place, call.receiver, loss=loss, text=Constant(text))
+    return Constant(None)
+
+
+@function("torch.autograd.backward")
+def _backward_of(call: Call) -> Value:
+    return _backward(call)
+
+
+@function("torch.autograd.grad", "torch.autograd.functional.jacobian", "torch.autograd.functional.hessian")
+@function("torch.func.grad", "torch.func.vmap", "torch.func.jacrev", "torch.func.jacfwd", "torch.func.functional_call")
+def _gradient(call: Call) -> Value:
+    call.reader.act(Act.GRADIENT, call.place, UNKNOWN)
+    return UNKNOWN
+
+
+INFINITE = lazy_pattern(r"float\(.\+?inf|\binf\b", re.IGNORECASE)
+"""A limit without end: such a call only measures the gradients."""
+
+
+@function("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
+def _clip(call: Call) -> Value:
+    limit = call.value("max_norm", 1)
+    if not _is_endless(limit, call.text):
+        call.reader.act(Act.CLIP, call.place, call.value("parameters", 0), text=Constant(call.text))
+    return UNKNOWN
+
+
+def _is_endless(limit: Value, text: str) -> bool:
+    if isinstance(limit, Unknown):
+        return INFINITE.search(text) is not None
+    return isinstance(limit, Constant) and limit.value == float("inf")
+
+
+@attribute_of(Unknown)
+def _unknown_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if name == "grad":
+        reader.act(Act.GRADIENT, place, value)
+    return None
+
+
+@attribute_of(Tensor)
+@attribute_of(Parameter)
+def _gradient_of(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if name == "data" and isinstance(value, Tensor):
+        return detached(value, name, place)
+    if name != "grad":
+        return Bound(value, name)
+    reader.act(Act.GRADIENT, place, value)
+    return operations.child(reader, value, name)
+
+
+@stored_attribute_of(Unknown)
+def _store_gradient(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """`p.grad = None` clears; any other gradient that is put there is one that code computes itself."""
+    if name == "requires_grad":
+        reader.act(Act.FREEZE, place, owner, wanted=value, part=Constant(""), is_all=Constant(False))
+    if name == "grad":
+        reader.act(Act.ZERO_GRAD, place, owner)
+        reader.act(Act.GRADIENT, place, owner)
+
+
+@method(Unknown, "register_hook", "register_post_accumulate_grad_hook", "register_full_backward_hook")
+@method(Unknown, "register_backward_hook")
+@method(Parameter, "register_hook", "register_post_accumulate_grad_hook")
+def _hook(call: Call) -> Value:
+    call.reader.act(Act.GRADIENT, call.place, call.receiver)
+    return UNKNOWN
+
+
+@method(Unknown, "zero_", "fill_")
+def _zero(call: Call) -> Value:
+    """`p.grad.zero_()` and `p.grad.data.zero_()`."""
+    if "grad" in call.receiver_text:
+        call.reader.act(Act.ZERO_GRAD, call.place, call.receiver)
+    return UNKNOWN

@@ -1,0 +1,71 @@
+"""The script's own modules: calling one runs its forward, with the methods that it has from `torch.nn.Module`."""
+
+from __future__ import annotations
+
+from lintrain.interpreter import invocation
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.modules import MODULE, runs_inside_a_forward
+from lintrain.interpreter.registry import ancestry, instance_called, instance_method
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Parameters, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, text_of
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+TRANSFORMERS_MODULE = lazy_pattern(r"transformers\.\w*(PreTrainedModel|Model|For[A-Z]\w+)$")
+
+
+@ancestry("torch")
+def _layer_base(path: str) -> str | None:
+    package, _, name = path.rpartition(".")
+    return MODULE if package == "torch.nn" and name[:1].isupper() and path != MODULE else None
+
+
+@ancestry("transformers")
+def _model_base(path: str) -> str | None:
+    return MODULE if TRANSFORMERS_MODULE.match(path) else None
+
+
+@ancestry("lightning")
+def _lightning_base(path: str) -> str | None:
+    return MODULE if path == "lightning.LightningModule" else None
+
+
+@instance_called(MODULE)
+def _run(call: Call) -> Value:
+    """An event for the outermost module only: what its own forward calls belongs to it."""
+    module = call.receiver
+    if not isinstance(module, Instance):
+        return UNKNOWN
+    if not runs_inside_a_forward(call.reader):
+        call.reader.act(Act.FORWARD, call.place, module)
+    found = module.cls.lookup("forward")
+    if found is None or not isinstance(found[1], Function):
+        return UNKNOWN
+    result = invocation.invoke(call, found[1], module, found[0])
+    return Tensor(model=module, text=call.text, origin=call.place) if isinstance(result, Unknown) else result
+
+
+@instance_method(MODULE, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
+@instance_method(MODULE, "share_memory", "to_empty", "xpu", "set_extra_state")
+def _same(call: Call) -> Value:
+    return call.receiver
+
+
+@instance_method(MODULE, "parameters", "named_parameters")
+def _parameters(call: Call) -> Value:
+    return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.place)
+
+
+@instance_method(MODULE, "state_dict", "load_state_dict", "children", "modules", "named_modules", "named_children")
+@instance_method(MODULE, "buffers", "named_buffers", "extra_repr", "get_parameter", "get_submodule", "__init__")
+@instance_method(MODULE, "save_pretrained", "push_to_hub")
+def _look(call: Call) -> Value:
+    return UNKNOWN
+
+
+@instance_method(MODULE, "add_module", "register_module", "register_buffer", "register_parameter")
+def _add(call: Call) -> Value:
+    name = text_of(call.value("name", 0))
+    if isinstance(call.receiver, Instance) and len(call.positional) > 1:
+        call.receiver.attributes[name or f"?{len(call.receiver.attributes)}"] = call.positional[1].value
+    return Constant(None)

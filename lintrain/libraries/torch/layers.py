@@ -1,0 +1,165 @@
+"""What the layers of torch make of a tensor: the shape of their output, and the operation behind its numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.shapes import ANY, flattened, integer, resized_last, unsqueezed
+from lintrain.model.location import Place
+from lintrain.pipeline.values.model import Model, Module, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Unknown, Value, literal
+from lintrain.pipeline.values.tensors import Operation, Shape
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+NAMES = {
+    "Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid", "LogSigmoid": "logsigmoid", "ReLU": "relu",
+    "Linear": "linear", "LazyLinear": "linear", "Bilinear": "bilinear", "Embedding": "embedding", "Tanh": "tanh",
+}  # fmt: skip
+"""Layers by the names that their functions have; others go by their own names in lower case."""
+
+QUIET = frozenset({"Identity", "Dropout", "Flatten", "Unflatten", "AlphaDropout"})
+"""Layers that leave the numbers what they are, in evaluation at least."""
+
+SHAPELESS = lazy_pattern(
+    r"(Batch|Group|Layer|RMS|Instance)Norm\w*|\w*Dropout\w*|Identity|[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|SiLU|Mish|"
+    r"(Log)?Softmax|(Log|Hard)?[Ss]igmoid|(Hard)?[Tt]anh|Hardswish|Softplus|Softsign|TransformerEncoder(Layer)?"
+)
+"""Layers whose output has the shape of their input."""
+
+LEARNS = lazy_pattern(
+    r"(Lazy)?(Bil|L)inear|Embedding(Bag)?|(Lazy)?Conv\w+|\w*Norm\w*|PReLU|Transformer\w+|\w+Attention"
+)
+"""Layers with parameters: gradients reach them whatever they are given."""
+
+CONVOLUTION = lazy_pattern(r"Conv(?:Transpose)?(\d)d")
+HEAD_OF = (
+    (re.compile(r"resnet|resnext|regnet|shufflenet"), "fc"),
+    (re.compile(r"densenet|vgg|alexnet|mobilenet|efficientnet|convnext|mnasnet"), "classifier"),
+    (re.compile(r"vit_"), "heads"),
+    (re.compile(r"swin|maxvit"), "head"),
+)
+"""The attribute of a ready-made network of torchvision that gives its output."""
+
+
+STEPS_A_LAYER = 5
+"""Steps that take as long as finding out what a layer gives: a network may hold a part many times."""
+
+
+def through(call: Call, module: Module, given: Value) -> Value:
+    """What a module gives when it is called on a value."""
+    call.reader.spend(STEPS_A_LAYER)
+    before = _entering(given, module)
+    name = module.name
+    if name == "Sequential":
+        return _through_all(call, module, before)
+    if name in {"LSTM", "GRU", "RNN"}:
+        return Sequence([_recurrent(module, before, call.place, call.text), UNKNOWN], "tuple", origin=call.place)
+    if name == "MultiheadAttention":
+        return Sequence([Tensor(model=module, text=call.text, origin=call.place), UNKNOWN], "tuple", origin=call.place)
+    head = _head_of(module)
+    if head is not None:
+        return (
+            _renamed(through(call, head, Unknown()), call, module) if isinstance(head, Module) else _plain(call, module)
+        )
+    if not module.path.startswith("torch.nn."):
+        return _plain(call, module)
+    return replace(_after(module, before, call), model=module, text=call.text, origin=call.place)
+
+
+def _plain(call: Call, module: Module) -> Tensor:
+    return Tensor(model=module, text=call.text, origin=call.place)
+
+
+def _renamed(value: Value, call: Call, module: Module) -> Value:
+    return replace(value, model=module, text=call.text, origin=call.place) if isinstance(value, Tensor) else value
+
+
+def _entering(given: Value, module: Module) -> Tensor:
+    """The tensor that goes in; one of which nothing is known where it is not understood."""
+    return given if isinstance(given, Tensor) else Tensor(model=module)
+
+
+def _through_all(call: Call, module: Module, tensor: Tensor) -> Value:
+    """The parts in order; what is not understood leaves a tensor of which nothing is known."""
+    parts = module.parts
+    if "Sequential" in {type(part).__name__ for part in parts}:
+        return _plain(call, module)
+    current: Value = tensor
+    for part in parts:
+        if isinstance(part, Module):
+            current = through(call, part, current)
+        elif isinstance(part, Model) or not isinstance(part, Constant):
+            current = Unknown()
+    return _renamed(current, call, module) if isinstance(current, Tensor) else _plain(call, module)
+
+
+def _after(module: Module, before: Tensor, call: Call) -> Tensor:
+    name = module.name
+    made = _operation(module, NAMES.get(name, name.lower()), call)
+    if name in QUIET:
+        made_before = before.made
+        shape = before.shape
+        if name == "Flatten":
+            shape = flattened(shape, [Constant(1)]) if not module.arguments else ANY
+        return replace(before, made=made_before, shape=ANY if name == "Unflatten" else shape)
+    if name == "Softmax" and integer(module.arguments.get("dim", module.arguments.get("0", UNKNOWN))) == 0:
+        made = replace(made, name="softmax over rows")
+    cut = None if LEARNS.fullmatch(name) else before.cut
+    return replace(before, made=made, shape=_shape(module, before.shape), kind="float", cut=cut, is_reshaped=False)
+
+
+def _operation(module: Module, name: str, call: Call) -> Operation:
+    """A layer that is called itself works where it is called; one inside a Sequential stands where it was made."""
+    if call.receiver is module:
+        return Operation(name, call.place, call.text, call.positional[0].text if len(call.positional) == 1 else "")
+    return Operation(name, module.origin or call.place)
+
+
+def _shape(module: Module, shape: Shape) -> Shape:
+    name = module.name
+    if SHAPELESS.fullmatch(name):
+        return shape
+    if name in {"Linear", "LazyLinear"}:
+        return resized_last(shape, size_of(module))
+    if name == "Embedding":
+        wider = unsqueezed(shape, [Constant(-1)])
+        return resized_last(wider, integer(_argument(module, "embedding_dim", 1)))
+    convolution = CONVOLUTION.fullmatch(name)
+    if convolution:
+        axes = int(convolution[1])
+        sizes = (integer(_argument(module, "out_channels", 1)), *(None,) * axes)
+        return Shape((None, *sizes), False) if shape.rank == axes + 2 else Shape(sizes, True)
+    return Shape((None,) * len(shape.sizes), shape.is_open) if name.endswith(tuple("123")) or "Pool" in name else ANY
+
+
+def size_of(module: Module) -> int | None:
+    """The number of outputs of a linear layer, where the script says it."""
+    position = 0 if module.name == "LazyLinear" else 1
+    return integer(_argument(module, "out_features", position))
+
+
+def _argument(module: Module, name: str, position: int) -> Value:
+    return module.arguments.get(name, module.arguments.get(str(position), UNKNOWN))
+
+
+def _recurrent(module: Module, before: Tensor, place: Place, text: str) -> Tensor:
+    """What a recurrent layer gives for every token: its hidden size, twice that in both directions."""
+    size = integer(_argument(module, "hidden_size", 1))
+    directions = module.arguments.get("bidirectional")
+    known = directions is None or isinstance(literal(directions), bool)
+    width = size * (2 if directions is not None and literal(directions) else 1) if size is not None and known else None
+    shape = Shape((None, None, width), False) if before.shape.rank == 3 else Shape((None, width), True)
+    if "proj_size" in module.arguments:
+        shape = ANY
+    made = Operation(module.name.lower(), place)
+    return Tensor(model=module, text=text, made=made, shape=shape, kind="float", origin=place)
+
+
+def _head_of(module: Module) -> Value | None:
+    """The head that a script put on a ready-made network; None where it has its own."""
+    if not module.path.startswith("torchvision.models."):
+        return None
+    attribute = next((name for pattern, name in HEAD_OF if pattern.search(module.name)), None)
+    return module.attributes.get(attribute) if attribute is not None else None

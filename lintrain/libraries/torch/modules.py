@@ -1,0 +1,242 @@
+"""Modules of torch: layers, containers and losses as objects, and what calling them gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.handing import escape
+from lintrain.interpreter.modules import is_module, runs_inside_a_forward
+from lintrain.interpreter.registry import (
+    Transfer,
+    attribute_of,
+    called,
+    element_of,
+    family,
+    function,
+    method,
+    method_of,
+    stored_attribute_of,
+    subscript_of,
+)
+from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
+from lintrain.libraries.stdlib.copies import copied
+from lintrain.libraries.torch.freezing import note_module_attribute
+from lintrain.libraries.torch.layers import through
+from lintrain.libraries.torch.losses import function_loss, module_loss
+from lintrain.libraries.torch.tensors import activated
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Bound,
+    Constant,
+    Instance,
+    Mapping,
+    Sequence,
+    Value,
+    literal,
+)
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+LOSSES = frozenset(
+    {
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "cosine_embedding_loss",
+        "cross_entropy",
+        "ctc_loss",
+        "gaussian_nll_loss",
+        "hinge_embedding_loss",
+        "huber_loss",
+        "kl_div",
+        "l1_loss",
+        "margin_ranking_loss",
+        "mse_loss",
+        "multi_margin_loss",
+        "nll_loss",
+        "poisson_nll_loss",
+        "smooth_l1_loss",
+        "triplet_margin_loss",
+    }
+)
+"""The losses among the functions of `torch.nn.functional`."""
+
+CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", "TransformerEncoder", "TransformerDecoder"})
+"""Classes whose arguments are modules, known or not; other layers only take sizes."""
+
+WRAPPERS = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel")
+"""What runs a module on several devices: to training it is the module itself."""
+
+
+@family("torch")
+def _layer(path: str) -> Transfer | None:
+    package, _, name = path.rpartition(".")
+    if package == "torch.nn" and name[:1].isupper() and name not in {"Parameter", "ParameterList", "ParameterDict"}:
+        return _make_module
+    if package == "torch.nn.functional":
+        return function_loss if name in LOSSES else activated if name in ACTIVATIONS | MOVES else _computed
+    if package == "torch" and name in ACTIVATIONS:
+        return activated
+    return _harmless if package in {"torch.nn.init", "torch.nn.utils"} else None
+
+
+@family("torchvision")
+def _ready_made(path: str) -> Transfer | None:
+    """`torchvision.models.resnet18(…)`, also inside `detection` and `segmentation`; names in lower case are models.
+
+    What a class has is none: `ViT_B_16_Weights.DEFAULT.transforms()` changes images.
+    """
+    name = path.rpartition(".")[2]
+    is_model = path.startswith("torchvision.models.") and path.islower() and not name.startswith("get_")
+    return _make_module if is_model else None
+
+
+def _make_module(call: Call) -> Value:
+    parts = [part for argument in call.positional for part in _parts_of(argument.value)]
+    parts.extend([UNKNOWN] if call.is_open else [])
+    if call.path.rpartition(".")[2] not in CONTAINERS:
+        parts = [] if call.path.startswith("torch.nn.") else [part for part in parts if is_module(part)]
+    return Module(call.path, parts, call.values(), origin=call.place)
+
+
+def _parts_of(value: Value) -> list[Value]:
+    match value:
+        case Sequence():
+            unknown: list[Value] = [] if value.is_complete else [UNKNOWN]
+            return [*value.items, *unknown]
+        case Mapping():
+            return [*value.entries.values(), *([] if value.is_complete else [UNKNOWN])]
+        case Constant():
+            return []
+        case _:
+            return [value]
+
+
+@function(*WRAPPERS, "torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.jit.script")
+@function("torch.distributed.fsdp.FullyShardedDataParallel", "torch.fx.symbolic_trace")
+def _wrap(call: Call) -> Value:
+    given = call.value("module", 0)
+    if call.path.endswith(("DistributedDataParallel", "FullyShardedDataParallel")):
+        call.reader.act(Act.SHARE, call.place, given, how=Constant(call.path))
+    return call.value("model") if isinstance(given, Absent) else given
+
+
+@function("copy.deepcopy")
+def _deep_copy(call: Call) -> Value:
+    """A module of its own: training it, or putting it into eval mode, leaves the first one alone."""
+    given = call.value("x", 0)
+    if isinstance(given, Instance):
+        return replace(given, attributes=dict(call.reader.counted(given.attributes)), origin=call.place)
+    if isinstance(given, Model | Module):
+        return replace(given, origin=call.place)
+    return copied(call.reader, given) or UNKNOWN
+
+
+@called(Module)
+def _call_module(call: Call) -> Value:
+    module = call.receiver
+    if not isinstance(module, Module):
+        return UNKNOWN
+    if module.path.startswith("torch.nn.") and module.name.endswith("Loss"):
+        return module_loss(call, module)
+    if not runs_inside_a_forward(call.reader):
+        call.reader.act(Act.FORWARD, call.place, module)
+    return through(call, module, call.value("input", 0))
+
+
+def _computed(call: Call) -> Value:
+    return Tensor(text=call.text, origin=call.place)
+
+
+def _harmless(call: Call) -> Value:
+    """What looks at its arguments, or changes weights only."""
+    return UNKNOWN
+
+
+@attribute_of(Module)
+def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, Module):
+        return None
+    if name in {"module", "_orig_mod"}:
+        return value
+    if name in value.attributes:
+        return value.attributes[name]
+    if method_of(value, name) is not None:
+        return Bound(value, name)
+    return _inner(value)
+
+
+def _inner(module: Module) -> Module:
+    """A part that is not known more closely."""
+    return Module("", [module], origin=module.origin)
+
+
+@stored_attribute_of(Module)
+def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    if isinstance(owner, Module):
+        owner.attributes[name] = value
+        note_module_attribute(reader, owner, name, value, place)
+
+
+@subscript_of(Module)
+def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    position = literal(key)
+    if isinstance(value, Module) and isinstance(position, int) and -len(value.parts) <= position < len(value.parts):
+        return value.parts[position]
+    return _inner(value) if isinstance(value, Module) else UNKNOWN
+
+
+@element_of(Module)
+def _each(reader: Reader, value: Value) -> Value:
+    known = [part for part in value.parts if is_module(part)] if isinstance(value, Module) else []
+    return known[0] if known else UNKNOWN
+
+
+@method(Module, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
+@method(Module, "share_memory", "to_empty", "xpu")
+def _move(call: Call) -> Value:
+    return call.receiver
+
+
+@method(Module, "append", "extend", "insert", "add_module", "register_module", "update")
+def _append(call: Call) -> Value:
+    if isinstance(call.receiver, Module):
+        call.receiver.parts.extend(part for argument in call.positional for part in _parts_of(argument.value))
+    call.reader.act(Act.REPLACE, call.place, call.receiver, name=UNKNOWN, value=UNKNOWN)
+    return call.receiver
+
+
+@method(Module, "parameters", "named_parameters")
+def _parameters(call: Call) -> Value:
+    return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.place)
+
+
+@method(Module, "state_dict", "load_state_dict", "children", "modules", "named_modules", "named_children", "buffers")
+@method(
+    Module, "register_buffer", "register_parameter", "extra_repr", "type", "get_parameter", "items", "keys", "values"
+)
+def _look(call: Call) -> Value:
+    return UNKNOWN
+
+
+@method(Module, "forward")
+def _forward(call: Call) -> Value:
+    return _call_module(call)
+
+
+@method(Module, "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook")
+def _hook(call: Call) -> Value:
+    escape(call)
+    return UNKNOWN
+
+
+@function("torch.save")
+def _save(call: Call) -> Value:
+    call.reader.act(Act.SAVE, call.place, call.value("obj", 0))
+    return UNKNOWN

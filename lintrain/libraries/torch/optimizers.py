@@ -1,0 +1,199 @@
+"""Optimizers of torch and transformers: their learning rate, what they train, and what their methods do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import (
+    Transfer,
+    attribute_of,
+    base_call,
+    family,
+    function,
+    method,
+    method_of,
+    stored_attribute_of,
+)
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import ModelPart, Optimizer, Parameter, Parameters
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    UNKNOWN,
+    Absent,
+    Bound,
+    Class,
+    Constant,
+    Either,
+    Function,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+LEARNING_RATES = {
+    "torch.optim.ASGD": 1e-2,
+    "torch.optim.Adadelta": 1.0,
+    "torch.optim.Adafactor": 1e-2,
+    "torch.optim.Adagrad": 1e-2,
+    "torch.optim.Adam": 1e-3,
+    "torch.optim.AdamW": 1e-3,
+    "torch.optim.Adamax": 2e-3,
+    "torch.optim.LBFGS": 1.0,
+    "torch.optim.Muon": 1e-3,
+    "torch.optim.NAdam": 2e-3,
+    "torch.optim.RAdam": 1e-3,
+    "torch.optim.RMSprop": 1e-2,
+    "torch.optim.Rprop": 1e-2,
+    "torch.optim.SGD": 1e-3,
+    "torch.optim.SparseAdam": 1e-3,
+    "transformers.AdamW": 1e-3,
+}
+"""The default of `lr`, as in torch 2.13 (`SGD` has one since 2.2) and transformers 4.46."""
+
+
+@family("torch")
+def _optimizer(path: str) -> Transfer | None:
+    package, _, name = path.rpartition(".")
+    return make_optimizer if package == "torch.optim" and name[:1].isupper() and name != "Optimizer" else None
+
+
+@function("transformers.AdamW", "transformers.Adafactor")
+def _of_transformers(call: Call) -> Value:
+    return make_optimizer(call)
+
+
+def make_optimizer(call: Call) -> Value:
+    """An optimizer as its call makes it."""
+    given = call.argument("lr", 1)
+    parameters = call.value("params", 0)
+    optimizer = Optimizer(
+        call.path,
+        given.value if given else _default_rate(call),
+        given.place if given else None,
+        tuple(_trained(parameters)),
+        _has_groups(parameters),
+        call.values("params", "lr"),
+        is_part=_is_part(parameters),
+        text=call.text,
+        origin=call.place,
+    )
+    call.reader.record.optimizers.append(optimizer)
+    call.reader.act(Act.OPTIMIZER, call.place, optimizer)
+    return optimizer
+
+
+def _default_rate(call: Call) -> Value:
+    rate = LEARNING_RATES.get(call.path)
+    return UNKNOWN if call.is_open or rate is None else Constant(rate, True)
+
+
+def _trained(parameters: Value, seen: set[int] | None = None) -> list[Value]:
+    """The modules whose parameters are among these; what was `seen` in them before is not looked into again."""
+    seen = set() if seen is None else seen
+    if id(parameters) in seen:
+        return []
+    seen.add(id(parameters))
+    match parameters:
+        case Parameters() | Parameter():
+            return list(parameters.of)
+        case Sequence():
+            return _distinct(module for item in parameters.items for module in _trained(item, seen))
+        case Mapping():
+            return _trained(parameters.entries.get("params", ABSENT), seen)
+        case LibraryObject():
+            return _distinct(module for item in parameters.arguments.values() for module in _trained(item, seen))
+        case Either():
+            return _distinct(module for option in parameters.options for module in _trained(option, seen))
+        case _:
+            return []
+
+
+def _distinct(values: Iterable[Value]) -> list[Value]:
+    return list({id(value): value for value in values}.values())
+
+
+def _is_part(parameters: Value) -> bool:
+    """Whether these may be only some of their modules' parameters."""
+    match parameters:
+        case Parameters():
+            return parameters.is_part or any(isinstance(module, ModelPart) for module in parameters.of)
+        case _:
+            return True
+
+
+def _has_groups(parameters: Value) -> bool:
+    """Whether groups of parameters may have learning rates of their own."""
+    match parameters:
+        case Sequence():
+            return any(isinstance(item, Mapping) and "lr" in item.entries for item in parameters.items)
+        case Unknown() | Either():
+            return True
+        case _:
+            return False
+
+
+@base_call("torch.optim.Optimizer")
+def _own_optimizer(call: Call) -> Value:
+    """An optimizer of the script's own: what it does to gradients is not known."""
+    cls = call.receiver
+    name = cls.node.name if isinstance(cls, Class) else ""
+    return Optimizer(name, UNKNOWN, None, (), True, origin=call.place)
+
+
+@attribute_of(Optimizer)
+def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    """Who reads the groups may set their rates; a wrapped optimizer is the optimizer."""
+    if not isinstance(value, Optimizer):
+        return None
+    if name in {"param_groups", "defaults"}:
+        value.has_groups = True
+        return UNKNOWN
+    if name == "optimizer":
+        return value
+    return Bound(value, name) if method_of(value, name) or not name.startswith("state") else UNKNOWN
+
+
+@stored_attribute_of(Optimizer)
+def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """Attributes of an optimizer that a script sets are its own affair."""
+
+
+@method(Optimizer, "step")
+def _step(call: Call) -> Value:
+    """A step; the closure that it is given runs first."""
+    closure = call.value("closure", 0)
+    if isinstance(closure, Function | Bound):
+        call.reader.call(closure, [], place=call.place)
+    elif not isinstance(closure, Absent):
+        call.reader.act(Act.ESCAPE, call.place, call.receiver)
+    call.reader.act(Act.STEP, call.place, call.receiver, text=Constant(call.receiver_text), named=Constant(True))
+    return UNKNOWN
+
+
+@method(Optimizer, "zero_grad")
+def _zero_grad(call: Call) -> Value:
+    call.reader.act(Act.ZERO_GRAD, call.place, call.receiver, text=Constant(call.receiver_text))
+    return Constant(None)
+
+
+@method(Optimizer, "state_dict", "train", "eval", "register_step_pre_hook", "register_step_post_hook")
+def _look(call: Call) -> Value:
+    return UNKNOWN
+
+
+@method(Optimizer, "load_state_dict", "add_param_group")
+def _changed(call: Call) -> Value:
+    """Rates and parameters may be others from here on."""
+    if isinstance(call.receiver, Optimizer):
+        call.receiver.is_extended = call.receiver.is_extended or call.path.endswith("add_param_group")
+        call.receiver.has_groups = True
+        call.receiver.is_part = True
+    return UNKNOWN

@@ -1,0 +1,1 @@
+"""transformers: tokenizers, models, arguments, trainers."""

@@ -1,0 +1,152 @@
+"""Training arguments of transformers and TRL: what the script sets in the call or later, or leaves to the user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import objects, operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.functions import attribute_default
+from lintrain.interpreter.registry import attribute_of, base_call, function, method, method_of, stored_attribute_of
+from lintrain.model.location import Place
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Class,
+    Constant,
+    Instance,
+    Library,
+    LibraryObject,
+    Value,
+    join,
+)
+from lintrain.pipeline.values.training import TrainingArguments
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+ARGUMENTS = (
+    "transformers.TrainingArguments",
+    "transformers.Seq2SeqTrainingArguments",
+    "trl.SFTConfig",
+    "trl.DPOConfig",
+    "trl.RewardConfig",
+    "trl.GRPOConfig",
+    "trl.RLOOConfig",
+    "trl.ORPOConfig",
+    "trl.KTOConfig",
+    "trl.CPOConfig",
+    "trl.BCOConfig",
+    "trl.GKDConfig",
+    "trl.PRMConfig",
+    "trl.PPOConfig",
+    "trl.OnlineDPOConfig",
+)
+"""The classes of training arguments, by their paths."""
+
+
+@function(*ARGUMENTS)
+def _arguments(call: Call) -> Value:
+    """What the call sets; the first parameter of all of them is `output_dir`."""
+    return make_arguments(call, call.path, {})
+
+
+@base_call(*ARGUMENTS)
+def _own_arguments(call: Call) -> Value:
+    """An object of the script's own subclass: its fields set defaults, its constructor may do more."""
+    cls = call.receiver
+    if not isinstance(cls, Class):
+        return UNKNOWN
+    made = make_arguments(call, _library_class(cls), own_defaults(call, cls))
+    made.is_complete = made.is_complete and not {"__init__", "__post_init__"} & set(_own_names(cls))
+    return made
+
+
+def make_arguments(call: Call, path: str, defaults: dict[str, Value]) -> TrainingArguments:
+    """The arguments object of a call; `defaults` stand where the call says nothing."""
+    given = call.named("output_dir")
+    made = TrainingArguments(
+        path,
+        {**defaults, **{name: argument.value for name, argument in given.items()}},
+        {name: argument.keyword or argument.place for name, argument in given.items()},
+        not call.is_open and "**" not in given,
+        call.text,
+        origin=call.place,
+    )
+    call.reader.record.arguments.append(made)
+    return made
+
+
+def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
+    """The arguments that HfArgumentParser fills, any of them set by the user perhaps; None for other classes."""
+    if isinstance(kind, Library) and kind.path in ARGUMENTS:
+        path, defaults = kind.path, dict[str, Value]()
+    elif isinstance(kind, Class) and _library_class(kind):
+        path, defaults = _library_class(kind), own_defaults(call, kind)
+    else:
+        return None
+    values = {name: attribute_default(value) for name, value in defaults.items()}
+    made = TrainingArguments(path, values, {}, False, call.text, origin=call.place)
+    call.reader.record.arguments.append(made)
+    return made
+
+
+def _library_class(cls: Class) -> str:
+    """The library's arguments class that a script's class derives from; empty where it does not."""
+    return next((path for path in cls.library_bases if path in ARGUMENTS), "")
+
+
+def _own_names(cls: Class) -> list[str]:
+    return [name for owner in cls.lineage() for name in owner.attributes]
+
+
+def own_defaults(call: Call, cls: Class) -> dict[str, Value]:
+    """The fields that a script's subclass gives a default of its own."""
+    defaults = {name: objects.field_default(call, cls, name) for name in objects.fields_of(cls)}
+    return {name: value for name, value in defaults.items() if not isinstance(value, Absent)}
+
+
+@attribute_of(TrainingArguments)
+def _read(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, TrainingArguments) or method_of(value, name):
+        return None
+    known = value.values.get(name)
+    if known is None and name == "predict_with_generate" and value.is_complete:
+        return Constant(False)
+    return known if known is not None else operations.child(reader, value, name)
+
+
+@stored_attribute_of(TrainingArguments)
+def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    if isinstance(owner, TrainingArguments):
+        before = owner.values.get(name, UNKNOWN)
+        owner.values[name] = join([before, value]) if reader.conditions else value
+        owner.places[name] = place
+
+
+@method(TrainingArguments, "set_training", "set_evaluate", "set_testing", "set_save", "set_logging")
+@method(TrainingArguments, "set_optimizer", "set_lr_scheduler", "set_dataloader", "set_push_to_hub")
+def _set_many(call: Call) -> Value:
+    """These set several arguments, their names differ from the constructor's: nothing is certain any more."""
+    if isinstance(call.receiver, TrainingArguments):
+        call.receiver.is_complete = False
+    return call.receiver
+
+
+@function("dataclasses.replace")
+def _replace(call: Call) -> Value:
+    before = call.value("obj", 0)
+    if isinstance(before, Instance) and not call.is_open and "**" not in call.keywords:
+        given = {name: argument.value for name, argument in call.keywords.items()}
+        return Instance(before.cls, {**before.attributes, **given}, origin=call.place)
+    if not isinstance(before, TrainingArguments):
+        return LibraryObject(call.path, call.values(), origin=call.place)
+    changed = {name: argument for name, argument in call.keywords.items() if name != "**"}
+    return TrainingArguments(
+        before.path,
+        {**before.values, **{name: argument.value for name, argument in changed.items()}},
+        {**before.places, **{name: argument.place for name, argument in changed.items()}},
+        before.is_complete and not call.is_open and "**" not in call.keywords,
+        before.text,
+        origin=call.place,
+    )

@@ -1,0 +1,209 @@
+"""Calls of tokenizers: which columns they give, how these are padded and cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import called, method
+from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding, Rows, Tokenizer
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Constant,
+    Either,
+    Sequence,
+    Unknown,
+    Value,
+    is_missing,
+    is_true,
+    number_of,
+)
+from lintrain.pipeline.values.tokens import Templated, Text
+
+INPUTS = ("text", "text_pair", "text_target", "text_pair_target")
+
+EXTRAS = {
+    "return_offsets_mapping": "offset_mapping",
+    "return_special_tokens_mask": "special_tokens_mask",
+    "return_length": "length",
+    "return_overflowing_tokens": "overflow_to_sample_mapping",
+}
+"""The columns that a switch adds."""
+
+
+@called(Tokenizer)
+@method(Tokenizer, "__call__", "encode_plus", "batch_encode_plus")
+def encode(call: Call) -> Value:
+    """`tokenizer(text, ...)`: an encoding."""
+    if not isinstance(call.receiver, Tokenizer):
+        return UNKNOWN
+    arguments = call.values(*INPUTS)
+    if "batch_text_or_text_pairs" in arguments:
+        arguments.setdefault("text", arguments["batch_text_or_text_pairs"])
+    is_plain = not call.receiver.is_processor
+    padding = padding_of(call) if is_plain else Padding.UNKNOWN
+    truncated = truncation_of(call, padding) if is_plain else None
+    max_length = number_of(call.value("max_length"))
+    limit = int(max_length) if max_length is not None else None
+    encoding = Encoding(
+        call.receiver,
+        padding=padding,
+        truncated=truncated,
+        max_length=limit,
+        inputs=arguments.get("text", UNKNOWN),
+        arguments=arguments,
+        returns_tensors=not is_missing(call.value("return_tensors")),
+        is_complete=not call.is_open and "**" not in call.keywords and is_plain,
+        text=call.text,
+        depth=len(call.reader.conditions),
+        origin=call.place,
+    )
+    if is_plain or "text" in call.keywords:
+        encoding.columns = _columns(call, encoding)
+    call.reader.record.encodings.append(encoding)
+    _note_text(call, arguments)
+    return encoding
+
+
+def _columns(call: Call, encoding: Encoding) -> dict[str, Column]:
+    arguments = encoding.arguments
+    like = Column(
+        "",
+        padding=encoding.padding,
+        truncated=encoding.truncated,
+        max_length=encoding.max_length,
+        source="tokenizer",
+        made_by=encoding,
+        is_stacked=_stacks(encoding),
+    )
+
+    def tokens(name: str, kind: Kind = Kind.TOKENS) -> Column:
+        return replace(like, name=name, kind=kind)
+
+    columns: dict[str, Column] = {}
+    target = arguments.get("text_target", Constant(None))
+    has_text = not is_missing(arguments.get("text", Constant(None)))
+    if has_text or not is_missing(target):
+        columns = {"input_ids": tokens("input_ids"), "attention_mask": tokens("attention_mask", Kind.MASK)}
+    if has_text and not is_missing(target):
+        columns["labels"] = tokens("labels")
+    for switch, name in EXTRAS.items():
+        if not is_missing(given := call.value(switch)) and not (isinstance(given, Constant) and not given.value):
+            columns[name] = Column(name, Kind.MASK if name == "special_tokens_mask" else Kind.UNKNOWN)
+    return columns
+
+
+def _stacks(encoding: Encoding) -> bool:
+    """Whether a call gives tensors [1, tokens] for one text: not those of a batch of rows."""
+    wanted = encoding.arguments.get("return_tensors")
+    text = encoding.inputs
+    is_batch = not isinstance(text, ColumnValues) or not isinstance(text.dataset, Rows) or text.dataset.is_batch
+    is_single = isinstance(text, Unknown | Text) or not is_batch
+    return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.is_default and is_single
+
+
+def padding_of(call: Call) -> Padding:
+    """How far a tokenizer call pads; `pad_to_max_length=True` is the old way to say it."""
+    if is_true(call.value("pad_to_max_length")):
+        return Padding.FIXED
+    given = call.value("padding")
+    if isinstance(given, Absent):
+        return Padding.UNKNOWN if call.is_open or "**" in call.keywords else Padding.NONE
+    if not isinstance(given, Constant) or given.is_default:
+        return Padding.UNKNOWN
+    if isinstance(given.value, bool):
+        return Padding.LONGEST if given.value else Padding.NONE
+    known = {"longest": Padding.LONGEST, "max_length": Padding.FIXED, "do_not_pad": Padding.NONE, None: Padding.NONE}
+    return known.get(given.value, Padding.UNKNOWN) if isinstance(given.value, str | None) else Padding.UNKNOWN
+
+
+def truncation_of(call: Call, padding: Padding) -> bool | None:
+    """Whether a tokenizer call cuts; `max_length` alone does so where no padding is asked for."""
+    given = call.value("truncation")
+    if isinstance(given, Absent):
+        if call.is_open or "**" in call.keywords:
+            return None
+        limit = call.value("max_length")
+        if is_missing(limit):
+            return False
+        return {Padding.NONE: True, Padding.UNKNOWN: None}.get(padding, False)
+    if not isinstance(given, Constant) or given.is_default:
+        return None
+    return given.value not in {False, None, "do_not_truncate"}
+
+
+def _note_text(call: Call, arguments: dict[str, Value]) -> None:
+    """A column that is handed to a tokenizer holds text."""
+    for name in INPUTS:
+        _note_column(call, arguments.get(name, UNKNOWN))
+
+
+def _note_column(call: Call, value: Value) -> None:
+    match value:
+        case (
+            ColumnValues(column=column, dataset=Rows(dataset=Dataset() as dataset))
+            | ColumnValues(column=column, dataset=Dataset() as dataset)
+        ):
+            if column.kind in {Kind.TEXT, Kind.UNKNOWN}:
+                dataset.read_as_text.setdefault(column.name, call.place)
+        case Sequence(items=items) | Text(parts=items):
+            for item in items[:4]:
+                _note_column(call, item)
+        case Either(options=options):
+            for option in options:
+                _note_column(call, option)
+        case _:
+            pass
+
+
+@method(Tokenizer, "encode")
+def _ids(call: Call) -> Value:
+    """`tokenizer.encode(text)`: the token ids alone."""
+    encoding = encode(call)
+    ids = encoding.columns.get("input_ids") if isinstance(encoding, Encoding) else None
+    return UNKNOWN if ids is None else ColumnValues(ids, encoding)
+
+
+@method(Tokenizer, "pad")
+def _pad(call: Call) -> Value:
+    """`tokenizer.pad(rows)`: the same columns, padded; to the longest row where nothing else is said."""
+    given = call.argument("padding")
+    padding = padding_of(call) if given or call.is_open else Padding.LONGEST
+    held = call.value("encoded_inputs", 0)
+    source = held.items[0] if isinstance(held, Sequence) and held.items else held
+    known = source.columns if isinstance(source, Rows | Encoding) else {}
+    columns = {
+        name: Column(name, column.kind, padding=padding, source="tokenizer.pad")
+        for name, column in known.items()
+        if column.kind in {Kind.TOKENS, Kind.MASK}
+    }
+    return Encoding(
+        call.receiver, columns, padding=padding, is_complete=False, text=call.text, origin=call.place, inputs=source
+    )
+
+
+@method(Tokenizer, "apply_chat_template")
+def _apply_chat_template(call: Call) -> Value:
+    """Token ids; text with `tokenize=False`; by the version or `return_dict`, a dictionary of columns."""
+    tokenize, wanted = call.value("tokenize"), call.value("return_dict")
+    if isinstance(tokenize, Constant) and tokenize.value is False and not tokenize.is_default:
+        written = Templated(owner=call.receiver, adds_prompt=call.value("add_generation_prompt"), origin=call.place)
+        return ColumnValues(Column("", Kind.TEXT, written=written), origin=call.place)
+    padding = padding_of(call)
+    truncated = truncation_of(call, padding)
+    ids = Column("input_ids", Kind.TOKENS, padding=padding, truncated=truncated, source="apply_chat_template")
+    encoding = Encoding(
+        call.receiver,
+        {"input_ids": ids, "attention_mask": Column("attention_mask", Kind.MASK, padding=padding)},
+        padding=padding,
+        truncated=truncated,
+        inputs=call.value("conversation", 0),
+        arguments=call.values("conversation"),
+        is_complete=False,
+        text=call.text,
+        depth=len(call.reader.conditions),
+        origin=call.place,
+    )
+    call.reader.record.encodings.append(encoding)
+    return encoding if is_true(wanted) else UNKNOWN

@@ -1,0 +1,140 @@
+"""Making models of transformers: any class by its name, from a checkpoint, a configuration, or by its constructor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import Transfer, family, function
+from lintrain.knowledge.checkpoint_facts import checkpoint_facts
+from lintrain.libraries.transformers.configs import head_size
+from lintrain.pipeline.values.model import Config, Model, Task
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Value, text_of
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+TASKS = {
+    "ForSequenceClassification": Task.SEQUENCE_CLASSIFICATION,
+    "ForTokenClassification": Task.TOKEN_CLASSIFICATION,
+    "ForImageClassification": Task.IMAGE_CLASSIFICATION,
+    "ForImageClassificationWithTeacher": Task.IMAGE_CLASSIFICATION,
+    "ForAudioClassification": Task.AUDIO_CLASSIFICATION,
+    "ForQuestionAnswering": Task.QUESTION_ANSWERING,
+    "ForMultipleChoice": Task.MULTIPLE_CHOICE,
+    "ForCausalLM": Task.CAUSAL_LM,
+    "LMHeadModel": Task.CAUSAL_LM,
+    "ForMaskedLM": Task.MASKED_LM,
+    "ForSeq2SeqLM": Task.SEQ2SEQ_LM,
+    "ForConditionalGeneration": Task.SEQ2SEQ_LM,
+}
+"""What a class's head is for, by the end of its name."""
+
+CLASSIFIERS = frozenset(
+    {
+        Task.SEQUENCE_CLASSIFICATION,
+        Task.TOKEN_CLASSIFICATION,
+        Task.IMAGE_CLASSIFICATION,
+        Task.AUDIO_CLASSIFICATION,
+    }
+)
+"""Tasks whose head has one output for each class."""
+
+DEFAULT_LABELS = 2
+"""What a configuration without labels gives a head (transformers: `PreTrainedConfig.num_labels`)."""
+
+MODEL = lazy_pattern(
+    r"transformers\.(?P<name>\w*?(?:For[A-Z]\w+|LMHeadModel|Model))(\.from_pretrained|\.from_config)?$"
+)
+NOT_MODELS = lazy_pattern(r"DataCollator|Processor|Tokenizer|Extractor|Config|Trainer")
+
+
+def task_of(name: str) -> Task:
+    """What a model class's head is for; a class that ends in `Model` has none."""
+    for ending, task in TASKS.items():
+        if name.endswith(ending):
+            return task
+    return Task.NO_HEAD if name.endswith("Model") else Task.UNKNOWN
+
+
+def framework_of(name: str) -> str:
+    """The framework that a model class is written for: `torch`, `tf` or `flax`."""
+    if name.startswith(("TFAuto", "TF")) and name[2:3].isupper():
+        return "tf"
+    return "flax" if name.startswith("Flax") else "torch"
+
+
+@family("transformers")
+def _model(path: str) -> Transfer | None:
+    found = MODEL.match(path)
+    if found is None or NOT_MODELS.search(found["name"]):
+        return None
+    return make_model
+
+
+@function(
+    "trl.AutoModelForCausalLMWithValueHead.from_pretrained",
+    "trl.AutoModelForSeq2SeqLMWithValueHead.from_pretrained",
+)
+def _with_value_head(call: Call) -> Value:
+    return make_model(call)
+
+
+def make_model(call: Call) -> Value:
+    """A model as its call makes it."""
+    path, _, how = call.path.rpartition(".")
+    if how not in {"from_pretrained", "from_config"}:
+        path, how = call.path, ""
+    name = path.rpartition(".")[2]
+    config = _config_of(call, how)
+    model = Model(
+        path,
+        framework_of(name),
+        how,
+        task_of(name),
+        _checkpoint_of(call, how, config),
+        {name: argument.value for name, argument in call.keywords.items()},
+        {name: argument.place for name, argument in call.keywords.items()},
+        _head_size(call, config),
+        config if isinstance(config, Config) else None,
+        not call.is_open and "**" not in call.keywords,
+        text=call.text,
+        origin=call.place,
+    )
+    if model.task in CLASSIFIERS and isinstance(model.num_labels, Absent):
+        model.labels_by_default = _labels_by_default(call, model)
+    call.reader.record.models.append(model)
+    return model
+
+
+def _config_of(call: Call, how: str) -> Value:
+    """The configuration object that a model is made with; Absent where it comes with the checkpoint."""
+    if how == "from_pretrained":
+        return call.value("config")
+    return call.value("config", 0)
+
+
+def _checkpoint_of(call: Call, how: str, config: Value) -> Value:
+    """The checkpoint that the weights, or at least the architecture, come from."""
+    if how == "from_pretrained":
+        return call.value("pretrained_model_name_or_path", 0)
+    return config.checkpoint if isinstance(config, Config) else UNKNOWN
+
+
+def _head_size(call: Call, config: Value) -> Value:
+    """The number of labels that the script asks for, in the call or by the configuration that it passes."""
+    given = head_size({name: argument.value for name, argument in call.keywords.items()})
+    if not isinstance(given, Absent):
+        return given
+    if call.is_open or "**" in call.keywords:
+        return UNKNOWN
+    if isinstance(config, Config):
+        return config.num_labels
+    return ABSENT if isinstance(config, Absent) else UNKNOWN
+
+
+def _labels_by_default(call: Call, model: Model) -> int | None:
+    """The outputs of a head that the script does not size: those of the checkpoint, else the libraries' default."""
+    name = text_of(model.checkpoint)
+    if name is None:
+        return DEFAULT_LABELS if isinstance(model.checkpoint, Absent) else None
+    facts = checkpoint_facts(name, Path(call.reader.record.source.path).parent) or checkpoint_facts(name)
+    return (facts.num_labels or len(facts.label_names) or DEFAULT_LABELS) if facts else None

@@ -1,0 +1,155 @@
+"""What a Trainer's metric function will get: the model's predictions and the labels, as far as the script tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter.registry import attribute_of, subscript_of, unpacked
+from lintrain.model.location import Place
+from lintrain.pipeline.values.model import Config, Model, ModelOutput, Role, Task, Tensor
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    UNKNOWN,
+    Absent,
+    Bound,
+    Constant,
+    Function,
+    Sequence,
+    Unknown,
+    Value,
+    is_missing,
+    text_of,
+)
+from lintrain.pipeline.values.training import Predictions, TrainerRun
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+EXTRA_OUTPUTS = ("output_hidden_states", "output_attentions")
+"""Arguments of a model or its configuration that make it give more than logits (transformers: `PreTrainedConfig`)."""
+
+ENCODER_DECODERS = ("bart", "t5", "pegasus", "marian", "blenderbot", "led-", "prophetnet", "m2m100", "nllb")
+"""Families whose output carries the encoder's states beside the logits (`encoder_last_hidden_state`)."""
+
+FORWARD_OVERRIDES = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "predict"})
+"""Methods of Trainer that decide what the predictions are."""
+
+
+def read_metric_function(reader: Reader, run: TrainerRun, place: Place) -> None:
+    """Read a Trainer's metric function on the predictions that it will get."""
+    function = run.value("compute_metrics")
+    if isinstance(function, Unknown | Absent | Constant):
+        run.metrics = ABSENT if is_missing(function) else UNKNOWN
+        return
+    run.metrics = reader.call(function, [predictions_of(reader, run, place)], place=place)
+
+
+def predictions_of(reader: Reader, run: TrainerRun, place: Place) -> Predictions:
+    """What the run's evaluation hands on: the logits, or what the script makes of them first."""
+    model = run.value("model")
+    labels = Tensor(Role.LABELS, model, "labels")
+    made: Value = raw_predictions(reader, run, place)
+    is_tuple = isinstance(made, Sequence)
+    preprocess = run.value("preprocess_logits_for_metrics")
+    if not is_missing(preprocess):
+        made = reader.call(preprocess, [made, labels], place=place)
+    return Predictions(model, is_tuple, made, labels, origin=place)
+
+
+def raw_predictions(reader: Reader, run: TrainerRun, place: Place) -> Value:
+    """The model's logits, a tuple of them and its other outputs, generated tokens, or Unknown."""
+    model = run.value("model")
+    if run.overrides & FORWARD_OVERRIDES or not _passes_outputs_on(reader, run, place):
+        return Unknown(name="predictions")
+    if run.path != "transformers.Trainer":
+        generates = _generates(run)
+        if generates is not False:
+            return Tensor(Role.TOKENS, model) if generates else Unknown(name="predictions")
+    if not isinstance(model, Model):
+        return Unknown(name="predictions")
+    logits = Tensor(Role.LOGITS, model, "logits")
+    match gives_more_than_logits(model):
+        case True:
+            return Sequence([logits, Tensor(Role.HIDDEN, model)], "tuple")
+        case False:
+            return logits
+        case None:
+            return Unknown(name="predictions")
+
+
+def _generates(run: TrainerRun) -> bool | None:
+    """Whether evaluation generates text instead of one forward pass; None where that cannot be told."""
+    if run.path != "transformers.Seq2SeqTrainer":
+        return False if isinstance(run.model, Model) else None
+    settings = run.settings
+    wanted = settings.value("predict_with_generate") if settings else UNKNOWN
+    if isinstance(wanted, Absent):
+        return False
+    return bool(wanted.value) if isinstance(wanted, Constant) and not wanted.is_default else None
+
+
+def _passes_outputs_on(reader: Reader, run: TrainerRun, place: Place) -> bool:
+    """Whether the run's own `compute_loss`, if it has one, returns the model's output as it is."""
+    if run.instance is None or "compute_loss" not in run.overrides:
+        return True
+    found = run.instance.cls.lookup("compute_loss")
+    if found is None or not isinstance(found[1], Function):
+        return False
+    method = Bound(run.instance, "compute_loss", found[1], found[0])
+    given: dict[str, Value] = {"return_outputs": Constant(True)}
+    result = reader.call(method, [run.value("model"), Unknown(name="inputs")], given, place=place)
+    return isinstance(result, Sequence) and len(result.items) == 2 and isinstance(result.items[1], ModelOutput)
+
+
+def gives_more_than_logits(model: Model) -> bool | None:
+    """Whether the model's output holds other arrays beside the logits; None where that cannot be told."""
+    asked = [_asked_for(model, name) for name in EXTRA_OUTPUTS]
+    if True in asked:
+        return True
+    if None in asked:
+        return None
+    if model.task is Task.SEQ2SEQ_LM:
+        return True
+    if model.task in {Task.NO_HEAD, Task.UNKNOWN, Task.QUESTION_ANSWERING}:
+        return None
+    return _is_encoder_decoder(model)
+
+
+def _asked_for(model: Model, name: str) -> bool | None:
+    value = model.arguments.get(name)
+    if value is None and isinstance(model.config, Config):
+        value = model.config.attributes.get(name, model.config.arguments.get(name))
+    if value is None:
+        return False if model.is_complete else None
+    return bool(value.value) if isinstance(value, Constant) and not value.is_default else None
+
+
+def _is_encoder_decoder(model: Model) -> bool | None:
+    """Whether a classifier stands on an encoder-decoder, by the names of its class and its checkpoint."""
+    checkpoint = text_of(model.checkpoint)
+    names = [model.name.lower(), (checkpoint or "").lower()]
+    if any(family in name for family in ENCODER_DECODERS for name in names):
+        return True if checkpoint is None or model.task is not Task.CAUSAL_LM else None
+    return False
+
+
+@attribute_of(Predictions)
+def _part(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    if not isinstance(value, Predictions):
+        return None
+    return {"predictions": value.predictions, "label_ids": value.labels}.get(name, UNKNOWN)
+
+
+@subscript_of(Predictions)
+def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+    if isinstance(value, Predictions) and isinstance(key, Constant) and key.value in {0, 1}:
+        return value.labels if key.value else value.predictions
+    return UNKNOWN
+
+
+@unpacked(Predictions)
+def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
+    """`predictions, labels = …`, or with the inputs or the metrics as a third."""
+    if not isinstance(value, Predictions) or count < 2:
+        return None
+    return [value.predictions, value.labels, *([UNKNOWN] * (count - 2))]

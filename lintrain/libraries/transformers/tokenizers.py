@@ -1,0 +1,110 @@
+"""Tokenizers and processors: any class of transformers by its name, and what the script sets on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.interpreter import operations
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import Transfer, attribute_of, family, method, method_of, stored_attribute_of
+from lintrain.model.location import Place
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Mapping, Value, join
+from lintrain.pipeline.values.tokens import SPECIAL_TOKENS, SpecialToken, TokenSetting
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.interpreter.reader import Reader
+
+MADE = lazy_pattern(r"transformers\.\w*(?:Tokenizer(?:Fast)?|Processor|FeatureExtractor)(?:\.from_pretrained)?$")
+
+
+@family("transformers")
+def _tokenizer(path: str) -> Transfer | None:
+    return make_tokenizer if MADE.match(path) else None
+
+
+def make_tokenizer(call: Call) -> Value:
+    """`AutoTokenizer.from_pretrained(checkpoint)`."""
+    is_loaded = call.path.endswith(".from_pretrained")
+    made = Tokenizer(
+        call.path.removesuffix(".from_pretrained"),
+        call.value("pretrained_model_name_or_path", 0) if is_loaded else UNKNOWN,
+        call.values("pretrained_model_name_or_path") if is_loaded else call.values(),
+        is_complete=not call.is_open and "**" not in call.keywords,
+        depth=len(call.reader.conditions),
+        origin=call.place,
+    )
+    for name, argument in call.keywords.items():
+        if name in SPECIAL_TOKENS:
+            made.settings.append(TokenSetting(name, argument.value, argument.keyword or argument.place))
+    call.reader.record.tokenizers.append(made)
+    return made
+
+
+@stored_attribute_of(Tokenizer)
+def _set(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+    """`tokenizer.pad_token = ...`; one that may be skipped leaves it open."""
+    if not isinstance(owner, Tokenizer):
+        return
+    before = owner.attributes.get(name, UNKNOWN)
+    owner.attributes[name] = value if not reader.conditions else join([before, value])
+    if name in SPECIAL_TOKENS:
+        owner.settings.append(TokenSetting(name, value, place, tuple(reader.conditions[owner.depth :])))
+
+
+@attribute_of(Tokenizer)
+def _get(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+    """What was set, or one unknown thing for each name, so that `pad_token = eos_token` can be followed."""
+    if not isinstance(value, Tokenizer) or method_of(value, name) is not None:
+        return None
+    if name == "tokenizer" and value.is_processor:
+        own = Tokenizer("transformers.AutoTokenizer", value.checkpoint, value.arguments, origin=value.origin)
+        return value.attributes.setdefault(name, own)
+    if name in SPECIAL_TOKENS:
+        return SpecialToken(name=name, owner=value, origin=place)
+    known = value.attributes.get(name, value.arguments.get(name))
+    return known or operations.child(reader, value, name)
+
+
+@method(Tokenizer, "add_special_tokens")
+def _add_special_tokens(call: Call) -> Value:
+    """`add_special_tokens({"pad_token": "[PAD]"})` sets attributes and grows the vocabulary."""
+    tokenizer, given = call.receiver, call.value("special_tokens_dict", 0)
+    if isinstance(tokenizer, Tokenizer):
+        _add(call, tokenizer, given)
+        entries = given.entries if isinstance(given, Mapping) else {"pad_token": UNKNOWN}
+        for name, value in entries.items():
+            _set(call.reader, tokenizer, str(name), value, call.place)
+    return UNKNOWN
+
+
+@method(Tokenizer, "add_tokens")
+def _add_tokens(call: Call) -> Value:
+    if isinstance(call.receiver, Tokenizer):
+        _add(call, call.receiver, call.value("new_tokens", 0))
+    return UNKNOWN
+
+
+@method(Tokenizer, "decode", "batch_decode")
+def _decode(call: Call) -> Value:
+    """Texts out of token ids: logits are none, and labels are not as long as -100 may be among them."""
+    given = call.argument("sequences", 0) or call.argument("token_ids")
+    if given is not None and isinstance(given.value, Tensor) and given.value.role in {Role.LABELS, Role.LOGITS}:
+        made = Misuse(given.place, given.value, call.path.rpartition(".")[2], given.text)
+        call.reader.record.misuses.append(made)
+    return UNKNOWN
+
+
+def _add(call: Call, tokenizer: Tokenizer, tokens: Value) -> None:
+    conditions = tuple(call.reader.conditions[tokenizer.depth :])
+    tokenizer.additions.append(TokenSetting("tokens", tokens, call.place, conditions))
+
+
+@method(Tokenizer, "save_pretrained", "convert_tokens_to_ids", "convert_ids_to_tokens")
+@method(Tokenizer, "get_vocab", "__len__", "tokenize", "as_target_tokenizer", "push_to_hub")
+def _harmless(call: Call) -> Value:
+    """What looks at a tokenizer and changes nothing."""
+    return UNKNOWN

@@ -1,0 +1,140 @@
+"""Making a Trainer: its arguments by name, its metric function read on what its model will predict."""
+
+from __future__ import annotations
+
+from lintrain.interpreter import invocation
+from lintrain.interpreter.call import Call
+from lintrain.interpreter.registry import base_call, function, instance_method
+from lintrain.libraries.torch.collation import is_many, read_collate
+from lintrain.libraries.transformers.predictions import read_metric_function
+from lintrain.pipeline.values.data import Rows
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Partial,
+    Value,
+    is_missing,
+)
+from lintrain.pipeline.values.training import TrainerRun
+
+PLAIN = (
+    "model",
+    "args",
+    "data_collator",
+    "train_dataset",
+    "eval_dataset",
+    "processing_class",
+    "model_init",
+    "compute_loss_func",
+    "compute_metrics",
+    "callbacks",
+    "optimizers",
+    "optimizer_cls_and_kwargs",
+    "preprocess_logits_for_metrics",
+)
+"""The parameters of Trainer in transformers 5; the first five, and `model_init`, stand there in 4.x as well."""
+
+WITH_REFERENCE = ("model", "ref_model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class")
+WITH_REWARDS = ("model", "reward_funcs", "args", "train_dataset", "eval_dataset", "processing_class")
+
+PARAMETERS = {
+    "transformers.Trainer": PLAIN,
+    "transformers.Seq2SeqTrainer": PLAIN,
+    "trl.SFTTrainer": PLAIN,
+    "trl.RewardTrainer": PLAIN,
+    "trl.PRMTrainer": PLAIN,
+    "trl.ORPOTrainer": PLAIN,
+    "trl.CPOTrainer": PLAIN,
+    "trl.DPOTrainer": WITH_REFERENCE,
+    "trl.GRPOTrainer": WITH_REWARDS,
+    "trl.RLOOTrainer": WITH_REWARDS,
+    "trl.KTOTrainer": ("model", "ref_model", "args", "train_dataset", "eval_dataset", "processing_class"),
+    "trl.BCOTrainer": ("model", "ref_model", "args", "train_dataset", "eval_dataset", "processing_class"),
+    "trl.GKDTrainer": ("model", "teacher_model", "args", "data_collator", "train_dataset", "eval_dataset"),
+}
+"""Each trainer's parameters in order; TRL's as of 1.16."""
+
+
+@function(*PARAMETERS)
+def _trainer(call: Call) -> Value:
+    run = _begin(call, call.path, call.path.rpartition(".")[2])
+    _give(run, call)
+    return _made(call, run)
+
+
+def _begin(call: Call, path: str, name: str) -> TrainerRun:
+    run = TrainerRun(path, name, call.place, text=call.text, origin=call.place)
+    call.reader.record.runs.append(run)
+    return run
+
+
+def _give(run: TrainerRun, call: Call) -> None:
+    """Take the arguments of a constructor call."""
+    run.arguments = {name: argument for name, argument in call.named(*PARAMETERS[run.path]).items() if name != "**"}
+    run.is_complete = not call.is_open and "**" not in call.keywords
+
+
+def _made(call: Call, run: TrainerRun) -> TrainerRun:
+    """The run, once its arguments are known: its model made, its metric function read."""
+    if is_missing(run.value("model")) and not is_missing(run.value("model_init")):
+        run.attributes["model"] = call.reader.call(run.value("model_init"), [], place=call.place)
+    if not isinstance(run.value("compute_metrics"), Absent):
+        read_metric_function(call.reader, run, call.place)
+    _read_collator(call, run)
+    return run
+
+
+def _read_collator(call: Call, run: TrainerRun) -> None:
+    """Read a collator of the script's own on a row of the training set, for the columns that it needs."""
+    collator, dataset = run.value("data_collator"), run.dataset("train_dataset")
+    if dataset is None or not isinstance(collator, Function | Instance | Partial | Bound):
+        return
+    rows = Rows(dataset, False, depth=len(call.reader.conditions), origin=call.place)
+    size = run.settings.value("per_device_train_batch_size") if run.settings else None
+    many = is_many(size, 8) and (run.settings is not None or is_missing(run.value("args")))
+    run.collated = read_collate(call.reader, collator, rows, call.place, is_of_many=many)
+    run.collator_needs = dict(rows.needs)
+
+
+@base_call(*PARAMETERS)
+def _own_trainer(call: Call) -> Value:
+    """An object of the script's own subclass of a trainer; its constructor is read until it calls the library's."""
+    cls = call.receiver
+    if not isinstance(cls, Class):
+        return UNKNOWN
+    path = next(path for path in cls.library_bases if path in PARAMETERS)
+    run = _begin(call, path, cls.node.name)
+    run.overrides = frozenset(name for owner in cls.lineage() for name in owner.attributes)
+    run.instance = Instance(cls, origin=call.place)
+    call.reader.instances.setdefault(cls.node, run.instance)
+    _construct(call, run, run.instance)
+    run.is_complete = run.is_complete and not cls.has_unknown_base
+    return _made(call, run)
+
+
+def _construct(call: Call, run: TrainerRun, instance: Instance) -> None:
+    found = instance.cls.lookup("__init__")
+    if found is None or not isinstance(found[1], Function):
+        _give(run, call)
+        return
+    run.is_complete = False
+    invocation.invoke(call, found[1], instance, found[0])
+    named = {argument.value: argument for argument in [*call.positional, *call.keywords.values()]}
+    run.arguments = {name: named.get(argument.value, argument) for name, argument in run.arguments.items()}
+    run.attributes = {name: value for name, value in instance.attributes.items() if name in PARAMETERS[run.path]}
+
+
+def _library_constructor(call: Call) -> Value:
+    """`super().__init__(…)` in the constructor of a script's own trainer."""
+    run = next((each for each in call.reader.record.runs if each.instance is call.receiver), None)
+    if run is not None:
+        _give(run, call)
+    return UNKNOWN
+
+
+for path in PARAMETERS:
+    instance_method(path, "__init__")(_library_constructor)

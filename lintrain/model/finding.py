@@ -1,0 +1,67 @@
+"""A claim about one place of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A place that explains a finding, with a few words on what happens there.
+
+    `role` names its part in the story ("origin", "tokenized copy") and `text` holds the code there, for fixes.
+    """
+
+    place: Place
+    note: str
+    role: str = "origin"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake at one place.
+
+    `message` says in one line what is wrong here; `why` what it does to training; `help` what to write instead.
+    `subject` is the part of the run that the claim is about, by its name there (`train_dataset`, `lr`).
+    `facts` are the plain values that the claim rests on (`{"num_labels": 2, "classes": 3}`), for verify and fix.
+    """
+
+    rule: str
+    level: Level
+    place: Place
+    message: str
+    why: str = ""
+    help: str = ""
+    because: tuple[Reason, ...] = ()
+    subject: str | None = None
+    facts: Mapping[str, str | int | float | bool | None] = field(
+        default_factory=dict[str, str | int | float | bool | None]
+    )
+
+    def with_role(self, role: str) -> tuple[Reason, ...]:
+        """The explaining places of one role."""
+        return tuple(reason for reason in self.because if reason.role == role)
+
+    @property
+    def place_in_facts(self) -> Place | None:
+        """The place that the facts carry (`Place.as_facts`), for a fix to change; None where they carry none."""
+        match self.facts:
+            case {"line": int(line), "column": int(column), "end_line": int(end_line), "end_column": int(end_column)}:
+                return Place(self.place.path, line, column, end_line, end_column)
+            case _:
+                return None
+
+
+def one_at_each_place(findings: Iterable[Finding | None]) -> Iterator[Finding]:
+    """The first finding at each place: code that is read several times shows one mistake."""
+    found: dict[Place, Finding] = {}
+    for finding in findings:
+        if finding is not None:
+            found.setdefault(finding.place, finding)
+    yield from found.values()

@@ -1,0 +1,48 @@
+"""Where something stands in a script."""
+
+from __future__ import annotations
+
+from lintrain.startup.lazy_dataclass import dataclass
+
+NOWHERE = "(interactive)"
+"""Stands for the file of code that was typed and that nobody knows the lines of; what is found there has no line."""
+
+
+@dataclass(slots=True, order=True, unsafe_hash=True)
+class Place:
+    """A stretch of one source: lines and columns count from 1, columns in characters, the end column is exclusive.
+
+    Never changed once it is made. It is not frozen since making one would take four times as long, and nearly every
+    expression of a script has one.
+
+    In a notebook the lines are those of its joined code cells; `Source.locate` gives cell and line as a person sees
+    them.
+    """
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def holds(self, other: Place) -> bool:
+        """Whether the other place lies inside this one."""
+        starts_after = (self.line, self.column) <= (other.line, other.column)
+        ends_before = (other.end_line, other.end_column) <= (self.end_line, self.end_column)
+        return self.path == other.path and starts_after and ends_before
+
+    def meets(self, other: Place) -> bool:
+        """Whether the other place has a line in common with this one."""
+        return self.path == other.path and self.line <= other.end_line and other.line <= self.end_line
+
+    def as_facts(self) -> dict[str, str | int | float | bool | None]:
+        """The lines and columns as plain values, for the facts of a finding in the same file."""
+        return {
+            "line": self.line,
+            "column": self.column,
+            "end_line": self.end_line,
+            "end_column": self.end_column,
+        }
+
+    def __str__(self) -> str:
+        return self.path if self.path == NOWHERE else f"{self.path}:{self.line}:{self.column}"

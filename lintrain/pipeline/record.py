@@ -1,0 +1,300 @@
+"""What a script builds and does, as far as its text tells: what the rules look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, fields
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from lintrain.interpreter.call import Argument
+from lintrain.interpreter.scope import Circles
+from lintrain.model.location import Place
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
+from lintrain.pipeline.values.lightning import LightningFit, LoggedNames
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
+from lintrain.pipeline.values.python import Class, Either, Function, Instance, Value
+from lintrain.pipeline.values.tokens import SpecialToken, Text
+from lintrain.pipeline.values.training import (
+    KerasRun,
+    LossCall,
+    Metric,
+    MetricCall,
+    ModelCall,
+    TrainerRun,
+    TrainingArguments,
+)
+from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.facts import CheckpointFacts
+    from lintrain.knowledge.versions import TargetVersions
+    from lintrain.source.source import Source
+
+Answer = TypeVar("Answer")
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """One call of a library by its dotted path; `is_guarded` inside a `try` or a test of versions.
+
+    `text` is the code of what is called (`TrainingArguments`); `is_certain` where reading went through it without a
+    condition, so that a run of the script makes the call.
+    """
+
+    path: str
+    place: Place
+    arguments: dict[str, Argument]
+    positional: int
+    is_guarded: bool
+    is_open: bool
+    text: str = ""
+    is_certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryName:
+    """One use of a library's name: in a `from module import name` (`is_import`) or as `module.name`."""
+
+    module: str
+    name: str
+    place: Place
+    is_guarded: bool
+    is_import: bool
+    bound_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """A statement that throws away what a method of a data set gave; `is_displayed` as the last line of a cell."""
+
+    place: Place
+    receiver: Value
+    receiver_text: str
+    method: str
+    result: Value
+    is_displayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """A value used as something that it is not: `use` says how (`subscript`, `map`, `train_dataset`, `compute`, …)."""
+
+    place: Place
+    value: Value
+    use: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTest:
+    """A comparison with a special token: `labels == tokenizer.pad_token_id`."""
+
+    token: SpecialToken
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class KeptModules:
+    """A plain list or dictionary of modules that an object of a script's module class keeps as an attribute."""
+
+    owner: Instance
+    name: str
+    value: Value
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A name that was given a value."""
+
+    name: str
+    value: Value
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a method gives that nobody in the file calls, as Lightning does with `configure_optimizers`."""
+
+    cls: Class
+    method: Function
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How a value was computed: the operator as `ast` names it (`Div`), both operands with their code, and where."""
+
+    result: Value
+    operator: str
+    left: Value
+    right: Value
+    left_text: str
+    right_text: str
+    place: Place
+
+
+MOST_STEPS = 20_000_000
+"""Things that all rules together look at in one script; scripts that people write take less than a hundredth."""
+
+
+class StepsSpentError(BaseException):
+    """The rules have looked at too much of a script; no Exception, so that no rule takes it for a fault."""
+
+
+@dataclass(eq=False, slots=True)
+class Pipeline:
+    """Everything that one script builds and does, in the order in which it is read.
+
+    `is_exhausted` when the reading budget ran out; then nothing here may be relied on.
+    """
+
+    source: Source
+    targets: TargetVersions
+    runs: list[TrainerRun] = field(default_factory=list[TrainerRun])
+    keras_runs: list[KerasRun] = field(default_factory=list[KerasRun])
+    lightning_fits: list[LightningFit] = field(default_factory=list[LightningFit])
+    lightning_logs: list[LoggedNames] = field(default_factory=list[LoggedNames])
+    datasets: list[Dataset | DatasetDict] = field(default_factory=list[Dataset | DatasetDict])
+    own_rows: list[OwnRows] = field(default_factory=list[OwnRows])
+    loaders: list[Loader] = field(default_factory=list[Loader])
+    tokenizers: list[Tokenizer] = field(default_factory=list[Tokenizer])
+    encodings: list[Encoding] = field(default_factory=list[Encoding])
+    collators: list[Collator] = field(default_factory=list[Collator])
+    models: list[Model] = field(default_factory=list[Model])
+    optimizers: list[Optimizer] = field(default_factory=list[Optimizer])
+    launchers: list[Launcher] = field(default_factory=list[Launcher])
+    schedulers: list[Scheduler] = field(default_factory=list[Scheduler])
+    arguments: list[TrainingArguments] = field(default_factory=list[TrainingArguments])
+    metrics: list[Metric] = field(default_factory=list[Metric])
+    metric_calls: list[MetricCall] = field(default_factory=list[MetricCall])
+    losses: list[LossCall] = field(default_factory=list[LossCall])
+    model_calls: list[ModelCall] = field(default_factory=list[ModelCall])
+    calls: list[LibraryCall] = field(default_factory=list[LibraryCall])
+    names: list[LibraryName] = field(default_factory=list[LibraryName])
+    kept_modules: list[KeptModules] = field(default_factory=list[KeptModules])
+    discards: list[Discard] = field(default_factory=list[Discard])
+    misuses: list[Misuse] = field(default_factory=list[Misuse])
+    bindings: list[Binding] = field(default_factory=list[Binding])
+    returned: list[Returned] = field(default_factory=list[Returned])
+    arithmetic: dict[int, Arithmetic] = field(default_factory=dict[int, Arithmetic])
+    """By the identity of the result."""
+    texts: list[Text] = field(default_factory=list[Text])
+    token_tests: list[TokenTest] = field(default_factory=list[TokenTest])
+    loops: list[Loop] = field(default_factory=list[Loop])
+    events: list[Event] = field(default_factory=list[Event])
+    is_exhausted: bool = False
+    steps: int = 0
+    """What the rules have looked at."""
+    circles: Circles = field(default_factory=Circles, repr=False)
+    """To be ended when no rule asks any more."""
+    sources: dict[str, Source] = field(default_factory=dict[str, "Source"])
+    """The script and those of the project's modules that were read for it, by their paths."""
+    checkpoints: dict[str, CheckpointFacts | None] = field(default_factory=dict[str, "CheckpointFacts | None"])
+    """What was found out about checkpoints, by their names."""
+    _by_act: dict[tuple[Act, ...], list[Event]] = field(
+        default_factory=dict["tuple[Act, ...]", "list[Event]"], repr=False
+    )
+    _by_loop: dict[int, list[Event]] = field(default_factory=dict[int, "list[Event]"], repr=False)
+    _answers: dict[tuple[object, ...], object] = field(default_factory=dict["tuple[object, ...]", object], repr=False)
+    _sorted: tuple[int, Event | None] = field(default=(0, None), repr=False)
+    _bound: dict[int, list[Binding]] = field(default_factory=dict[int, "list[Binding]"], repr=False)
+    _bound_state: tuple[int, Binding | None] = field(default=(0, None), repr=False)
+
+    def __post_init__(self) -> None:
+        self.sources[self.source.path] = self.source
+
+    def source_of(self, place: Place) -> Source:
+        """The file that a place lies in: the script, or a module that was read for it."""
+        return self.sources.get(place.path, self.source)
+
+    def code(self, place: Place) -> str:
+        """The code at a place."""
+        return self.source_of(place).code(place)
+
+    def lengths(self) -> dict[str, int]:
+        """How much of each kind is recorded."""
+        return {name: len(getattr(self, name)) for name in _record_names()}
+
+    def cut(self, lengths: Mapping[str, int]) -> None:
+        """Forget what was recorded since."""
+        for name, length in lengths.items():
+            del getattr(self, name)[length:]
+
+    def spend(self, steps: int) -> None:
+        """Count what a rule looks at; raises StepsSpentError when all rules together have looked at too much."""
+        self.steps += steps
+        if self.steps > MOST_STEPS:
+            raise StepsSpentError
+
+    def acts(self, *acts: Act) -> Sequence[Event]:
+        """The events of these kinds, in order."""
+        self._sort_anew()
+        if acts not in self._by_act:
+            self._by_act[acts] = [event for event in self.events if event.act in acts]
+        self.spend(len(self._by_act[acts]))
+        return self._by_act[acts]
+
+    def events_in(self, loop: Loop) -> Sequence[Event]:
+        """What happens inside a loop, in order; every event is sorted into its loops once."""
+        self._sort_anew()
+        if not self._by_loop:
+            for event in self.events:
+                for around in {id(around) for around in event.loops}:
+                    self._by_loop.setdefault(around, []).append(event)
+        found = self._by_loop.get(id(loop), ())
+        self.spend(len(found))
+        return found
+
+    def told(self, question: Callable[[Pipeline, Subject], Answer], subject: Subject) -> Answer:
+        """The answer to a question about a loop or value, known by its identity, asked once while no event is added."""
+        self._sort_anew()
+        key = (question, id(subject))
+        if key not in self._answers:
+            self._answers[key] = (None if subject is self else subject), question(self, subject)  # no circle
+        return cast("tuple[Subject | None, Answer]", self._answers[key])[1]
+
+    def _sort_anew(self) -> None:
+        """Forget how the events were sorted, where there are others now."""
+        state = (len(self.events), self.events[-1] if self.events else None)
+        if self._sorted[0] != state[0] or self._sorted[1] is not state[1]:
+            self._by_loop.clear()
+            self._by_act.clear()
+            self._answers.clear()
+            self._sorted = state
+
+    def computed_from(self, value: Value) -> Iterator[Value]:
+        """A value, and the values that arithmetic made it of."""
+        pending = [value]
+        while pending:
+            part = pending.pop()
+            self.spend(1)
+            yield part
+            made = self.arithmetic.get(id(part))
+            pending.extend([made.left, made.right] if made else [])
+            pending.extend(part.options if isinstance(part, Either) else ())
+
+    def names_of(self, value: Value) -> list[Binding]:
+        """The names that a value was given, in order."""
+        self._sort_bindings()
+        found = self._bound.get(id(value), ())
+        self.spend(len(found))
+        return list(found)
+
+    def _sort_bindings(self) -> None:
+        count, last = self._bound_state
+        if count and (len(self.bindings) < count or self.bindings[count - 1] is not last):
+            self._bound, count = {}, 0
+        for binding in self.bindings[count:]:
+            self._bound.setdefault(id(binding.value), []).append(binding)
+        self._bound_state = len(self.bindings), self.bindings[-1] if self.bindings else None
+
+
+@cache
+def _record_names() -> tuple[str, ...]:
+    """The names of the lists that a reading fills."""
+    return tuple(each.name for each in fields(Pipeline) if str(each.type).startswith("list["))

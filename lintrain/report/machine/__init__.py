@@ -1,0 +1,1 @@
+"""Reports for programs: one document, and one file for each format made of it."""

@@ -1,0 +1,72 @@
+"""A report in the form that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lintrain.report.machine.document import CheckReport, as_json, as_json_lines
+from lintrain.rulebook import RuleFile
+from lintrain.source.written_places import FindSource
+from lintrain.text.shown import escaped_json, escaped_xml, shown
+
+WITH_EDITS = frozenset({"json", "json-lines", "rdjson", "sarif"})
+"""Forms that tell what a fix would write."""
+
+
+def program_text(
+    name: str,
+    report: CheckReport,
+    find_source: FindSource,
+    rules: Sequence[RuleFile],
+    documentation: str | None = None,
+) -> str:
+    """The text of a report for programs; a form is loaded when it is asked for.
+
+    `documentation` is the address that links to the pages of rules begin with.
+    """
+    match name:
+        case "json":
+            return escaped_json(as_json(report)) + "\n"
+        case "json-lines":
+            return escaped_json(as_json_lines(report))
+        case "sarif":
+            from lintrain.report.machine.sarif import sarif
+            from lintrain.report.text.pages import pages
+
+            return escaped_json(sarif(report, find_source, pages(rules), documentation)) + "\n"
+        case "rdjson":
+            from lintrain.report.machine.rdjson import rdjson
+
+            return escaped_json(rdjson(report, find_source, documentation)) + "\n"
+        case "junit":
+            from lintrain.report.machine.junit import junit
+
+            return escaped_xml(junit(report)) + "\n"
+        case "gitlab":
+            from lintrain.report.machine.gitlab import gitlab
+
+            return escaped_json(gitlab(report)) + "\n"
+        case _:
+            return _lines(name, report)
+
+
+def _lines(name: str, report: CheckReport) -> str:
+    match name:
+        case "github":
+            from lintrain.report.machine.github import github
+
+            return _text(github(report))
+        case "azure":
+            from lintrain.report.machine.azure import azure
+
+            return _text(azure(report))
+        case "pylint":
+            from lintrain.report.machine.pylint import pylint
+
+            return _text(pylint(report))
+        case _:
+            raise ValueError(f"no form is called `{name}`")
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{shown(line)}\n" for line in lines)

@@ -1,0 +1,205 @@
+"""From what a run found to the report for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from lintrain import __version__
+from lintrain.check.edits import TextEdit, TextEdits
+from lintrain.check.outcome import Crash, Outcome, Reported
+from lintrain.model.finding import Finding
+from lintrain.model.fix import Fix
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.model.verdict import Verdict
+from lintrain.report.machine.document import (
+    CheckReport,
+    CrashEntry,
+    EditEntry,
+    FindingEntry,
+    FixEntry,
+    Position,
+    ProbeEntry,
+    ReasonEntry,
+    Summary,
+    SuppressedEntry,
+    UnjudgedEntry,
+    VerdictEntry,
+)
+from lintrain.report.machine.paths import from_root
+from lintrain.source.source import Source
+from lintrain.source.suppression import Suppression
+from lintrain.source.written_places import FindSource
+
+EditsOf = Callable[[Source, Fix], Sequence[TextEdit]]
+
+
+def no_edits(_source: Source, _fix: Fix) -> tuple[TextEdit, ...]:
+    """None: for forms that cannot tell edits, which take time to find out."""
+    return ()
+
+
+def check_report(
+    outcome: Outcome, find_source: FindSource, fixed: int = 0, edits_of: EditsOf | None = None
+) -> CheckReport:
+    """The report of a run; `fixed` findings are gone because their fixes were written."""
+    silenced = [one for file in outcome.files for one in file.silenced]
+    known = [one for file in outcome.files for one in file.known]
+    hidden = [*(one.reported for one in silenced), *known]
+    entries = finding_entries([*outcome.reported, *hidden], find_source, edits_of)
+    found = len(outcome.reported)
+    comments: list[Suppression | None] = [*(one.comment for one in silenced), *(None for _ in known)]
+    suppressed = tuple(
+        _suppressed_entry(entry, comment, find_source) for entry, comment in zip(entries[found:], comments, strict=True)
+    )
+    crashes = tuple(_crash_entry(crash) for crash in outcome.crashes)
+    report = report_of(entries[:found], find_source, len(outcome.files), crashes, suppressed, fixed=fixed)
+    return replace(report, unjudged=tuple(UnjudgedEntry(one.path, one.rule, one.spent) for one in outcome.unjudged))
+
+
+def report_of(
+    findings: Sequence[FindingEntry],
+    find_source: FindSource,
+    files: int,
+    crashes: Sequence[CrashEntry] = (),
+    suppressed: Sequence[SuppressedEntry] = (),
+    probes: Sequence[ProbeEntry] = (),
+    fixed: int = 0,
+) -> CheckReport:
+    """A report of these findings, with its counts."""
+    entries = (*findings, *(one.finding for one in suppressed))
+    return CheckReport(
+        1,
+        __version__,
+        tuple(findings),
+        tuple(crashes),
+        Summary(
+            files,
+            len(findings),
+            {level.value: sum(one.level == level for one in findings) for level in Level},
+            dict(sorted(Counter(one.rule for one in findings).items())),
+            sum(one.comment is not None for one in suppressed),
+            fixed,
+            sum(one.comment is None for one in suppressed),
+        ),
+        tuple(suppressed),
+        _digests(entries, find_source),
+        tuple(probes),
+    )
+
+
+def finding_entries(
+    reported: Iterable[Reported], find_source: FindSource, edits_of: EditsOf | None = None
+) -> list[FindingEntry]:
+    """Findings as programs read them, each with a fingerprint of its own."""
+    find_edits = edits_of or TextEdits()
+    fingerprints = _Fingerprints()
+    entries: list[FindingEntry] = []
+    for one in reported:
+        source = find_source(one.finding.place.path)
+        edits = find_edits(source, one.fix) if source and one.fix else ()
+        entries.append(_finding_entry(one, find_source, edits, fingerprints.next_of(one.finding, source)))
+    return entries
+
+
+class _Fingerprints:
+    """What findings are known again by: no number of a line, and no message, which may tell numbers."""
+
+    def __init__(self) -> None:
+        self._seen = Counter[bytes]()
+        self._words: dict[tuple[str, int], str] = {}
+
+    def next_of(self, finding: Finding, source: Source | None) -> str:
+        """The fingerprint of a finding; of several with the same code each has its own."""
+        words = self._words_at(finding.place, source) if source else ""
+        claim = "\0".join((from_root(finding.place.path), finding.rule, finding.subject or "", words))
+        hashed = sha256(claim.encode("utf-8", "replace"))
+        known = hashed.digest()
+        hashed.update(f"\0{self._seen[known]}".encode())
+        self._seen[known] += 1
+        return hashed.hexdigest()
+
+    def _words_at(self, place: Place, source: Source) -> str:
+        """The code of a line without its spaces; of a long line with many findings it is asked for each of them."""
+        at = place.path, place.line
+        if at not in self._words:
+            self._words[at] = " ".join(source.shown_line(place.line).split())
+        return self._words[at]
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _finding_entry(one: Reported, find_source: FindSource, edits: Sequence[TextEdit], fingerprint: str) -> FindingEntry:
+    finding = one.finding
+    return FindingEntry(
+        finding.rule,
+        finding.level,
+        finding.message,
+        position_of(finding.place, find_source),
+        finding.why,
+        finding.help,
+        tuple(
+            ReasonEntry(position_of(reason.place, find_source), reason.note, reason.role) for reason in finding.because
+        ),
+        finding.subject,
+        dict(finding.facts),
+        _fix_entry(one.fix, edits),
+        _verdict_entry(one.verdict),
+        fingerprint,
+    )
+
+
+def position_of(place: Place, find_source: FindSource) -> Position:
+    """A place as programs read it."""
+    source = find_source(place.path)
+    if source is None:
+        span = (place.line, place.column, place.end_line, place.end_column)
+        return Position(place.path, None, *span, *span)
+    at, there = source.locate(place), source.place_in_file(place)
+    end_line = at.line + place.end_line - place.line
+    in_file = (there.line, there.column, there.end_line, there.end_column)
+    return Position(place.path, at.cell, at.line, at.column, end_line, place.end_column, *in_file)
+
+
+def _fix_entry(fix: Fix | None, edits: Iterable[TextEdit]) -> FixEntry | None:
+    entries = tuple(_edit_entry(edit.place, edit.text) for edit in edits)
+    return FixEntry(fix.title, fix.safe, entries) if fix else None
+
+
+def _edit_entry(place: Place, text: str) -> EditEntry:
+    return EditEntry(place.line, place.column, place.end_line, place.end_column, text)
+
+
+def _verdict_entry(verdict: Verdict | None) -> VerdictEntry | None:
+    return VerdictEntry(verdict.ruling, verdict.reason, verdict.measured) if verdict else None
+
+
+def _suppressed_entry(entry: FindingEntry, comment: Suppression | None, find_source: FindSource) -> SuppressedEntry:
+    if comment is None:
+        return SuppressedEntry(entry, None, "kept in the baseline")
+    return SuppressedEntry(entry, position_of(comment.place, find_source), comment.reason)
+
+
+def _crash_entry(crash: Crash) -> CrashEntry:
+    return CrashEntry(crash.path, crash.rule, crash.error)
+
+
+def _digests(entries: Iterable[FindingEntry], find_source: FindSource) -> Mapping[str, str]:
+    paths = sorted({position.path for entry in entries for position in _positions(entry)})
+    sources = ((path, find_source(path)) for path in paths)
+    return {path: digest(source) for path, source in sources if source}
+
+
+def _positions(entry: FindingEntry) -> Iterator[Position]:
+    yield entry.position
+    yield from (reason.position for reason in entry.because)
+
+
+def digest(source: Source) -> str:
+    """The SHA-256 of a file's text, its lines ended by a line feed."""
+    return _hash(source.file_text)

@@ -1,0 +1,115 @@
+"""A check's findings and the verdicts of probes, joined to one report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from lintrain.model.level import Level
+from lintrain.model.verdict import Ruling
+from lintrain.report.machine.document import CheckReport, FindingEntry, Summary, SuppressedEntry
+from lintrain.report.machine.paths import absolute
+from lintrain.startup.lazy_dataclass import dataclass
+
+STRENGTH = {Ruling.CONFIRMED: 2, Ruling.REFUTED: 1, Ruling.UNSETTLED: 0}
+
+OTHER_STATE = "was probed in another state than it was checked in; those verdicts are left out"
+
+Claim = tuple[str, str, str, int | None, int, int]
+"""What two reports say of one mistake in the same text: file, rule, message, cell, line and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The one report, and remarks on what could not be joined."""
+
+    report: CheckReport
+    notes: tuple[str, ...]
+
+
+def join(reports: Sequence[CheckReport]) -> Joined:
+    """One report of many: of a mistake that several tell the strongest verdict counts, confirmed before refuted.
+
+    What a probe says of a file that a check has read in another state is left out.
+    """
+    checks = [report for report in reports if not report.probes]
+    probed = [report for report in reports if report.probes]
+    texts = {_file(path): text for report in checks for path, text in (report.sources or {}).items()}
+    suppressed = {_claim(one.finding): one for report in reports for one in report.suppressed}
+    findings = {_claim(entry): entry for report in checks for entry in report.findings}
+    stale: dict[str, None] = {}
+    for report in probed:
+        others = {path for path, text in (report.sources or {}).items() if texts.get(_file(path), text) != text}
+        stale.update(dict.fromkeys(sorted(others)))
+        for entry in report.findings:
+            claim = _claim(entry)
+            if entry.position.path not in others and claim not in suppressed:
+                findings[claim] = _stronger(findings.get(claim), entry)
+    probes = [probe for report in probed for probe in report.probes if probe.script not in stale]
+    joined = _report(checks + probed, _in_order(findings.values()), tuple(suppressed.values()))
+    return Joined(
+        replace(joined, probes=tuple(dict.fromkeys(probes))), tuple(f"{path}: {OTHER_STATE}" for path in stale)
+    )
+
+
+def _report(
+    reports: Sequence[CheckReport], findings: tuple[FindingEntry, ...], suppressed: tuple[SuppressedEntry, ...]
+) -> CheckReport:
+    """A report of these; of a file that was read in several states, that of the check counts."""
+    sources = {path: text for report in reversed(reports) for path, text in (report.sources or {}).items()}
+    files = sum(report.summary.files for report in reports if not report.probes)
+    rules = [entry.rule for entry in findings]
+    return replace(
+        reports[0],
+        findings=findings,
+        crashes=tuple(dict.fromkeys(crash for report in reports for crash in report.crashes)),
+        unjudged=tuple(dict.fromkeys(one for report in reports for one in report.unjudged)),
+        summary=Summary(
+            files or len(reports),
+            len(findings),
+            {level.value: sum(entry.level == level for entry in findings) for level in Level},
+            {rule: rules.count(rule) for rule in sorted(set(rules))},
+            sum(one.comment is not None for one in suppressed) or sum(one.summary.suppressed for one in reports),
+            sum(report.summary.fixed for report in reports),
+            sum(one.comment is None for one in suppressed) or sum(one.summary.known for one in reports),
+        ),
+        suppressed=suppressed,
+        sources=dict(sorted(sources.items())),
+    )
+
+
+def _stronger(one: FindingEntry | None, other: FindingEntry) -> FindingEntry:
+    """The first of two tellings of a mistake, with the stronger of their verdicts."""
+    if one is None:
+        return other
+    verdicts = [verdict for verdict in (one.verdict, other.verdict) if verdict]
+    strongest = max(verdicts, key=lambda verdict: STRENGTH[verdict.ruling], default=None)
+    return replace(one, verdict=strongest, fix=one.fix or other.fix)
+
+
+def _in_order(findings: Iterable[FindingEntry]) -> tuple[FindingEntry, ...]:
+    return tuple(_unlike(sorted(findings, key=_order)))
+
+
+def _unlike(findings: Iterable[FindingEntry]) -> Iterator[FindingEntry]:
+    """The findings, with another fingerprint for one that has that of an earlier one."""
+    seen: dict[str, int] = {}
+    for entry in findings:
+        seen[entry.fingerprint] = seen.get(entry.fingerprint, -1) + 1
+        again = seen[entry.fingerprint]
+        yield replace(entry, fingerprint=f"{entry.fingerprint}-{again}") if again else entry
+
+
+def _order(entry: FindingEntry) -> tuple[str, int, int, str, str]:
+    at = entry.position
+    return at.path, at.file_line, at.file_column, entry.rule, entry.message
+
+
+def _claim(entry: FindingEntry) -> Claim:
+    at = entry.position
+    return _file(at.path), entry.rule, entry.message, at.cell, at.line, at.column
+
+
+def _file(path: str) -> str:
+    return os.path.normcase(absolute(path))

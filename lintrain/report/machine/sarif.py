@@ -1,0 +1,195 @@
+"""SARIF 2.1.0, the format of code scanning: rules with their pages, findings with fixes, verdicts and suppressions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lintrain import __version__
+from lintrain.report.machine.document import (
+    CheckReport,
+    CrashEntry,
+    EditEntry,
+    FindingEntry,
+    FixEntry,
+    Position,
+    ProbeEntry,
+    ReasonEntry,
+    SuppressedEntry,
+    UnjudgedEntry,
+    is_refuted,
+)
+from lintrain.report.machine.paths import STDIN, absolute, file_uri, folder_uri, repository_root, uri_in
+from lintrain.report.machine.regions import FindCode, code_finder
+from lintrain.report.machine.sarif_rules import rule_objects
+from lintrain.report.machine.wording import cell_of, one_line, remarks_of
+from lintrain.report.text.pages import Page
+from lintrain.source.written_places import FindSource
+from lintrain.startup.lazy_pattern import lazy_pattern
+from lintrain.text.json_values import plain
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+ROOT = "%SRCROOT%"
+FINGERPRINT = "lintrain/v1"
+LINK = lazy_pattern(r"\[(?=[^\]]*\]\(\d+\))")
+"""What a reader of SARIF would take for a link into the result."""
+
+Json = dict[str, Any]  # Any: whatever JSON holds
+
+
+def sarif(report: CheckReport, find_source: FindSource, pages: Sequence[Page], documentation: str | None = None) -> str:
+    """A log of one run as JSON; `pages` are those of all rules, `documentation` is where these can be read."""
+    run = _run(report, code_finder(find_source), pages, documentation)
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(plain(log), indent=2, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def _run(report: CheckReport, code: FindCode, pages: Sequence[Page], documentation: str | None) -> Json:
+    named = {entry.rule for entry in (*report.findings, *(one.finding for one in report.suppressed))}
+    shown = [page for page in pages if page.name in named]
+    numbers = {page.name: number for number, page in enumerate(shown)}
+    judged = bool(report.probes)
+    about = {"informationUri": documentation} if documentation else {}
+    rules = rule_objects(shown, documentation)
+    return {
+        "tool": {"driver": {"name": "lintrain", "version": __version__, **about, "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {ROOT: {"uri": folder_uri(repository_root())}},
+        "invocations": _invocations(report),
+        "results": [
+            *(_result(entry, numbers, code, judged=judged) for entry in report.findings),
+            *(_suppressed(one, numbers, code, judged=judged) for one in report.suppressed),
+        ],
+    }
+
+
+def _invocations(report: CheckReport) -> list[Json]:
+    check = {
+        "executionSuccessful": not report.crashes,
+        "toolExecutionNotifications": [
+            *(_notification(crash) for crash in report.crashes),
+            *(_not_judged(one) for one in report.unjudged),
+        ],
+    }
+    return [check, *map(_probe, report.probes)]
+
+
+def _notification(crash: CrashEntry) -> Json:
+    return {
+        "level": "error",
+        "message": {"text": f"`{crash.rule}` failed: {one_line(crash.error)}"},
+        "locations": [{"physicalLocation": {"artifactLocation": _artifact(crash.path)}}],
+    }
+
+
+def _not_judged(one: UnjudgedEntry) -> Json:
+    return {
+        "level": "warning",
+        "message": {"text": f"not judged by `{one.rule}`: {one_line(one.reason)}"},
+        "locations": [{"physicalLocation": {"artifactLocation": _artifact(one.path)}}],
+    }
+
+
+def _probe(probe: ProbeEntry) -> Json:
+    return {
+        "executionSuccessful": probe.exit_code in (0, 1),
+        "exitCode": probe.exit_code,
+        "toolExecutionNotifications": [
+            {
+                "level": "error" if probe.exit_code else "note",
+                "message": {"text": f"probe: {one_line(probe.reason)}"},
+                "locations": [{"physicalLocation": {"artifactLocation": _artifact(probe.script)}}],
+            }
+        ],
+    }
+
+
+def _result(entry: FindingEntry, numbers: dict[str, int], code: FindCode, *, judged: bool) -> Json:
+    passed = judged and is_refuted(entry)
+    result: Json = {
+        "ruleId": entry.rule,
+        **({"ruleIndex": numbers[entry.rule]} if entry.rule in numbers else {}),
+        "kind": "pass" if passed else "fail",
+        "level": "none" if passed else entry.level.value,
+        "message": {"text": _text("\n".join([one_line(entry.message) + cell_of(entry.position), *remarks_of(entry)]))},
+        "locations": [_location(entry.position, code)],
+        "partialFingerprints": {FINGERPRINT: entry.fingerprint},
+        "properties": _properties(entry),
+    }
+    if entry.because:
+        result["relatedLocations"] = [
+            _related(reason, number, code) for number, reason in enumerate(entry.because, start=1)
+        ]
+    if entry.fix and entry.fix.edits:
+        result["fixes"] = [_fix(entry.fix, entry.position.path)]
+    return result
+
+
+def _suppressed(one: SuppressedEntry, numbers: dict[str, int], code: FindCode, *, judged: bool) -> Json:
+    suppression: Json = {"kind": "inSource" if one.comment else "external", "status": "accepted"}
+    if one.comment:
+        suppression["location"] = _location(one.comment, code)
+    if one.reason:
+        suppression["justification"] = one_line(one.reason)
+    return {**_result(one.finding, numbers, code, judged=judged), "suppressions": [suppression]}
+
+
+def _properties(entry: FindingEntry) -> Json:
+    properties: Json = {"facts": dict(entry.facts), "subject": entry.subject}
+    if entry.verdict:
+        verdict = entry.verdict
+        properties["verdict"] = {
+            "ruling": verdict.ruling.value,
+            "reason": verdict.reason,
+            "measured": dict(verdict.measured),
+        }
+    if entry.fix:
+        properties["fixIsSafe"] = entry.fix.safe
+    return {name: value for name, value in properties.items() if value not in (None, {})}
+
+
+def _location(at: Position, code: FindCode) -> Json:
+    region = _region(at.file_line, at.file_column, at.file_end_line, at.file_end_column)
+    if snippet := code(at):
+        region["snippet"] = {"text": snippet}
+    location: Json = {"physicalLocation": {"artifactLocation": _artifact(at.path), "region": region}}
+    if at.cell is not None:
+        name = f"cell {at.cell}"
+        location["logicalLocations"] = [{"name": name, "fullyQualifiedName": f"{name}, line {at.line}"}]
+    return location
+
+
+def _related(reason: ReasonEntry, number: int, code: FindCode) -> Json:
+    text = _text(one_line(reason.note) + cell_of(reason.position)) or reason.role
+    return {"id": number, **_location(reason.position, code), "message": {"text": text}}
+
+
+def _fix(fix: FixEntry, path: str) -> Json:
+    asks = "" if fix.safe else " (may change a correct run)"
+    change = {"artifactLocation": _artifact(path), "replacements": list(_replacements(fix.edits))}
+    return {"description": {"text": _text(one_line(fix.title) + asks)}, "artifactChanges": [change]}
+
+
+def _replacements(edits: Iterable[EditEntry]) -> Iterator[Json]:
+    for edit in edits:
+        region = _region(edit.line, edit.column, edit.end_line, edit.end_column)
+        yield {"deletedRegion": region, "insertedContent": {"text": edit.text}}
+
+
+def _region(line: int, column: int, end_line: int, end_column: int) -> Json:
+    return {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
+
+
+def _artifact(path: str) -> Json:
+    """A file from the root of the repository, or with its whole URI where it lies elsewhere."""
+    if path == STDIN:
+        return {"uri": "stdin"}
+    there = Path(absolute(path))
+    uri = uri_in(there, repository_root())
+    return {"uri": file_uri(there)} if uri is None else {"uri": uri, "uriBaseId": ROOT}
+
+
+def _text(text: str) -> str:
+    return LINK.sub(r"\\[", text)

@@ -1,0 +1,46 @@
+"""What the forms for programs say in words, where they have no field for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.check.outcome import Unjudged
+from lintrain.model.verdict import Ruling
+from lintrain.report.machine.document import CheckReport, FindingEntry, Position
+from lintrain.report.text.columns import printable
+
+NO_CHARACTERS: dict[int, str] = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
+"""XML holds none of these."""
+
+
+def message_of(entry: FindingEntry) -> str:
+    """The message on one line, with the cell of a notebook, and whether a probe confirmed or refuted it."""
+    ruling = entry.verdict.ruling if entry.verdict else Ruling.UNSETTLED
+    verdict = "" if ruling is Ruling.UNSETTLED else f" ({ruling.value} by a probe)"
+    return f"{one_line(entry.message)}{cell_of(entry.position)}{verdict}"
+
+
+def cell_of(position: Position) -> str:
+    """The cell of a notebook and the line in it, in brackets; empty for a script."""
+    return f" (cell {position.cell}, line {position.line})" if position.cell is not None else ""
+
+
+def remarks_of(entry: FindingEntry) -> Iterator[str]:
+    """What else there is to say of a finding: the reason of its verdict, why it hurts, what to write instead."""
+    if entry.verdict:
+        yield f"probe: {entry.verdict.ruling.value}, {one_line(entry.verdict.reason)}"
+    if entry.why:
+        yield f"why: {one_line(entry.why)}"
+    cure = entry.help or (entry.fix.title if entry.fix else "")
+    if cure:
+        yield f"fix: {one_line(cure)}"
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks and signs that steer, which every encoder takes."""
+    return printable(" ".join(text.splitlines())).translate(NO_CHARACTERS).encode("utf-8", "replace").decode()
+
+
+def unjudged_files(report: CheckReport) -> Iterator[tuple[str, str]]:
+    """The files that not all rules have judged, each with a line that says so."""
+    return Unjudged.told_together(Unjudged(one.path, one.rule, one.reason) for one in report.unjudged)

@@ -1,0 +1,119 @@
+"""The code frame of a finding: its line, the lines that explain it, and what happens there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.model.finding import Finding
+from lintrain.model.level import Level
+from lintrain.model.location import Place
+from lintrain.report.text.columns import clip, columns, printable, window
+from lintrain.report.text.look import ACCENT, Look
+from lintrain.source.written_places import FindSource
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import shown
+
+LEAST_CODE = 28
+"""Columns that code keeps beside a note; with less room the note goes below it."""
+
+GAP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of code with the notes on it; `caret` is the finding's own place, on its line only."""
+
+    group: str
+    label: str
+    code: str
+    place: Place
+    notes: tuple[str, ...]
+    is_finding: bool
+    level: Level
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and last character of the place in the code as it is shown, tabs written out."""
+        end = self.place.end_column - 1 if self.place.end_line == self.place.line else len(self.code.rstrip())
+        return len(printable(self.code[: self.place.column - 1])), len(printable(self.code[:end]))
+
+
+def gutter_of(finding: Finding, find_source: FindSource) -> int:
+    """The columns that the line numbers of a finding take."""
+    return max((len(row.label) for row in rows_of(finding, find_source)), default=2)
+
+
+def rows_of(finding: Finding, find_source: FindSource) -> list[Row]:
+    """The lines to show, in the order of the text; those of other files come first."""
+    notes: dict[tuple[bool, str, int], list[tuple[Place, str]]] = {}
+    for reason in finding.because:
+        same_file = reason.place.path == finding.place.path
+        notes.setdefault((same_file, reason.place.path, reason.place.line), []).append((reason.place, reason.note))
+    notes.setdefault((True, finding.place.path, finding.place.line), [])
+    rows = (_row(finding, key[1], key[2], notes[key], find_source) for key in sorted(notes))
+    return [row for row in rows if row]
+
+
+def _row(finding: Finding, path: str, line: int, notes: list[tuple[Place, str]], find_source: FindSource) -> Row | None:
+    source = find_source(path)
+    if source is None or not 0 < line <= len(source.lines):
+        return None
+    is_finding = (path, line) == (finding.place.path, finding.place.line)
+    place = finding.place if is_finding else notes[0][0]
+    location = source.locate(place)
+    group = "" if path == finding.place.path else path
+    cell = f"cell {location.cell}" if location.cell is not None else ""
+    texts = tuple(dict.fromkeys(note for _, note in notes if note))
+    above = " ".join(filter(None, (group, cell)))
+    return Row(above, str(location.line), source.shown_line(line), place, texts, is_finding, finding.level)
+
+
+def frame(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str]:
+    """The lines of the frame; none where the source cannot be shown."""
+    rows = rows_of(finding, find_source)
+    gutter = max((len(row.label) for row in rows), default=2)
+    if not rows:
+        return
+    bar = look.paint(look.bar, ACCENT, bold=True)
+    yield f"{' ' * gutter} {bar}"
+    room = look.width - gutter - 3
+    beside = _code_room(rows, room)
+    previous = rows[0].group if len({row.group for row in rows}) == 1 else None
+    for row in rows:
+        if row.group != previous:
+            yield f"{' ' * gutter} {bar} {look.paint(shown(row.group or row.place.path), dim=True)}"
+            previous = row.group
+        for label, text in _lines(row, room, beside, look):
+            yield f"{look.paint(label.rjust(gutter), 'blue', bold=True)} {bar} {text}".rstrip()
+
+
+def _code_room(rows: list[Row], room: int) -> int:
+    """The columns for code that has a note beside it; 0 where notes go below."""
+    noted = [row for row in rows if row.notes]
+    longest = max((columns(note) for row in noted for note in row.notes), default=0)
+    code = max((columns(printable(row.code)) for row in noted), default=0)
+    left = room - longest - GAP
+    return min(code, left) if left >= min(code, LEAST_CODE) else 0
+
+
+def _lines(row: Row, room: int, beside: int, look: Look) -> Iterator[tuple[str, str]]:
+    start, end = row.span
+    limit = beside if row.notes and beside else room
+    code, moved = window(printable(row.code), start, end if row.is_finding else start + 1, limit)
+    notes = [printable(note) for note in row.notes]
+    if notes and beside:
+        yield row.label, code + " " * (beside - columns(code) + GAP) + look.paint(notes[0], ACCENT)
+    else:
+        yield row.label, code
+    if row.is_finding:
+        yield "", _carets(row, code, start - moved, end - moved, look)
+    for note in notes[1:] if beside else notes:
+        indent = " " * (beside + GAP if beside else columns(code[: max(start - moved, 0)]))
+        yield "", indent + look.paint(note if beside else clip(note, room - len(indent)), ACCENT)
+
+
+def _carets(row: Row, code: str, start: int, end: int, look: Look) -> str:
+    shown = min(end, len(code))
+    carets = "^" * max(1, columns(code[start:shown]))
+    tail = "" if row.place.end_line == row.place.line else " and below"
+    return " " * columns(code[:start]) + look.level(row.level, carets) + tail

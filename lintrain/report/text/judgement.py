@@ -1,0 +1,95 @@
+"""The report of a probe in every form: for a person, as JSON, as a page, and in the forms that a check has."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from lintrain import __version__
+from lintrain.report.text.look import Look
+from lintrain.rulebook import load_rules
+from lintrain.runtime.parent.record import plain
+from lintrain.settings.formats import FOR_PEOPLE
+from lintrain.verdicts.judgement import Judgement
+
+if TYPE_CHECKING:
+    from lintrain.report.machine.document import CheckReport
+
+
+def judgement_in_form(judgement: Judgement, name: str, look: Look) -> str:
+    """The report in the form of this name."""
+    match name:
+        case "full":
+            return judgement_text(judgement, look)
+        case "json":
+            return judgement_json(judgement)
+        case "html":
+            return judgement_page(judgement)
+        case name if name in FOR_PEOPLE:
+            return _list(judgement, name, look)
+        case _:
+            from lintrain.report.machine.choice import program_text
+
+            report, sources = check_report(judgement), judgement.sources
+            return program_text(name, report, sources.get, load_rules(), judgement.documentation)
+
+
+def judgement_text(judgement: Judgement, look: Look) -> str:
+    """The full report for a person."""
+    from lintrain.report.text.columns import printable
+    from lintrain.report.text.devices import device_lines
+    from lintrain.report.text.full import full
+    from lintrain.report.text.stages import failure_lines, note_lines, run_lines
+
+    record, find_source = judgement.record, judgement.sources.get
+    blocks = ["\n".join(run_lines(run, look, find_source)) for run in record.runs]
+    if devices := list(device_lines(record.runs)):
+        blocks.append("\n".join(f"  {line}" for line in devices))
+    if notes := list(note_lines(record.ending.notes, look)):
+        blocks.append("\n".join(notes))
+    blocks += ["\n".join(failure_lines(run, look, find_source)) for run in record.runs if run.failure]
+    blocks += full(judgement.judged, find_source, look)
+    return look.writable("\n\n".join([*blocks, printable(judgement.conclusion.reason)])) + "\n"
+
+
+def judgement_page(judgement: Judgement) -> str:
+    """The report as an HTML page of its own."""
+    from lintrain.report.page.document import page
+
+    return page(judgement.record, judgement.judged, judgement.conclusion, judgement.sources.get)
+
+
+def judgement_json(judgement: Judgement) -> str:
+    """The whole record and report for programs."""
+    report = check_report(judgement)
+    document: dict[str, Any] = {  # Any: whatever JSON holds
+        "format": 1,
+        "lintrain": __version__,
+        "exit_code": judgement.conclusion.exit_code,
+        "reason": judgement.conclusion.reason,
+        "findings": [dataclasses.asdict(entry) for entry in report.findings],
+        "sources": report.sources,
+        "probe": {**dataclasses.asdict(judgement.record), "findings": []},
+    }
+    return json.dumps(plain(document), indent=2, ensure_ascii=False) + "\n"
+
+
+def check_report(judgement: Judgement) -> CheckReport:
+    """Findings and verdicts in the form of a check's report for programs."""
+    from lintrain.report.machine.document import ProbeEntry
+    from lintrain.report.machine.entries import finding_entries, report_of
+
+    record, conclusion, sources = judgement.record, judgement.conclusion, judgement.sources
+    probe = ProbeEntry(record.script, conclusion.exit_code, conclusion.reason)
+    report = report_of(finding_entries(judgement.judged, sources.get), sources.get, 1, probes=[probe])
+    texts = {record.script: record.script_sha256, **(report.sources or {})}
+    return dataclasses.replace(report, sources=texts)
+
+
+def _list(judgement: Judgement, name: str, look: Look) -> str:
+    from lintrain.report.text.columns import printable
+    from lintrain.report.text.people import people_blocks
+
+    blocks, between = people_blocks(name, judgement.judged, judgement.sources.get, look)
+    return between.join([*blocks, printable(judgement.conclusion.reason)]) + "\n"

@@ -1,0 +1,167 @@
+"""The pages of rules and built-in findings: the table of all, and one as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from lintrain.builtin import BUILTINS, Builtin
+from lintrain.model.level import Level
+from lintrain.model.manual import Manual
+from lintrain.report.text.columns import clip, columns, wrap
+from lintrain.report.text.look import ACCENT, Look
+from lintrain.rulebook import RuleFile
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import trusted
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One rule or built-in finding: what finds it (the text, a probe), how safe its fix is, and its manual page.
+
+    `fix` is `safe`, `unsafe`, or `either` where the script decides; empty where there is none. What is in `preview` is
+    heard only on request.
+    """
+
+    name: str
+    stage: str
+    level: Level
+    text: bool
+    probe: bool
+    fix: str
+    manual: Manual
+    preview: bool = False
+
+
+OPTIONS_OF = {
+    "safe": "`--fix`",
+    "unsafe": "`--fix --unsafe-fixes`",
+    "either": "`--fix`, in some scripts only with `--unsafe-fixes`",
+}
+"""The options that write a fix, by its safety."""
+
+
+def pages(rules: Iterable[RuleFile]) -> list[Page]:
+    """The pages of all rules, in their order, and then of the built-in findings."""
+    return [*map(_of_rule, rules), *map(_of_builtin, BUILTINS.values())]
+
+
+def _of_rule(rule: RuleFile) -> Page:
+    return Page(
+        rule.name,
+        rule.stage,
+        rule.rule.level,
+        rule.reads_text,
+        rule.reads_evidence,
+        rule.fix_safety,
+        rule.manual,
+        rule.is_preview,
+    )
+
+
+def _of_builtin(found: Builtin) -> Page:
+    fix = "safe" if found.has_fix else ""
+    return Page(found.name, found.stage, found.level, text=True, probe=False, fix=fix, manual=found.manual)
+
+
+def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
+    """The lines of the table: under each stage its rules, with level, who finds them, and the mistake.
+
+    Where the mistakes do not all fit beside the rules, they stand below them.
+    """
+    listed = list(all_pages)
+    names = max((len(page.name) for page in listed), default=0)
+    longest = max((columns(page.manual.title) + 13 * page.preview for page in listed), default=0)
+    stage = None
+    for page in listed:
+        if page.stage != stage:
+            if stage is not None:
+                yield ""
+            yield look.paint(page.stage, bold=True)
+            stage = page.stage
+        marks = _marks(page)
+        level = look.level(page.level, f"{page.level.value:<7}")
+        line = f"  {page.name:<{names}}  {level}  {look.paint(marks, dim=True)}"
+        room = look.width - names - len(marks) - 15
+        title = f"{page.manual.title} (in preview)" if page.preview else page.manual.title
+        if longest <= room:
+            yield f"{line}  {title}"
+        else:
+            yield line.rstrip()
+            yield f"    {clip(title, look.width - 4)}"
+
+
+def _marks(page: Page) -> str:
+    fix = f"{page.fix} fix" if page.fix in ("safe", "unsafe") else "fix" if page.fix else ""
+    return f"{'text' if page.text else '':4} {'probe' if page.probe else '':5} {fix:10}"
+
+
+def as_plain(page: Page) -> dict[str, object]:
+    """A page as programs read it."""
+    return {
+        "name": page.name,
+        "stage": page.stage,
+        "level": page.level.value,
+        "text": page.text,
+        "probe": page.probe,
+        "fix": page.fix,
+        "preview": page.preview,
+        "title": page.manual.title,
+    }
+
+
+def as_plain_page(page: Page, address: str = "") -> dict[str, object]:
+    """A page with all its text, as programs read it, and where the project has it as a web page."""
+    link = {"address": address} if address else {}
+    return {**as_plain(page), "why": page.manual.why, "sections": page.manual.sections, **link}
+
+
+def page_text(page: Page, look: Look, address: str = "") -> str:
+    """A page as a person reads it: the mistake, why it hurts, examples, when it is fine, and its address."""
+    lines = [f"{look.paint(page.name, bold=True)}: {look.code(page.manual.title)}", "", *_facts(page, look), ""]
+    lines.extend(_prose(page.manual.why, look))
+    for heading, text in page.manual.sections.items():
+        lines.extend(["", look.paint(heading, ACCENT, bold=True), "", *_prose(text, look)])
+    return "\n".join([*lines, *(["", address] if address else []), ""])
+
+
+def _facts(page: Page, look: Look) -> Iterator[str]:
+    yield f"stage: {page.stage}    level: {look.level(page.level, page.level.value)}"
+    finders = [name for name, has in (("`lintrain check`", page.text), ("`lintrain probe`", page.probe)) if has]
+    verb = "found by" if page.text or not page.probe else "found only by"
+    mended = f"; can be fixed with {OPTIONS_OF[page.fix]}" if page.fix else ""
+    yield look.code(f"{verb} {' and judged by '.join(finders)}{mended}")
+    if page.preview:
+        yield look.code("in preview: heard only with `--preview`, and may still change")
+
+
+def _prose(text: str, look: Look) -> Iterator[str]:
+    """Paragraphs wrapped to the width, code as it stands."""
+    for kind, group in groupby(text.strip("\n").split("\n"), _kind):
+        lines = list(group)
+        match kind:
+            case "code":
+                yield from _code("\n".join(lines), look)
+            case "prose":
+                yield from map(look.code, wrap(" ".join(line.strip() for line in lines), 0, 0, look.width))
+            case _:
+                yield ""
+
+
+def _kind(line: str) -> str:
+    if not line.strip():
+        return "blank"
+    return "code" if line.startswith("    ") else "prose"
+
+
+def _code(code: str, look: Look) -> list[str]:
+    """The lines of a block of code, highlighted where there are colours."""
+    if not look.coloured:
+        return code.split("\n")
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    console = Console(width=1000, color_system="standard", force_terminal=True, highlight=False, markup=False)
+    with console.capture() as capture:
+        console.print(Syntax("", "python", theme="ansi_dark").highlight(code), end="")
+    return trusted(capture.get()).rstrip("\n").split("\n")

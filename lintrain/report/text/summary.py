@@ -1,0 +1,69 @@
+"""The closing line of a report, and the counts by rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from lintrain.model.level import Level
+
+if TYPE_CHECKING:
+    from lintrain.check.outcome import Reported
+    from lintrain.report.text.look import Look
+
+
+def summary(reported: Sequence[Reported], files: int, fixed: int = 0) -> str:
+    """How many findings of which level, in how many files, how many can be mended, and how many are `fixed` now."""
+    done = f"{count(fixed, 'finding')} fixed; " if fixed else ""
+    if not reported:
+        return f"{done}no findings {'left ' if fixed else ''}in {count(files, 'file')}"
+    levels = Counter(one.finding.level for one in reported)
+    parts = [count(levels[level], level.value) for level in Level if levels[level]]
+    touched = len({one.finding.place.path for one in reported})
+    where = count(touched, "file") if touched == files else f"{touched} of {count(files, 'file')}"
+    return f"{done}{count(len(reported), 'finding')} ({', '.join(parts)}) in {where}{_mendable(reported)}"
+
+
+def _mendable(reported: Sequence[Reported]) -> str:
+    safe = sum(1 for one in reported if one.fix and one.fix.safe)
+    unsafe = sum(1 for one in reported if one.fix and not one.fix.safe)
+    parts = [f"{safe} safely (`--fix`)"] if safe else []
+    if unsafe:
+        parts.append(f"{unsafe} unsafely (`--fix --unsafe-fixes`)")
+    return f"; can be fixed: {', '.join(parts)}" if parts else ""
+
+
+def statistics(reported: Sequence[Reported], look: Look) -> Iterator[str]:
+    """A line per rule: how often, which level, its name; the most frequent first."""
+    counts = Counter((one.finding.rule, one.finding.level) for one in reported)
+    digits = max((len(str(number)) for number in counts.values()), default=1)
+    for (rule, level), number in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{number:>{digits}}  {look.level(level, f'{level.value:<7}')}  {rule}"
+
+
+def statistics_json(reported: Sequence[Reported]) -> str:
+    """The same counts for programs; `fixable` is how many of them `--fix` mends, with `--unsafe-fixes` or without."""
+    counts = Counter((one.finding.rule, one.finding.level) for one in reported)
+    fixable = Counter((one.finding.rule, one.finding.level) for one in reported if one.fix)
+    entries = [
+        {"rule": key[0], "level": key[1].value, "count": number, "fixable": fixable[key]}
+        for key, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    import json
+
+    return json.dumps(entries, indent=2)
+
+
+def shown_fixes(fixed: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    """The findings that were fixed: under each file how many of which rule."""
+    digits = max((len(str(number)) for number in fixed.values()), default=1)
+    for path, rules in groupby(sorted(fixed), key=lambda each: each[0]):
+        yield f"{path}:"
+        yield from (f"  {fixed[path, rule]:>{digits}}  {rule}" for _, rule in rules)
+
+
+def count(number: int, thing: str) -> str:
+    """A number with its thing, in the plural where it is not one."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,200 @@
+"""Where in the user's own code something happens: frames of the script, not of its libraries and not of the probe."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from types import CodeType, FrameType, TracebackType
+
+from lintrain.evidence.run import Failure
+from lintrain.model.location import Place
+from lintrain.runtime.child.typed_cells import called, cell_name, is_typed
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+START_FOLDER = os.getcwd()
+LONGEST_MESSAGE = 2_000
+DOWNLOADED = ("/evaluate_modules/", "/datasets_modules/", "/transformers_modules/")
+"""Folders of code that the libraries of Hugging Face load from their hub."""
+_cells: dict[str, list[tuple[int, int, int]]] = {}
+
+
+def know_cells(path: str, cells: list[tuple[int, int, int]]) -> None:
+    """Remember where the cells of a notebook lie: number, first and last line in the text of them all."""
+    _cells[path] = cells
+
+
+def spot(path: str, line: int) -> str:
+    """A line of a file in words: `train.py:7`, in a notebook `train.ipynb:cell 3:7`."""
+    for number, first, last in _cells.get(path, ()):
+        if first <= line <= last:
+            return f"{shown(path)}:cell {number}:{line - first + 1}"
+    return f"{_short(path)}:{line}"
+
+
+@cache
+def library_folders() -> tuple[str, ...]:
+    """Folders that hold no code of the user: the standard library, installed packages, lintrain itself."""
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders.update(site.getsitepackages(), [site.getusersitepackages(), PACKAGE])
+    return tuple(os.path.realpath(folder) + os.sep for folder in folders)
+
+
+@cache
+def is_users(path: str) -> bool:
+    """Whether a file is the user's own code."""
+    if is_typed(path):
+        return True
+    if path.startswith("<") or any(name in path for name in DOWNLOADED):
+        return False
+    return not os.path.realpath(path).startswith(library_folders())
+
+
+def own_files() -> list[str]:
+    """The user's own files among the modules that are loaded."""
+    files = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+    # Of thousands, most are told by their names: `is_users` asks the disk about each folder of a path.
+    rest = {file for file in files if isinstance(file, str) and not file.startswith(library_folders())}
+    return sorted(os.path.abspath(file) for file in rest if is_users(file))
+
+
+def shown(path: str) -> str:
+    """A path as a person in the starting folder would write it; of a cell its name."""
+    if (name := cell_name(path)) is not None:
+        return name
+    absolute = os.path.abspath(os.path.join(START_FOLDER, path))
+    return os.path.relpath(absolute, START_FOLDER) if absolute.startswith(START_FOLDER + os.sep) else absolute
+
+
+def users_frame(skip: object = None) -> FrameType | None:
+    """The innermost frame of the user's code, past the methods of the object `skip` (its own `__init__` chain)."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename) and (skip is None or _first_argument(frame) is not skip):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def callers_frame(above: int) -> FrameType | None:
+    """The frame so many calls above the one that asks, or None where there are not so many."""
+    frame = inspect.currentframe()
+    for _ in range(above + 1):
+        frame = frame.f_back if frame else None
+    return frame
+
+
+def _first_argument(frame: FrameType) -> object:
+    names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    return frame.f_locals.get(names[0]) if names else None
+
+
+def frame_place(frame: FrameType | None) -> Place | None:
+    """The expression that a frame is at, or None for no frame."""
+    return None if frame is None else _place(frame.f_code, frame.f_lasti, frame.f_lineno)
+
+
+def _place(code: CodeType, instruction: int, line: int) -> Place:
+    path = code.co_filename
+    start, end, first, last = _positions(code, instruction)
+    if start is None or end is None or first is None or last is None:
+        text = linecache.getline(path, line).rstrip("\n")
+        return Place(shown(path), line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
+    return Place(shown(path), start, characters(path, start, first), end, characters(path, end, last))
+
+
+def _positions(code: CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
+    if not hasattr(code, "co_positions"):  # before Python 3.11
+        return (None, None, None, None)
+    for index, position in enumerate(code.co_positions()):
+        if index == instruction // 2:
+            return position
+    return (None, None, None, None)
+
+
+def characters(path: str, line: int, offset: int) -> int:
+    """Column from 1 in characters, of an offset in UTF-8 bytes."""
+    return len(linecache.getline(path, line).encode()[:offset].decode(errors="replace")) + 1
+
+
+def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def failure_of(error: BaseException, fallback: Place | None) -> Failure:
+    """An error with the user's own frames first; `fallback` is the place when no frame of the user is on its way."""
+    steps = [step for step in _steps(error.__traceback__) if not _is_own(step)]
+    users = [step for step in steps if is_users(step.tb_frame.f_code.co_filename)]
+    place = _step_place(users[-1]) if users else fallback
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        column = error.offset or 1
+        place = Place(shown(error.filename), error.lineno, column, error.end_lineno or error.lineno, column + 1)
+    others = [step for step in steps if step not in users][-3:]
+    return Failure(
+        type=type(error).__name__,
+        message=_message(error),
+        place=place,
+        code=linecache.getline(called(place.path) or os.path.join(START_FOLDER, place.path), place.line).strip()
+        if place
+        else "",
+        frames=tuple(_described(step) for step in [*reversed(users), *others]),
+        reached=next((_step_place(step) for step in users if step.tb_frame.f_code.co_name == "<module>"), None),
+    )
+
+
+def _step_place(step: TracebackType) -> Place:
+    return _place(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
+
+
+CHILD = os.path.join(PACKAGE, "probe", "child")
+BETWEEN = tuple(
+    os.path.join(CHILD, *names)
+    for names in (("files", "calls.py"), ("loop", "batches.py"), ("loop", "metrics.py"), ("loop", "taps.py"))
+)
+"""They pass the script's own calls on to the system, to torch and to metrics, and its errors back."""
+
+PASSES_ON = frozenset({"compute_loss", "compute_metrics", "loss_of"})
+"""Functions of the probe that only hand their arguments to the user's of the same name."""
+
+
+def is_probes_own(error: BaseException) -> bool:
+    """Whether the probe itself raised an error: its innermost frame is lintrain's.
+
+    Arguments that the user's function does not take are refused in the frame that hands them on.
+    """
+    steps = list(_steps(error.__traceback__))
+    if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_code.co_filename in BETWEEN:
+        return False
+    return not (isinstance(error, TypeError) and steps[-1].tb_frame.f_code.co_name in PASSES_ON)
+
+
+def _is_own(step: TracebackType) -> bool:
+    return os.path.realpath(step.tb_frame.f_code.co_filename).startswith(PACKAGE + os.sep)
+
+
+def _message(error: BaseException) -> str:
+    text = str(error) if not isinstance(error, KeyError) else f"{error}"
+    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + " …"
+
+
+def _described(step: TracebackType) -> str:
+    path = step.tb_frame.f_code.co_filename
+    code = linecache.getline(path, step.tb_lineno).strip()
+    return f"{spot(path, step.tb_lineno)} in {step.tb_frame.f_code.co_name}: {code}"
+
+
+def _short(path: str) -> str:
+    """A user's path as `shown`; a library's from its package on."""
+    if is_typed(path):
+        return shown(path)
+    real = os.path.realpath(path)
+    folders = sorted((folder for folder in library_folders() if real.startswith(folder)), key=len)
+    return os.path.relpath(real, folders[-1]) if folders else shown(path)

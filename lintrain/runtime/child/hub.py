@@ -1,0 +1,161 @@
+"""Pushes, uploads and logins of the libraries: called, answered as if they had gone well, and not carried out.
+
+This keeps a script going that pushes before it trains. That nothing is sent does not depend on it: `network` stops the
+requests.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.session import Session
+
+CHANGES = re.compile(
+    r"(?:accept|add|batch|cancel|change|comment|copy|create|delete|disable|duplicate|edit|enable|grant|hide|like|merge|move"
+    r"|pause|permanently|preupload|reject|rename|request|rerun|restart|resume|run_job|run_uv|scale|set|super|suspend"
+    r"|sync_bucket|trigger|unlike|update|upload)(?:_|$)"
+)
+"""Methods of `HfApi` that change something, by their first word."""
+
+LOGINS = ("login", "notebook_login", "interpreter_login")
+
+PUSHES = (
+    ("transformers.utils.hub", "PushToHubMixin"),
+    ("transformers.modeling_utils", "PreTrainedModel"),
+    ("datasets.arrow_dataset", "Dataset"),
+    ("datasets.dataset_dict", "DatasetDict"),
+    ("datasets.dataset_dict", "IterableDatasetDict"),
+    ("datasets.iterable_dataset", "IterableDataset"),
+    ("huggingface_hub.hub_mixin", "ModelHubMixin"),
+    ("huggingface_hub.repocard", "RepoCard"),
+    ("sentence_transformers.base.model", "BaseModel"),
+    ("sentence_transformers.SentenceTransformer", "SentenceTransformer"),
+    ("sentence_transformers.cross_encoder.CrossEncoder", "CrossEncoder"),
+    ("setfit.span.modeling", "AbsaModel"),
+    ("evaluate.hub", ""),
+    ("huggingface_hub.fastai_utils", ""),
+    ("timm.models._hub", ""),
+)
+"""Modules, and the classes in them (empty: the module itself) whose functions push."""
+NAMES_OF_PUSHES = ("push_to_hub", "save_to_hub", "push_to_hub_fastai", "push_to_hf_hub")
+
+SAVED = (
+    ("transformers.modeling_utils", "PreTrainedModel"),
+    ("transformers.tokenization_utils_base", "PreTrainedTokenizerBase"),
+    ("transformers.configuration_utils", "PreTrainedConfig"),
+    ("transformers.configuration_utils", "PretrainedConfig"),
+)
+
+
+def install(session: Session, hooks: AfterImport) -> None:
+    """Stand in for what pushes, as the libraries are imported."""
+    hooks.add("huggingface_hub.hf_api", functools.partial(_stop_changes, session))
+    hooks.add("huggingface_hub._login", lambda module: _stop_logins(session, module))
+    for module, owner in PUSHES:
+        hooks.add(module, functools.partial(_stop_pushes, session, owner))
+    for module, name in SAVED:
+        hooks.add(module, functools.partial(_save_without_upload, session, name))
+
+
+def _stop_changes(session: Session, module: Any) -> None:
+    """The methods of `HfApi`, and the functions of the module that were made of them."""
+    stopped = dict[str, Any]()
+    methods: dict[str, Any] = dict(module.HfApi.__dict__)
+    functions: dict[str, Any] = dict(module.__dict__)
+    for name, function in methods.items():
+        if isinstance(function, types.FunctionType) and CHANGES.match(name):
+            stopped[name] = stand_in(session, name, function, functools.partial(_answer, module, function))
+            setattr(module.HfApi, name, stopped[name])
+    for name, function in functions.items():
+        if isinstance(function, types.MethodType) and function.__name__ in stopped:
+            setattr(module, name, types.MethodType(stopped[function.__name__], function.__self__))
+
+
+def _answer(module: Any, function: Any, values: dict[str, Any]) -> Any:
+    """What the method gives after it went well, as far as callers look at it."""
+    gives = str(getattr(function, "__annotations__", {}).get("return", ""))
+    repository = str(values.get("repo_id") or values.get("to_id") or "user/repository")
+    kind = values.get("repo_type") or "model"
+    address = "/".join(
+        filter(
+            None,
+            (
+                str(getattr(values.get("self"), "endpoint", "") or module.constants.ENDPOINT),
+                "" if kind == "model" else f"{kind}s",
+                repository if "/" in repository else f"user/{repository}",
+            ),
+        )
+    )
+    if "CommitInfo" in gives and "Future" not in gives.replace("Future[CommitInfo]", ""):
+        commit = {"commit_url": f"{address}/commit/{'0' * 40}", "commit_message": "", "commit_description": ""}
+        found: Any = module.CommitInfo(**commit, oid="0" * 40)
+    elif "RepoUrl" in gives:
+        found = module.RepoUrl(address)
+    else:
+        found = None
+    return _in_future(found) if values.get("run_as_future") else found
+
+
+def _in_future(value: Any) -> Any:
+    from concurrent.futures import Future
+
+    found: Future[Any] = Future()
+    found.set_result(value)
+    return found
+
+
+def _stop_logins(session: Session, module: Any) -> None:
+    """Nobody is asked for a token; one that was saved before is found by the downloads as it is."""
+    for name in LOGINS:
+        if (original := getattr(module, name, None)) is not None:
+            setattr(module, name, stand_in(session, name, original, lambda _values: None))
+
+
+def _stop_pushes(session: Session, owner: str, module: Any) -> None:
+    found = getattr(module, owner, None) if owner else module
+    for name in NAMES_OF_PUSHES:
+        if name in vars(found if found is not None else object):
+            setattr(found, name, stand_in(session, name, vars(found)[name], lambda _values: None))
+
+
+def stand_in(session: Session, name: str, original: Any, answer: Callable[[dict[str, Any]], Any]) -> Any:
+    """A function that notes its call and gives an answer in the place of doing something."""
+
+    @functools.wraps(original)
+    def nothing(*args: Any, **kwargs: Any) -> Any:
+        if session.is_root:
+            session.note(f"`{name}` was called and not carried out")
+        else:
+            session.network.gate.write_down(f"`{name}` in a process that the script started")
+        try:
+            return answer(_bound(original, args, kwargs))
+        except Exception:  # noqa: BLE001 - whatever a version of the library needs for its answer
+            return None
+
+    return nothing
+
+
+def _bound(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    import inspect
+
+    return dict(inspect.signature(original).bind_partial(*args, **kwargs).arguments)
+
+
+def _save_without_upload(session: Session, name: str, module: Any) -> None:
+    owner = getattr(module, name, None)
+    if owner is None or "lintrain_saves" in vars(owner):
+        return
+    save = owner.save_pretrained
+
+    @functools.wraps(save)
+    def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.pop("push_to_hub", False):
+            session.note("`push_to_hub` was asked for and not carried out")
+        return save(self, *args, **kwargs)
+
+    owner.save_pretrained, owner.lintrain_saves = save_pretrained, True

@@ -1,0 +1,140 @@
+"""Keep large datasets cheap: `Dataset.map` works on some rows, and its result is repeated to the full length.
+
+Every row keeps its label: a row of the result comes from a worked row of the same label, so class counts, stratified
+splits and label ranges stay exact, and a row's columns belong together. Where that is not enough (a function with side
+effects, row numbers, columns added from outside, a walk over all rows) the work is done in full.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.label_rows import Sampling, is_label, sample_by_label
+from lintrain.runtime.child.library import library
+from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.side_effects import side_effect
+
+FEWEST_ROWS = 2_000
+"""Shorter datasets are worked on in full: it takes no time."""
+WHOLE_WALKS = ("__iter__", "iter", "to_pandas", "to_polars", "to_dict", "to_list", "to_csv", "to_json", "unique")
+ROW_BOUND = ("with_indices", "with_rank")
+
+
+def install(session: Session, hooks: AfterImport) -> None:
+    """Patch `datasets` as soon as the script imports it; nothing where all data is wanted."""
+    if session.sample_rows:
+        hooks.add("datasets.arrow_dataset", lambda module: QuickMap(session, module.Dataset).install())
+
+
+class QuickMap:
+    """`Dataset.map` on a sample; `sampled` says whether any result of this process is a repeated sample."""
+
+    def __init__(self, session: Session, dataset_class: Any) -> None:
+        self._session = session
+        self._class = dataset_class
+        self._map = dataset_class.map
+        self._signature = inspect.signature(dataset_class.map)
+        self.sampled = False
+
+    def install(self) -> None:
+        """Put the quick `map` and the guards of what it cannot answer in place."""
+        quick = self
+
+        @functools.wraps(self._map)
+        def map_rows(dataset: Any, *args: Any, **kwargs: Any) -> Any:
+            return quick.map(dataset, _caller(), args, kwargs)
+
+        self._class.map = map_rows
+        for name in WHOLE_WALKS:
+            if hasattr(self._class, name):
+                setattr(self._class, name, self._guarded(getattr(self._class, name), name, _always))
+        self._class.add_column = self._guarded(self._class.add_column, "add_column", _always)
+        self._class.__getitem__ = self._guarded(self._class.__getitem__, "[column]", _takes_column)
+
+    def map(self, dataset: Any, caller: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The mapped dataset: in full where the dataset is short or the work depends on more than single rows."""
+        call = self._bound(dataset, args, kwargs)
+        if call is None or len(dataset) < FEWEST_ROWS or os.path.basename(caller) == "arrow_dataset.py":
+            return self._map(dataset, *args, **kwargs)
+        reason = _unsound(call)
+        if reason is not None:
+            self._session.note(f"`map` worked on all {len(dataset)} rows: {reason}")
+            return self._map(dataset, *args, **kwargs)
+        sampling = sample_by_label(dataset, self._session.sample_rows)
+        return self._map(dataset, *args, **kwargs) if sampling is None else self._repeated(dataset, sampling, call)
+
+    def _bound(self, dataset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        try:
+            return dict(self._signature.bind(dataset, *args, **kwargs).arguments)
+        except TypeError:
+            return None  # the library says what is wrong with the call
+
+    def _repeated(self, dataset: Any, sampling: Sampling, call: dict[str, Any]) -> Any:
+        numpy = library("numpy")
+        quick = {"num_proc": None, "keep_in_memory": True, "load_from_cache_file": False, "cache_file_name": None}
+        given = {name: value for name, value in call.items() if name not in ("self", *quick)}
+        small = self._map(
+            dataset.select(sampling.rows, keep_in_memory=True), **given, **quick, new_fingerprint=uuid.uuid4().hex
+        )
+        rows, worked = len(dataset), len(sampling.rows)
+        self.sampled = True
+        self._session.shorten(
+            f"`map` worked on {worked} of {rows} rows, every label among them (`--full-data`: on all)"
+        )
+        if len(small) == worked:
+            return small.select(sampling.stand_ins, keep_in_memory=True)
+        if len(small) == 0:
+            return small
+        return small.select(numpy.resize(numpy.arange(len(small)), max(1, rows * len(small) // worked)))
+
+    def _guarded(self, original: Callable[..., Any], name: str, asks_too_much: Callable[..., bool]) -> Any:
+        @functools.wraps(original)
+        def guarded(dataset: Any, *args: Any, **kwargs: Any) -> Any:
+            asks = self.sampled and is_repeated(dataset) and asks_too_much(dataset, *args, **kwargs)
+            if asks and is_users(_caller()):
+                self._session.restart(f"the script uses `{name}` on mapped data")
+            return original(dataset, *args, **kwargs)
+
+        return guarded
+
+
+def _caller() -> str:
+    """The file of the code that called a patched method."""
+    here = inspect.currentframe()
+    patched = here.f_back if here else None
+    caller = patched.f_back if patched else None
+    return caller.f_code.co_filename if caller else ""
+
+
+def is_repeated(dataset: Any) -> bool:
+    """Whether a dataset has more rows than its table: the mark of a repeated sample."""
+    return dataset._indices is not None and len(dataset._indices) > len(dataset._data)
+
+
+def _always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _takes_column(dataset: Any, key: Any = None) -> bool:
+    """A whole column of anything but labels, which are exact, or all rows at once."""
+    if isinstance(key, slice):
+        return len(range(*key.indices(len(dataset)))) == len(dataset)
+    return isinstance(key, str) and not is_label(dataset, key)
+
+
+def _unsound(call: dict[str, Any]) -> str | None:
+    """Why a call of `map` cannot be answered from some rows, or None."""
+    for name in ROW_BOUND:
+        if call.get(name):
+            return f"its function gets row numbers (`{name}`)"
+    function = call.get("function")
+    found = side_effect(function) if function is not None else None
+    name = getattr(function, "__name__", type(function).__name__)
+    return f"`{name}` {found}" if found else None

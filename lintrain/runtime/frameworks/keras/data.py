@@ -1,0 +1,126 @@
+"""The data of a `fit`: arrays as they are, and the first batches that Keras takes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from lintrain.evidence.run import ColumnEvidence, SplitEvidence
+from lintrain.runtime.child.kinds import is_mapping, is_row
+from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.frameworks.keras.run import KerasRun
+from lintrain.runtime.measure.batch import describe
+
+MOST_CLASSES = 1_000
+
+
+def part_training_data(run: KerasRun) -> None:
+    """Take the rows of `validation_split` off the training data, as Keras does."""
+    given = run.given
+    if not given["validation_split"] or run.validation is not None:
+        return
+    kept, run.validation = run.slicing.train_validation_split(
+        (given["x"], given["y"], given["sample_weight"]), validation_split=given["validation_split"]
+    )
+    given["x"], given["y"], given["sample_weight"] = kept
+
+
+def splits_of(run: KerasRun) -> list[SplitEvidence]:
+    """The training data, and what it is validated on."""
+    found = [_split("train_dataset", run.given["x"], run.given["y"])]
+    if run.validation is not None:
+        parts = run.validation if is_row(run.validation) else (run.validation, None)
+        found.append(_split("eval_dataset", parts[0], parts[1] if len(parts) > 1 else None))
+    return found
+
+
+def _split(argument: str, x: Any, y: Any) -> SplitEvidence:
+    arrays = {**named_arrays("x", x), **named_arrays("y", y)}
+    columns = tuple(_column(name, array) for name, array in arrays.items() if _is_array(array))
+    rows = next((len(array) for array in arrays.values() if _is_array(array)), None)
+    kind = type(x).__name__
+    return SplitEvidence(argument, rows, columns, label_column="y" if "y" in arrays else None, kind=kind)
+
+
+def named_arrays(name: str, value: Any) -> dict[str, Any]:
+    """The arrays of inputs or targets by name: `x`, `x.word_ids`, `x.0`."""
+    if value is None:
+        return {}
+    if is_mapping(value):
+        return {f"{name}.{key}": inner for key, inner in value.items()}
+    if is_row(value) and value and _is_array(value[0]):
+        return {f"{name}.{position}": inner for position, inner in enumerate(value)}
+    return {name: value}
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and bool(getattr(value, "shape", ()))
+
+
+def values_of(array: Any) -> Any:
+    """An array or tensor as NumPy has it; None for anything else."""
+    if not _is_array(array):
+        return None
+    torch = loaded("torch")
+    values = array.detach().cpu().numpy() if torch is not None and isinstance(array, torch.Tensor) else array
+    return library("numpy").asarray(values)
+
+
+def _column(name: str, array: Any) -> ColumnEvidence:
+    numpy, values = library("numpy"), values_of(array)
+    if values.dtype.kind not in "iufb" or not values.size:
+        return ColumnEvidence(name, "array", str(values.dtype), rows_read=len(values))
+    is_whole = values.dtype.kind in "iu"
+    finite = values[numpy.isfinite(values)] if values.dtype.kind == "f" else values
+    return ColumnEvidence(
+        name,
+        ("integer" if is_whole else "number") if values.ndim == 1 else "array",
+        str(values.dtype),
+        minimum=float(finite.min()) if finite.size else None,
+        maximum=float(finite.max()) if finite.size else None,
+        counts=_counts(values) if is_whole and values.ndim == 1 else (),
+        rows_read=len(values),
+        non_finite=int(values.size - finite.size),
+    )
+
+
+def _counts(values: Any) -> tuple[tuple[int, int], ...]:
+    found, numbers = library("numpy").unique(values, return_counts=True)
+    if len(found) > MOST_CLASSES:
+        return ()
+    return tuple((int(value), int(number)) for value, number in zip(found, numbers, strict=True))
+
+
+def take_batches(run: KerasRun) -> None:
+    """The first batches as Keras takes them of the data."""
+    given = run.given
+    run.iterator = library("keras.src.backend.torch.trainer").TorchEpochIterator(
+        x=given["x"],
+        y=given["y"],
+        sample_weight=given["sample_weight"],
+        batch_size=given["batch_size"],
+        steps_per_epoch=given["steps_per_epoch"],
+        shuffle=given["shuffle"],
+        class_weight=given["class_weight"],
+        steps_per_execution=1,
+    )
+    for batch in islice(_batches(run.iterator), run.session.batches):
+        run.batches.append(batch)
+        run.progress("batch", len(run.batches), run.session.batches)
+    run.iterator.reset()
+    if not run.batches:
+        raise ValueError("the training data gives no batch")
+    run.batch_evidence.append(describe(run, "train_dataset", [_entries(run, batch) for batch in run.batches]))
+    run.measured(batches=run.batch_evidence)
+
+
+def _batches(iterator: Any) -> Iterator[Any]:
+    """Batches one by one; before Keras 3.9 they come from a method."""
+    steps = iterator.enumerate_epoch() if hasattr(iterator, "enumerate_epoch") else iterator
+    return (step[-1][0] if is_row(step[-1]) else next(step[-1]) for step in steps)
+
+
+def _entries(run: KerasRun, batch: Any) -> dict[str, Any]:
+    x, y, weights = run.parts(batch)
+    return {**named_arrays("x", x), **named_arrays("y", y), **named_arrays("sample_weight", weights)}

@@ -1,0 +1,114 @@
+"""Intercept Keras, on torch and on TensorFlow: where a model is compiled, its first `fit` or `train_on_batch`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.kinds import is_row
+from lintrain.runtime.child.session import Session
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.keras.work import Work
+
+
+def install(session: Session, hooks: AfterImport) -> None:
+    """Patch the classes as soon as the script imports Keras, of whatever backend, or the Keras of before."""
+    hooks.add("keras.src.trainers.trainer", lambda module: _follow_compile(module.Trainer))
+    hooks.add("keras.src.backend.torch.trainer", lambda module: _patch(session, module.TorchTrainer, _torch))
+    hooks.add(
+        "keras.src.backend.tensorflow.trainer", lambda module: _patch(session, module.TensorFlowTrainer, _tensorflow)
+    )
+    hooks.add("tf_keras.src.engine.training", lambda module: _patch_older(session, module.Model))
+    hooks.add("transformers.modeling_tf_utils", lambda module: _mark_pretrained(module.TFPreTrainedModel))
+
+
+def _torch() -> Work:
+    from lintrain.runtime.frameworks.keras.on_torch import WORK
+
+    return WORK
+
+
+def _tensorflow() -> Work:
+    from lintrain.runtime.frameworks.tensorflow.work import WORK
+
+    return WORK
+
+
+def _older() -> Work:
+    from lintrain.runtime.frameworks.tensorflow.work import OLDER
+
+    return OLDER
+
+
+def _patch_older(session: Session, model: Any) -> None:
+    _follow_compile(model)
+    _patch(session, model, _older)
+
+
+def _mark_pretrained(model: Any) -> None:
+    """Remember which models have the weights of a checkpoint."""
+    load = model.from_pretrained.__func__
+
+    @functools.wraps(load)
+    def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        loaded = load(cls, *args, **kwargs)
+        made: Any = loaded[0] if is_row(loaded) else loaded
+        object.__setattr__(made, "lintrain_pretrained", True)
+        return loaded
+
+    model.from_pretrained = classmethod(from_pretrained)
+
+
+def _follow_compile(model: Any) -> None:
+    build = model.compile
+
+    @functools.wraps(build)
+    def compile_(self: Any, *args: Any, **kwargs: Any) -> Any:
+        place = frame_place(users_frame(skip=self))
+        result = build(self, *args, **kwargs)
+        object.__setattr__(self, "lintrain_compiled", place)
+        return result
+
+    model.compile = compile_
+
+
+def _patch(session: Session, trainer: Any, work: Callable[[], Work]) -> None:
+    for name in ("fit", "train_on_batch"):
+        _patch_training(session, trainer, name, work)
+
+
+def _patch_training(session: Session, trainer: Any, name: str, work: Callable[[], Work]) -> None:
+    original = getattr(trainer, name)
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if session.measuring or not session.is_root or not _is_compiled(self):
+            return original(self, *args, **kwargs)
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError:
+            return original(self, *args, **kwargs)  # Keras says what is wrong with the call
+        bound.apply_defaults()
+        from lintrain.runtime.frameworks.keras.stages import measure
+
+        session.measuring = True
+        place = frame_place(users_frame(skip=self))
+        given = {name: value for name, value in bound.arguments.items() if name != "self"}
+        try:
+            stages = work()
+            measure(stages.run(session, self, place, given, f"Model.{name}"), stages)
+        except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
+            session.failed(error)
+        return session.finish()
+
+    setattr(trainer, name, train)
+
+
+def _is_compiled(model: Any) -> bool:
+    return bool(getattr(model, "compiled", False) or getattr(model, "_is_compiled", False))

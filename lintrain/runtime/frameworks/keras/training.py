@@ -1,0 +1,185 @@
+"""Forward, backward and steps of a Keras model, through the `train_step` that it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from lintrain.evidence.run import ForwardEvidence, KerasEvidence, OptimizerGroup, StepEvidence
+from lintrain.runtime.child.kinds import is_mapping
+from lintrain.runtime.child.library import library
+from lintrain.runtime.child.replace import replaced
+from lintrain.runtime.frameworks.keras.asking import responses_of
+from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
+from lintrain.runtime.frameworks.keras.modes import ModeCalls, counted_modes
+from lintrain.runtime.frameworks.keras.run import KerasRun
+from lintrain.runtime.measure.gradients import Gradients, backward_evidence
+from lintrain.runtime.measure.outputs import number
+from lintrain.runtime.measure.updates import updates
+from lintrain.runtime.measure.weights import changed, changed_share, pulls, restore, snapshot, trainable
+
+STEPS = 2
+
+
+class Held(BaseException):
+    """Ends a training step before its backward pass; `BaseException`, so that no `except Exception` takes it."""
+
+
+class Seen:
+    """What passed in a training step: the loss that waits, what the loss function was given, which layers trained."""
+
+    def __init__(self) -> None:
+        self.loss: Any = None
+        self.outputs: Any = None
+        self.targets: Any = None
+        self.modes = ModeCalls()
+
+
+@contextmanager
+def _watched(run: KerasRun) -> Generator[Seen]:
+    """Keep what `compute_loss` of the library is given, and stop where the backward pass would start."""
+    seen = Seen()
+    trainer = library("keras.src.trainers.trainer").Trainer
+    compute = trainer.compute_loss
+
+    def compute_loss(model: Any, x: Any = None, y: Any = None, y_pred: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if model is run.keras:
+            seen.outputs, seen.targets = y_pred, y
+        return compute(model, x, y, y_pred, *args, **kwargs)
+
+    def backward(loss: Any, *_args: Any, **_kwargs: Any) -> None:
+        seen.loss = loss
+        raise Held
+
+    with replaced(trainer, compute_loss=compute_loss), replaced(library("torch").Tensor, backward=backward):
+        yield seen
+
+
+def _step_until_backward(run: KerasRun, batch: Any, seen: Seen) -> None:
+    try:
+        returned = run.keras.train_step(batch)
+    except Held:
+        return
+    if seen.loss is None and is_mapping(returned):
+        seen.loss = returned.get("loss")
+
+
+def measure_forward(run: KerasRun) -> None:
+    """Build the model on its data, and take the first batch through model and loss."""
+    seen = Seen()
+    try:
+        run.keras._symbolic_build(iterator=run.iterator)
+        run.iterator.reset()
+        run.keras.train()
+        run.keras.reset_metrics()
+        seen = _forward(run, run.batches[0])
+    except BaseException:
+        seen = _without_loss(run)
+        raise
+    finally:
+        run.measured(keras=_keras_evidence(run, seen))
+    run.waiting = seen.loss
+    run.losses = [number(seen.loss) / run.scale] if seen.loss is not None else []
+    run.logits_shape = tuple(getattr(seen.outputs, "shape", ()))
+    run.measured(forward=_forward_evidence(run))
+    run.responses = responses_of(run)
+    run.responses.measure()
+
+
+def _forward(run: KerasRun, batch: Any) -> Seen:
+    with _watched(run) as seen, counted_modes(run.keras) as seen.modes:
+        _step_until_backward(run, batch, seen)
+    return seen
+
+
+def _without_loss(run: KerasRun) -> Seen:
+    """What the loss would have been given, for a run that ends there; nothing where the model itself fails."""
+    seen = Seen()
+    x, seen.targets, _ = run.parts(run.batches[0])
+    try:
+        with library("torch").no_grad():
+            seen.outputs = run.keras(x)
+    except Exception as error:  # noqa: BLE001 - the first error is the one that is told
+        run.session.note(f"the outputs of the model were not seen: {type(error).__name__}")
+    return seen
+
+
+def _keras_evidence(run: KerasRun, seen: Seen) -> KerasEvidence:
+    x, y, _ = run.parts(run.batches[0])
+    outputs, targets = (one if hasattr(one, "shape") else None for one in (seen.outputs, seen.targets))
+    numbers = outputs.detach().float() if outputs is not None and outputs.numel() else None
+    sums = numbers.sum(dim=-1) if numbers is not None and numbers.ndim else None
+    return KerasEvidence(
+        loss=loss_name(run.keras),
+        from_logits=from_logits(run.keras),
+        inputs=tuple(map(str, x)) if is_mapping(x) else (),
+        has_targets=y is not None,
+        output_shape=tuple(outputs.shape) if outputs is not None else (),
+        output_minimum=float(numbers.min()) if numbers is not None else None,
+        output_maximum=float(numbers.max()) if numbers is not None else None,
+        sums=(float(sums.min()), float(sums.max())) if sums is not None else None,
+        target_shape=tuple(targets.shape) if targets is not None else (),
+        target_dtype=str(targets.dtype).removeprefix("torch.") if targets is not None else "",
+        modal_calls=seen.modes.every,
+        modal_calls_in_training=seen.modes.in_training,
+    )
+
+
+def _forward_evidence(run: KerasRun) -> ForwardEvidence:
+    return ForwardEvidence(
+        losses=tuple(run.losses),
+        chance=None,
+        finite=all(math.isfinite(loss) for loss in run.losses),
+        logits_shape=run.logits_shape,
+    )
+
+
+def measure_backward(run: KerasRun) -> None:
+    """The waiting backward pass, then those of the other batches."""
+    gradients = Gradients(run)
+    for number_of_batch, batch in enumerate(run.batches):
+        loss = run.waiting if number_of_batch == 0 else _loss_of(run, batch)
+        loss.backward()
+        gradients.read(run.scale)
+        run.progress("backward", number_of_batch, len(run.batches))
+    run.measured(forward=_forward_evidence(run), backward=backward_evidence(run, gradients))
+
+
+def _loss_of(run: KerasRun, batch: Any) -> Any:
+    seen = _forward(run, batch)
+    run.losses.append(number(seen.loss) / run.scale)
+    return seen.loss
+
+
+def take_two_steps(run: KerasRun) -> None:
+    """Two whole training steps at the highest learning rate of the schedule; the weights are given back."""
+    model = run.keras
+    first, highest, at = rates(run)
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if at:
+        optimizer.iterations.assign(at)
+    before = snapshot(run)
+    had_gradient: set[str] = set()
+    for step in range(STEPS):
+        run.progress("step", step, STEPS)
+        returned = model.train_step(run.batches[step % len(run.batches)])
+        run.logged = tuple(map(str, returned)) if is_mapping(returned) else ()
+        had_gradient |= {name for name, weight in trainable(run).items() if pulls(weight)}
+    moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
+    if run.responses is not None and moved:
+        run.responses.after_steps()
+    restore(run, before)
+    decay = float(getattr(optimizer, "weight_decay", None) or 0.0)
+    run.measured(
+        step=StepEvidence(
+            optimizer=type(optimizer).__name__,
+            groups=(OptimizerGroup(highest, first, decay, len(before)),),
+            trainable_tensors=len(before),
+            changed_tensors=len(moved),
+            unchanged=tuple(sorted(had_gradient - moved)),
+            changed_share=share,
+            updates=by_layer,
+        )
+    )

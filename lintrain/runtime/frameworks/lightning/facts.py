@@ -1,0 +1,128 @@
+"""What a Trainer and a module of Lightning say of a run: settings, schedules, and the names that callbacks watch."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from typing import Any
+
+from lintrain.runtime.child.library import loaded
+
+Scalar = str | int | float | bool | None
+RECORDED = (
+    "accelerator",
+    "accumulate_grad_batches",
+    "benchmark",
+    "check_val_every_n_epoch",
+    "deterministic",
+    "devices",
+    "fast_dev_run",
+    "gradient_clip_algorithm",
+    "gradient_clip_val",
+    "inference_mode",
+    "limit_test_batches",
+    "limit_train_batches",
+    "limit_val_batches",
+    "log_every_n_steps",
+    "max_epochs",
+    "max_steps",
+    "min_epochs",
+    "min_steps",
+    "num_nodes",
+    "num_sanity_val_steps",
+    "overfit_batches",
+    "precision",
+    "reload_dataloaders_every_n_epochs",
+    "strategy",
+    "val_check_interval",
+)
+LENGTHS = ("total_steps", "T_max", "total_iters", "num_training_steps")
+"""Names under which schedules keep how many steps of theirs they have; all of them end with the last."""
+
+
+def given_arguments(trainer: Any) -> dict[str, Scalar]:
+    """What the script gave the Trainer, and the defaults of the rest."""
+    asked: dict[str, Any] = trainer.__dict__.get("lintrain_asked", {})
+    defaults = inspect.signature(type(trainer).__init__).parameters
+    values = {name: asked.get(name, defaults[name].default) for name in RECORDED if name in defaults}
+    return {name: _scalar(value) for name, value in values.items() if value is not inspect.Parameter.empty}
+
+
+def planned(trainer: Any) -> dict[str, Scalar]:
+    """The run as it was meant, before it is shortened: its batches, steps and epochs, and how it optimises."""
+    return {
+        "automatic_optimization": bool(trainer.lightning_module.automatic_optimization),
+        "optimizers": len(trainer.optimizers),
+        "planned_batches": _finite(trainer.num_training_batches),
+        "planned_epochs": planned_epochs(trainer),
+        "planned_steps": planned_steps(trainer),
+        "monitors": ", ".join(sorted(monitors_of(trainer))),
+        **_schedule(trainer),
+    }
+
+
+def planned_epochs(trainer: Any) -> int | None:
+    """The epochs of the whole run; None where it has no limit of epochs."""
+    epochs = trainer.max_epochs
+    return epochs if isinstance(epochs, int) and epochs > 0 else None
+
+
+def planned_steps(trainer: Any) -> int | None:
+    """The optimizer steps of the whole run; None where they are not known."""
+    try:
+        return _finite(trainer.estimated_stepping_batches)
+    except Exception:  # noqa: BLE001 - Lightning refuses to tell for some runs, which may go well all the same
+        return None
+
+
+def _schedule(trainer: Any) -> dict[str, Scalar]:
+    """The first schedule: its class, how long it is, and how it is stepped."""
+    configured: Any = next(iter(trainer.lr_scheduler_configs), None)
+    if configured is None:
+        return {}
+    return {
+        "schedule": type(configured.scheduler).__name__,
+        "schedule_interval": configured.interval,
+        "schedule_frequency": configured.frequency,
+        "schedule_monitor": configured.monitor,
+        "schedule_length": length_of(configured.scheduler),
+    }
+
+
+def length_of(schedule: Any) -> int | None:
+    """The steps after which a schedule has come to its end, as far as it tells; None where it has none."""
+    lambdas: list[Any] = getattr(schedule, "lr_lambdas", None) or []
+    partials: list[functools.partial[Any]] = [each for each in lambdas if isinstance(each, functools.partial)]
+    keywords: dict[str, Any] = partials[0].keywords if partials else {}
+    for name in LENGTHS:
+        value = keywords.get(name, getattr(schedule, name, None))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return int(value)
+    return None
+
+
+def monitors_of(trainer: Any) -> set[str]:
+    """The names of what callbacks and schedules watch."""
+    watching = [*trainer.callbacks, *(each for each in trainer.lr_scheduler_configs if _is_plateau(each))]
+    return {name for each in watching if isinstance(name := getattr(each, "monitor", None), str)}
+
+
+def _is_plateau(configured: Any) -> bool:
+    return bool(configured.reduce_on_plateau)
+
+
+def logged_names(trainer: Any) -> list[str]:
+    """What was logged until now, by name."""
+    return sorted(map(str, trainer.callback_metrics))
+
+
+def _finite(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else None
+
+
+def _scalar(value: Any) -> Scalar:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    torch = loaded("torch")
+    return str(value) if torch is None or not isinstance(value, torch.Tensor) else None

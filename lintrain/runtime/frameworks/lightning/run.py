@@ -1,0 +1,202 @@
+"""A run of Lightning: what a loop shows, with what the module and its Trainer say themselves."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from lintrain.evidence.run import Stage
+from lintrain.model.location import Place
+from lintrain.runtime.child.frames import failure_of
+from lintrain.runtime.child.session import Session
+from lintrain.runtime.frameworks.lightning.facts import (
+    Scalar,
+    given_arguments,
+    logged_names,
+    planned,
+    planned_epochs,
+    planned_steps,
+)
+from lintrain.runtime.frameworks.lightning.overfit import overfit_one_batch
+from lintrain.runtime.frameworks.lightning.schedule import schedule_evidence
+from lintrain.runtime.frameworks.loop.run import MEASURED_STEPS, STAGES, LoopRun
+from lintrain.runtime.frameworks.loop.seen import Iteration
+from lintrain.runtime.measure.gradients import Gradients
+from lintrain.runtime.measure.model import measure_model
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.loop.watch import Watch
+
+
+class LightningRun(LoopRun):
+    """The module, its Trainer and what one stage leaves for the next.
+
+    Lightning tells when a batch begins and ends, so that steps are compared over whole batches: an optimizer's closure
+    makes the gradients inside of the step, and several optimizers take turns in one batch.
+    """
+
+    def __init__(self, session: Session, trainer: Any, module: Any, call: Place | None, watch: Watch) -> None:
+        super().__init__(session, call, watch)
+        self.trainer = trainer
+        self.module = module
+        self._model = pretrained_part(module) or module
+        self._arguments: dict[str, Scalar] = given_arguments(trainer)
+        self._taken: Counter[int] = Counter()
+        self._first_weights: dict[str, Any] = {}
+
+    @property
+    def optimizers(self) -> tuple[Any, ...]:
+        """Those that `configure_optimizers` gave."""
+        return tuple(self.trainer.optimizers)
+
+    def start(self) -> None:
+        """The call was reached."""
+        facts = {
+            **self._facts(),
+            "framework": "lightning",
+            "trainer": type(self.trainer).__name__,
+            "construction": self.trainer.__dict__.get("lintrain_construction"),
+            "arguments": self._arguments,
+        }
+        self.session.channel.send("run", run=0, values=facts)
+        self.settles(Stage("script", "passed", self.session.elapsed()))
+
+    def is_built(self) -> None:
+        """Module and optimizers are put together."""
+        self.settles(Stage("construction", "passed"))
+
+    def loads(self, loaders: list[Any]) -> None:
+        """The loaders of training are there, and the run is not shortened yet."""
+        self._loader = next(iter(loaders), None)
+        self._arguments.update(planned(self.trainer))
+        self.measured(arguments=self._arguments)
+        with self._watch.paused():
+            self.attempt("dataset", self._measure_dataset)
+            self._play_schedule()
+
+    def _play_schedule(self) -> None:
+        """The schedule as it will go; a class of the script's own may not bear being copied."""
+        steps, epochs = planned_steps(self.trainer), planned_epochs(self.trainer)
+        for configured in self.trainer.lr_scheduler_configs[:1]:
+            try:
+                self.measured(schedule=schedule_evidence(configured, steps, epochs))
+            except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will tell
+                self.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
+
+    def loads_for_evaluation(self, loaders: list[Any]) -> None:
+        """The loaders of a call that only evaluates are there."""
+        self._loader = next(iter(loaders), None)
+        with self._watch.paused():
+            self.attempt("dataset", lambda: self.measured(model=measure_model(self)))
+
+    def starts_evaluation(self) -> None:
+        """There is no training to be seen before it."""
+        self.is_settled, self._settled_at = True, time.perf_counter()
+
+    # training
+
+    def begins(self, batch: Any) -> None:
+        """A batch is about to be trained on: the first one is described, and the weights before it are kept."""
+        if len(self.batches) < MEASURED_STEPS and batch is not None:
+            self.batches.append(batch)
+        if "batch" in self.statuses:
+            return
+        if batch is None:
+            self.skip("batch", "`training_step` takes its batches by itself")
+        else:
+            self.attempt("batch", self._describe_batch)
+        self._gradients = Gradients(self)
+        self._remember()
+        self._first_weights = self._before if self.session.overfit else {}
+
+    def goes_backward(self, iteration: Iteration, loss: Any) -> None:
+        """A loss is there; the output is what the module, or the last part of it that it called, gave."""
+        own = set(self.module.modules())
+        last = next((each for each in reversed(iteration.forwards) if each.module in own and each.records), None)
+        if last is not None:
+            last.module = self._model
+        super().goes_backward(iteration, loss)
+
+    def _took_step(self, optimizer: Any) -> None:
+        self._taken[id(optimizer)] += 1
+
+    def ends_batch(self) -> None:
+        """A batch was trained on: once every optimizer has stepped, the weights are compared."""
+        taken = [self._taken[id(optimizer)] for optimizer in self.optimizers]
+        if self._before and taken and min(taken) >= MEASURED_STEPS:
+            self._steps = MEASURED_STEPS
+            self._compare(self.optimizers[0])
+
+    def settle(self) -> None:
+        """Training was seen; where nothing stepped, there are no weights to compare."""
+        if not self._taken:
+            self._before = {}
+        super().settle()
+
+    def _counts(self) -> dict[str, int]:
+        """Lightning divides every loss by the batches of a step, be it one: no second division of the script's own."""
+        divided_by = self._arguments.get("accumulate_grad_batches")
+        counts = super()._counts()
+        if divided_by == 1 and self._arguments.get("automatic_optimization"):
+            counts["divided_twice"] = 0
+        return counts
+
+    @property
+    def is_evaluating(self) -> bool:
+        """Lightning says so, also before the training."""
+        return self.is_settled or bool(getattr(self.trainer.state.stage, "evaluating", False))
+
+    # the end
+
+    def overfits(self) -> None:
+        """On request: one batch learnt by heart, from the weights of the start."""
+        if not self.session.overfit:
+            return
+        if not self.passed("step") or not self.passed("batch"):
+            self.skip("overfit", "training does not get as far as one step on a batch that it is given")
+        elif not self.module.automatic_optimization:
+            self.skip("overfit", "the module optimises by hand")
+        else:
+            rates = [group.learning_rate for group in self._groups]
+            self._overfit(rates)
+
+    def _overfit(self, rates: list[float]) -> None:
+        """An error here is none of the script's: its step went through when Lightning made it."""
+        started = time.perf_counter()
+        try:
+            overfit_one_batch(self, self._first_weights, rates)
+        except Exception as error:  # noqa: BLE001 - whatever a step needs from the loop around it is missing here
+            self.skip("overfit", f"`training_step` does not bear being called alone: {type(error).__name__}: {error}")
+            return
+        self.settles(Stage("overfit", "passed", time.perf_counter() - started))
+
+    def crashed(self, error: BaseException, stage: str) -> None:
+        """The call ended in a stage; those after it are not reached."""
+        self.fails(stage, error)
+        for name in ("construction", "dataset", *STAGES, "evaluation"):
+            if name not in self.statuses:
+                self.skip(name, f"the {stage} stage failed")
+
+    def close(self) -> None:
+        """Nothing more will be seen."""
+        self._arguments["logged"] = ", ".join(logged_names(self.trainer))
+        self.measured(arguments=self._arguments)
+        if "evaluation" not in self.statuses and not self.evaluation.batches:
+            self.skip("evaluation", "the call was given no validation data, or its module has no step for it")
+        super().close()
+
+    def stops(self, error: BaseException) -> None:
+        """What the call was given cannot be put together: there is nothing to judge."""
+        self.fails("construction", error)
+        failure = failure_of(error, self.call)
+        self.session.stop(f"{failure.type}: {failure.message}")
+
+
+def pretrained_part(module: Any) -> Any:
+    """The one model of transformers that holds all parameters of a module; None where there is none."""
+    parts = [part for part in module.children() if hasattr(part, "save_pretrained") and hasattr(part, "config")]
+    if len(parts) != 1:
+        return None
+    inside = {id(weight) for weight in parts[0].parameters()}
+    return parts[0] if all(id(weight) in inside for weight in module.parameters()) else None

@@ -1,0 +1,161 @@
+"""A call of Lightning's Trainer under measurement: it runs by itself, shortened, and its errors find their stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lintrain.model.location import Place
+from lintrain.runtime.child.session import Session
+from lintrain.runtime.frameworks.lightning.guide import callback_of
+from lintrain.runtime.frameworks.lightning.later import comes_later
+from lintrain.runtime.frameworks.lightning.monitors import missing_by_shortening
+from lintrain.runtime.frameworks.lightning.quiet import redirect_checkpoints
+from lintrain.runtime.frameworks.lightning.run import LightningRun
+from lintrain.runtime.frameworks.lightning.shorter import (
+    quiet_restart,
+    shorten_evaluation,
+    shorten_training,
+    without_finders,
+)
+from lintrain.runtime.frameworks.loop.run import STAGES
+
+Call = Callable[..., Any]
+
+
+def fit(
+    session: Session, trainer: Any, original: Call, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Let `fit` train a few batches and validate on two; the process ends with it."""
+    args, kwargs = _uncompiled(session, args, kwargs)
+    run, guide = _begin(session, trainer, call, args, kwargs)
+    for later in comes_later(("fit", "test", "predict")):
+        session.note(f"{later} comes later and was not looked at")
+    without_finders(session, trainer)
+    check = trainer._run_sanity_check
+    trainer._run_sanity_check = lambda: _prepare(run, guide, check)
+    try:
+        original(trainer, *args, **kwargs)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the module, its data or its callbacks raise is the answer
+        _fails(run, guide, error)
+    _end(session, run)
+
+
+def _begin(
+    session: Session, trainer: Any, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[LightningRun, Any]:
+    module = args[0] if args else kwargs.get("model")
+    run = LightningRun(session, trainer, module, call, session.watch)
+    session.watch.guided_by(run)
+    run.start()
+    guide = callback_of(trainer, session.watch, run)
+    trainer.callbacks.insert(0, guide)
+    redirect_checkpoints(session, trainer)
+    return run, guide
+
+
+def _prepare(run: LightningRun, guide: Any, check: Callable[[], None]) -> None:
+    """What stands between the set-up and the loop: the data is there, validation is tried, the run is made short."""
+    trainer, session = run.trainer, run.session
+    run.is_built()
+    guide.stage = "dataset"
+    trainer.fit_loop.setup_data()
+    combined = trainer.fit_loop._combined_loader
+    run.loads(list(combined.flattened) if combined is not None else [])
+    guide.stage = "evaluation"
+    shorten_evaluation(session, trainer.fit_loop.epoch_loop.val_loop)
+    _try_validation(run, check)
+    shorten_training(session, trainer)
+    guide.stage = "batch"
+
+
+def _try_validation(run: LightningRun, check: Callable[[], None]) -> None:
+    """An error of Lightning's sanity check is that of the evaluation; training is looked at all the same."""
+    trainer, stage = run.trainer, run.trainer.state.stage
+    modes = {part: part.training for part in run.module.modules()}
+    try:
+        check()
+    except Exception as error:  # noqa: BLE001 - as above
+        run.fails("evaluation", error)
+        for part, is_training in modes.items():
+            part.training = is_training
+        quiet_restart(trainer, stage)
+
+
+def _fails(run: LightningRun, guide: Any, error: BaseException) -> None:
+    stage = guide.stage_of(error)
+    if stage == "construction":
+        run.stops(error)
+    if stage == "evaluation":
+        _fails_in_evaluation(run, guide, error)
+        return
+    run.crashed(error, stage)
+
+
+def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) -> None:
+    if run.statuses.get("evaluation") == "failed":  # it failed before training: what follows from that is no news
+        return
+    name = missing_by_shortening(run.trainer, error, has_validated=guide.has_validated)
+    if name is not None and run.session.shortcuts:
+        run.skip("evaluation", f"`{name}` was not logged in the few batches that ran, and is watched: {error}")
+    else:
+        run.crashed(error, "evaluation")
+
+
+def _end(session: Session, run: LightningRun) -> None:
+    if "batch" in run.statuses:
+        session.watch.ends_guided()
+    session.watch.close(run)
+    session.finish()
+
+
+def evaluate(
+    session: Session, trainer: Any, original: Call, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A call that only evaluates: two batches; it is the answer unless the script trains later."""
+    args, kwargs = _uncompiled(session, args, kwargs)
+    loop = getattr(trainer, f"{original.__name__}_loop")
+    shorten_evaluation(session, loop)
+    if next(comes_later(("fit",)), None) is not None:
+        session.measuring = True
+        try:
+            return original(trainer, *args, **kwargs)
+        finally:
+            session.measuring = False
+    run, guide = _begin(session, trainer, call, args, kwargs)
+    setup = loop.setup_data
+    loop.setup_data = lambda: _prepare_evaluation(run, guide, loop, setup)
+    try:
+        original(trainer, *args, **kwargs)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - as above
+        _fails(run, guide, error)
+    _end(session, run)
+    return None
+
+
+def _prepare_evaluation(run: LightningRun, guide: Any, loop: Any, setup: Callable[[], None]) -> None:
+    guide.stage = "dataset"
+    setup()
+    if "construction" not in run.statuses:
+        run.is_built()
+        run.loads_for_evaluation(list(loop._combined_loader.flattened) if loop._combined_loader is not None else [])
+        for name in STAGES:
+            run.skip(name, "the script only evaluates")
+        run.starts_evaluation()
+    guide.stage = "evaluation"
+
+
+def _uncompiled(
+    session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The module itself where it was compiled: that takes longer than all measurements and changes none of them."""
+    model = args[0] if args else kwargs.get("model")
+    inner = getattr(model, "_orig_mod", None)
+    if inner is None:
+        return args, kwargs
+    session.shorten("`torch.compile` was left out")
+    return ((inner, *args[1:]), kwargs) if args else (args, {**kwargs, "model": inner})

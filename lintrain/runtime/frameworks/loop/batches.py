@@ -1,0 +1,58 @@
+"""The batches of a loader as the script takes them, and where they end early."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from lintrain.runtime.child.frames import callers_frame, is_users
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.loop.watch import Watch
+
+FOR = dis.opmap["FOR_ITER"]
+
+
+class WatchedBatches:
+    """An iterator over a loader's batches that tells the watch of each, and ends when the watch has seen enough."""
+
+    def __init__(self, watch: Watch, loader: Any, batches: Iterator[Any]) -> None:
+        self._watch = watch
+        self._loader = loader
+        self._batches = batches
+        self._taken = 0
+
+    def __iter__(self) -> WatchedBatches:
+        return self
+
+    def __next__(self) -> Any:
+        timed = self._watch.loaders.timed
+        timed.asks(self._loader)
+        if self._watch.has_enough(self._loader, self._taken):
+            self._watch.ends_early(self._loader, can_end=is_asked_by_a_loop())
+            raise StopIteration
+        self._watch.takes(self._loader)
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._watch.ran_out(self._loader)
+            raise
+        self._taken += 1
+        timed.got(self._loader)
+        self._watch.took(self._loader, batch)
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batches, name)
+
+
+def is_asked_by_a_loop() -> bool:
+    """Whether a `for` or a library asks for the batch: they bear that none is left, the script's own `next` may not."""
+    frame = callers_frame(2)
+    if frame is None or not is_users(frame.f_code.co_filename):
+        return True
+    return frame.f_code.co_code[frame.f_lasti] == FOR

@@ -1,0 +1,94 @@
+"""The evaluation of a loop or of Lightning as it goes by: its batches, its passes, its losses and its metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lintrain.evidence.run import EvaluationEvidence
+from lintrain.runtime.child.given import Given
+from lintrain.runtime.frameworks.loop.seen import tensors_in
+from lintrain.runtime.measure.batch import describe
+from lintrain.runtime.measure.metric_arrays import numbers_in
+from lintrain.runtime.measure.overlap import shared_rows
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.loop.run import LoopRun
+    from lintrain.runtime.frameworks.loop.watch import Watch
+
+
+class FollowedEvaluation:
+    """What was seen of it until now; `values` are the numbers by name that a library logged in it."""
+
+    def __init__(self, run: LoopRun, watch: Watch) -> None:
+        self._run, self._watch = run, watch
+        self.batches = self.rows = 0
+        self._is_described = False
+        self.values: dict[str, float] = {}
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether anything of it was: a batch of another loader, a pass of the model, a metric behind the training."""
+        is_judged = any(not use.is_training for use in self._watch.metrics.every)
+        return bool(self.batches or self._watch.passes.counts["evaluated"]) or is_judged
+
+    def takes(self, loader: Any, batch: Any) -> None:
+        """A loader other than that of the training gave a batch; the first one is described, and its data."""
+        with self._watch.paused():
+            self.batches += 1
+            self.rows += rows_in(batch)
+            if not self._is_described:
+                self._is_described = True
+                self._describe(loader, batch)
+
+    def begins(self) -> None:
+        """A library evaluates once more: one pass is told, the last."""
+        self.batches = self.rows = 0
+
+    def logs(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """The numbers that a library holds after it, of which those from before are none of it."""
+        fresh = {name: value for name, value in values.items() if name not in before or value is not before[name]}
+        self.values.update(numbers_in(fresh))
+
+    def _describe(self, loader: Any, batch: Any) -> None:
+        run = self._run
+        run.measure_split("eval_dataset", loader)
+        train, held_out = getattr(run.loader, "dataset", None), getattr(loader, "dataset", None)
+        if train is not None and held_out is not None:
+            given = [Given("train_dataset", train), Given("eval_dataset", held_out)]
+            run.measured(shared_rows=shared_rows(given))
+        run.batch_evidence.append(describe(run, "eval_dataset", [batch]))
+        run.measured(batches=run.batch_evidence)
+
+    def evidence(self) -> EvaluationEvidence | None:
+        """All of it; None where neither an evaluation nor a metric was seen."""
+        passes, uses = self._watch.passes, self._watch.metrics.every
+        if not self.is_seen and not uses:
+            return None
+        counts = passes.counts
+        values = {**self.values, **{name: value for use in uses if not use.is_training for name, value in _named(use)}}
+        return EvaluationEvidence(
+            wanted=self.is_seen,
+            has_metric_function=False,
+            is_followed=True,
+            rows=self.rows,
+            batches=self.batches,
+            passes=counts["evaluated"],
+            passes_in_training_mode=counts["evaluated_in_train_mode"],
+            recorded_passes=counts["recorded_for_nothing"],
+            losses=tuple(passes.evaluated_losses),
+            predictions_shape=passes.evaluated_shape,
+            metric_uses=uses,
+            metrics=dict(values),
+            non_finite=tuple(name for name, value in values.items() if not math.isfinite(value)),
+        )
+
+
+def _named(use: Any) -> list[tuple[str, float]]:
+    return [(name or use.function, value) for name, value in use.values.items()]
+
+
+def rows_in(batch: Any) -> int:
+    """The rows of the first tensor of a batch; 0 where there is none."""
+    return next((int(tensor.shape[0]) for tensor in tensors_in(batch) if len(tensor.shape)), 0)

@@ -1,0 +1,48 @@
+"""The loaders of a loop: how they make batches, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lintrain.evidence.run import LoaderUse
+from lintrain.runtime.child.session import Session
+from lintrain.runtime.frameworks.loop.throughput import TimedSteps
+
+
+class Loaders:
+    """What the samplers of loaders said of their epoch, each time that these were iterated."""
+
+    def __init__(self, session: Session) -> None:
+        self.timed = TimedSteps(session)
+        self._epochs: dict[int, list[int]] = {}
+
+    def opened(self, loader: Any) -> None:
+        """A loader begins a round."""
+        epoch = getattr(_sampler_of(loader), "epoch", None)
+        if isinstance(epoch, int):
+            self._epochs.setdefault(id(loader), []).append(epoch)
+
+    def use_of(self, loader: Any) -> LoaderUse | None:
+        """What is known of a loader; None where the loop has none."""
+        if loader is None:
+            return None
+        return LoaderUse(
+            batches=_length(loader),
+            batch_size=getattr(loader, "batch_size", None),
+            drops_last=bool(getattr(loader, "drop_last", False)),
+            sampler=type(_sampler_of(loader)).__name__,
+            epochs_told=tuple(self._epochs.get(id(loader), ())),
+        )
+
+
+def _sampler_of(loader: Any) -> Any:
+    batches = getattr(loader, "batch_sampler", None)
+    sampler = getattr(loader, "sampler", None)
+    return sampler if batches is None else getattr(batches, "sampler", sampler)  # that of a stream has no length
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader)
+    except TypeError:  # a loader of a stream has no length
+        return None

@@ -1,0 +1,201 @@
+"""The memory stage of a loop of the script's own: one step, from the end of the one before, counted for real."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from lintrain.evidence.run import MemoryEvidence, Stage
+from lintrain.runtime.child.library import library
+from lintrain.runtime.frameworks.loop.seen import Iteration
+from lintrain.runtime.measure.live_bytes import (
+    Counting,
+    LiveBytes,
+    as_mode,
+    resident_models,
+    size_of,
+    tensors_in_module,
+    tensors_of,
+)
+from lintrain.runtime.measure.projection import fused_attention
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.loop.run import LoopRun
+    from lintrain.runtime.frameworks.loop.watch import Watch
+
+TOO_SHORT = "the loop took no further step of the optimizer that was counted"
+
+
+class CountingScript(Counting):
+    """Counts what the script does with torch: not the watch's own work, and not what its loader puts together."""
+
+    watch: Watch
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """As above, where the script is at work."""
+        if not self.watch.is_on or self.watch.is_taking:
+            return function(*args, **(kwargs or {}))
+        return super().__torch_dispatch__(function, types, args, kwargs)
+
+    def meets(self, given: Any) -> None:
+        """What was there before and is no model's may be the whole data set, of which the device sees one batch."""
+        self.live.leave_out(given)
+
+
+class CountedStep:
+    """Opened when an optimizer has stepped, closed when it has stepped again."""
+
+    def __init__(self, run: LoopRun, watch: Watch) -> None:
+        self._run = run
+        self._watch = watch
+        self._live = LiveBytes()
+        self._stack = ExitStack()
+        self._mode: Any = None
+        self._optimizer: Any = None
+        self._passes = 0
+        self._gradients = 0
+        self._casts_on_gpu = False
+        self._began = 0.0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody asked, and nothing was counted yet."""
+        return "memory" in self._run.session.also and "memory" not in self._run.statuses
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer has stepped: the same one closes the count, the first one that is measured opens it."""
+        if not self.is_wanted:
+            return
+        if self._optimizer is optimizer:
+            self._close()
+        elif self._optimizer is None and self._run.passed("step"):
+            self._open(optimizer)
+
+    def steps(self, optimizer: Any, *, has_closure: bool) -> None:
+        """An optimizer is about to step: its passes are over, but for those that a closure makes."""
+        if self._optimizer is optimizer and not has_closure:
+            self._passes, self._gradients = self._live.peak, self._gradients_now()
+            self._live.mark()
+
+    def calls(self) -> None:
+        """A model was called, on a batch; what the script casts on a GPU only, it would not cast here."""
+        if self._mode is not None:
+            self._live.add([tensor for tensor in _batch(self._watch.iteration) if _is_whole(tensor)])
+        self._casts_on_gpu = self._casts_on_gpu or bool(library("torch").is_autocast_enabled())
+
+    def gives_up(self) -> None:
+        """Training is over."""
+        if self.is_wanted:
+            self._stop()
+            self._run.skip("memory", TOO_SHORT)
+
+    def _open(self, optimizer: Any) -> None:
+        self._optimizer, self._began = optimizer, time.perf_counter()
+        self._live.add([*self._weights(), *self._all_gradients(), *self._states()])
+        self._mode = as_mode(CountingScript, self._live)
+        self._mode.watch = self._watch
+        if self._run.session.device_memory is not None:
+            self._stack.enter_context(fused_attention())
+        self._mode.__enter__()
+        self._live.mark()
+
+    def _stop(self) -> None:
+        """Take the mode off, if nobody has put another on top of it and left it there."""
+        if self._mode is not None and _current() is self._mode:
+            self._mode.__exit__(None, None, None)
+        self._stack.close()
+        self._mode = None
+
+    def _close(self) -> None:
+        self._stop()
+        if self._casts_on_gpu:
+            self._run.skip("memory", "the script casts on a GPU what it does not cast here")
+            return
+        rows = rows_in(self._watch.iteration)
+        if not rows:
+            self._run.skip("memory", "the batch has no rows that could be counted")
+            return
+        self._run.measured(memory=self._evidence(rows))
+        self._run.settles(Stage("memory", "passed", time.perf_counter() - self._began))
+
+    def _evidence(self, rows: int) -> MemoryEvidence:
+        weights, state = sum(map(size_of, self._weights())), sum(map(size_of, self._states()))
+        fixed = weights + (self._gradients or self._gradients_now()) + state
+        step = self._live.peak if self._passes else 0
+        passes = self._passes or self._live.peak
+        device = self._run.session.device_memory
+        return MemoryEvidence(
+            method="counted",
+            device=device,
+            peak=max(passes, step),
+            rows=rows,
+            tokens=tokens_in(self._watch.iteration),
+            weights=weights,
+            gradients=fixed - weights - state,
+            optimizer=state,
+            activations=max(0, max(passes, step) - fixed),
+            fixed=fixed,
+            in_step=step > passes,
+            largest_batch=_largest(device, fixed, passes, step, rows) if device is not None else None,
+            models=tuple(resident_models(self._modules(), self._run.optimizers)),
+            optimizer_name=type(self._optimizer).__name__,
+        )
+
+    def _modules(self) -> list[Any]:
+        called = [forward.module for forward in self._watch.iteration.forwards]
+        return [*{id(each): each for each in [self._run.model, *called]}.values()]
+
+    def _weights(self) -> list[Any]:
+        """Parameters and buffers of every model at work, and what optimizers hold beside."""
+        held = [each for model in self._modules() for each in tensors_in_module(model)]
+        groups = [group for optimizer in self._run.optimizers for group in optimizer.param_groups]
+        held += [weight for group in groups for weight in group["params"]]
+        return [*{id(each): each for each in held}.values()]
+
+    def _all_gradients(self) -> list[Any]:
+        return [weight.grad for weight in self._weights() if weight.is_leaf and weight.grad is not None]
+
+    def _gradients_now(self) -> int:
+        return sum(map(size_of, self._all_gradients()))
+
+    def _states(self) -> list[Any]:
+        states = [state for optimizer in self._run.optimizers for state in optimizer.state.values()]
+        return [tensor for state in states for tensor in tensors_of(state)]
+
+
+def _largest(device: int, fixed: int, passes: int, step: int, rows: int) -> int | None:
+    """The rows that fit, were activations as many for each row; None where a row adds nothing that could be counted."""
+    if step > device:
+        return 0
+    each = (passes - fixed) / rows
+    return int(max(0, device - fixed) / each) if each > 0 else None
+
+
+def rows_in(iteration: Iteration) -> int:
+    """The entries of a batch along its first axis."""
+    return next((int(tensor.shape[0]) for tensor in _batch(iteration) if tensor.ndim), 0)
+
+
+def tokens_in(iteration: Iteration) -> int | None:
+    """The length of the token ids, where there are any."""
+    torch = library("torch")
+    return next(
+        (int(tensor.shape[1]) for tensor in _batch(iteration) if tensor.ndim == 2 and tensor.dtype == torch.int64), None
+    )
+
+
+def _batch(iteration: Iteration) -> list[Any]:
+    given = [part for forward in iteration.forwards for part in (*forward.args, *forward.kwargs.values())]
+    return [*tensors_of(iteration.batch), *tensors_of(given)]
+
+
+def _is_whole(tensor: Any) -> bool:
+    """Whether a tensor is no view of a larger one."""
+    return int(tensor.untyped_storage().nbytes()) == size_of(tensor)
+
+
+def _current() -> Any:
+    return library("torch.utils._python_dispatch")._get_current_dispatch_mode()

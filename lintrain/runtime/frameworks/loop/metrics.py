@@ -1,0 +1,167 @@
+"""Metrics of libraries where the script calls them: what they get and give, in training and in evaluation."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lintrain.evidence.run import MetricUse
+from lintrain.model.location import Place
+from lintrain.runtime.child.frames import LONGEST_MESSAGE, frame_place, users_frame
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import loaded
+from lintrain.runtime.measure.metric_arrays import described, numbers_in
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.loop.watch import Watch
+
+MOST_PLACES = 32
+OF_SCIKIT_LEARN = ("_classification", "_ranking", "_regression")
+OF_TORCHMETRICS = ("accuracy", "f_beta", "precision_recall")
+REFERENCES = ("references", "reference", "y_true", "target")
+PREDICTIONS = ("predictions", "prediction", "y_pred", "y_score", "y_prob", "y_proba", "preds")
+Call = Callable[..., Any]
+
+
+class MetricUses:
+    """The calls of metrics by their places, the first arrays of each and the last values."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._found: dict[tuple[Place | None, str], MetricUse] = {}
+        self._open: MetricUse | None = None
+
+    @property
+    def every(self) -> tuple[MetricUse, ...]:
+        """All of them, in the order of their first calls."""
+        return tuple(self._found.values())
+
+    def watched(self, library: str, function: Call, name: Callable[[Any], str] | str) -> Call:
+        """A function or method that tells of its calls; one that a watched one calls adds what it alone has."""
+
+        @functools.wraps(function)
+        def metric(*args: Any, **kwargs: Any) -> Any:
+            """What the metric gives."""  # evaluate 0.4 copies the code of `compute` and adds to the text that is in it
+            if not self._watch.is_on or not self._watch.optimizers:
+                return function(*args, **kwargs)
+            if self._open is not None:
+                self._completes(function, args, kwargs)
+                return function(*args, **kwargs)
+            called = name if isinstance(name, str) else name(args[0] if args else None)
+            self._open = self._begins(library, called, function, args, kwargs)
+            try:
+                result = function(*args, **kwargs)
+            except Exception as error:
+                self._ends(replace(self._open, error=type(error).__name__, message=str(error)[:LONGEST_MESSAGE]))
+                raise
+            finally:
+                use, self._open = self._open, None
+            self._ends(replace(use, values=self._tried(numbers_in, result) or {}))
+            return result
+
+        return metric
+
+    def _begins(
+        self, library: str, called: str, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> MetricUse:
+        run = self._watch.run
+        is_training = run is None or not run.is_evaluating
+        use = MetricUse(library, called, place=frame_place(users_frame()), is_training=is_training)
+        return replace(use, **(self._tried(_given, function, args, kwargs) or {}))
+
+    def _completes(self, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What `compute` of a metric hands on to scikit-learn is what was added to it batch by batch."""
+        if self._open is not None and not self._open.references:
+            given = self._tried(_given, function, args, kwargs) or {}
+            self._open = replace(self._open, **{**given, "options": self._open.options})
+
+    def _ends(self, use: MetricUse) -> None:
+        key = (use.place, use.function)
+        before = self._found.get(key)
+        if before is not None:
+            kept = before if before.references or not use.references else use
+            values, calls = use.values or before.values, before.calls + 1
+            is_training = before.is_training and use.is_training
+            told = (use.error or before.error, use.message or before.message)
+            use = replace(kept, values=values, calls=calls, is_training=is_training, error=told[0], message=told[1])
+        if before is not None or len(self._found) < MOST_PLACES:
+            self._found[key] = use
+
+    def _tried(self, ask: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any] | None:
+        try:
+            with self._watch.paused():
+                return ask(*given)
+        except Exception as error:  # noqa: BLE001 - the script's metric goes on whatever it was given
+            self._watch.session.note(f"what a metric got was not seen: {type(error).__name__}: {error}")
+            return None
+
+
+def _given(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `MetricUse` that tell of the arguments."""
+    try:
+        given: dict[str, Any] = {**inspect.signature(function).bind_partial(*args, **kwargs).arguments}
+    except TypeError:  # the function itself says what is wrong with its call
+        return {}
+    rest: dict[str, Any] = given.pop("kwargs", {})  # what a signature takes all together
+    places: tuple[Any, ...] = given.pop("args", ())
+    more = {**given, **rest, **dict(zip(("preds", "target"), places, strict=False))}
+    wanted = next((more[name] for name in REFERENCES if more.get(name) is not None), None)
+    guessed = next((more[name] for name in PREDICTIONS if more.get(name) is not None), None)
+    options = [name for name, value in more.items() if value is not None and name not in (*REFERENCES, *PREDICTIONS)]
+    return {**described(guessed, wanted), "options": tuple(name for name in options if name != "self")}
+
+
+def tap_metrics(uses: MetricUses, hooks: AfterImport) -> None:
+    """Let the uses of metrics be seen, as soon as the script imports their libraries."""
+    for part in OF_SCIKIT_LEARN:
+        hooks.add(f"sklearn.metrics.{part}", functools.partial(_tap_functions, uses, "scikit-learn"))
+    for part in OF_TORCHMETRICS:
+        name = f"torchmetrics.functional.classification.{part}"
+        hooks.add(name, functools.partial(_tap_functions, uses, "torchmetrics"))
+    hooks.add("evaluate.module", functools.partial(_tap_evaluate, uses))
+    hooks.add("torchmetrics.metric", functools.partial(_tap_torchmetrics, uses))
+
+
+def _tap_functions(uses: MetricUses, library: str, module: Any) -> None:
+    """Every public function of a module that compares predictions with references, wherever it is handed on."""
+    parents = module.__name__.split(".")
+    owners = [module, *(loaded(".".join(parents[:length])) for length in range(1, len(parents)))]
+    public: dict[str, Any] = {**vars(module)}
+    for name, function in public.items():
+        if name.startswith("_") or not inspect.isfunction(function) or function.__module__ != module.__name__:
+            continue
+        if not _compares(tuple(inspect.signature(function).parameters)):
+            continue
+        watched = uses.watched(library, function, name)
+        for owner in owners:
+            if owner is not None and getattr(owner, name, None) is function:
+                setattr(owner, name, watched)
+
+
+def _compares(names: Sequence[str]) -> bool:
+    return bool(set(names[:2]) & set(REFERENCES)) and bool(set(names[:2]) & set(PREDICTIONS))
+
+
+def _tap_evaluate(uses: MetricUses, module: Any) -> None:
+    kind = module.EvaluationModule
+    for name in ("add", "add_batch", "compute"):
+        setattr(kind, name, uses.watched("evaluate", getattr(kind, name), lambda metric: str(metric.name)))
+
+
+def _tap_torchmetrics(uses: MetricUses, module: Any) -> None:
+    """Each metric wraps its own `update` and `compute` when it is made, and again when it is copied."""
+    for name in ("_wrap_update", "_wrap_compute"):
+        setattr(module.Metric, name, _watching(uses, getattr(module.Metric, name)))
+
+
+def _watching(uses: MetricUses, wrap: Call) -> Call:
+    @functools.wraps(wrap)
+    def wrapped(self: Any, function: Call) -> Any:
+        if type(self).__name__.startswith("_"):  # Lightning keeps what is logged in a metric of its own
+            return wrap(self, function)
+        return uses.watched("torchmetrics", wrap(self, function), type(self).__name__)
+
+    return wrapped

@@ -1,0 +1,91 @@
+"""The model of a loop: the module that was called and that an optimizer trains."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from lintrain.runtime.child.kinds import is_mapping
+from lintrain.runtime.frameworks.loop.leaves import leaves_of
+from lintrain.runtime.frameworks.loop.seen import Iteration
+
+
+class LooseParameters:
+    """The parameters of an optimizer that belong to no module, as something that has named parameters."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.training = True
+        self._weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """Each with its number for a name."""
+        return [(f"parameter {position}", weight) for position, weight in enumerate(self._weights)]
+
+    def parameters(self) -> list[Any]:
+        """All of them."""
+        return self._weights
+
+    def named_modules(self) -> list[tuple[str, Any]]:
+        """None."""
+        return []
+
+    def modules(self) -> list[Any]:
+        """None."""
+        return []
+
+    def forward(self) -> None:
+        """There is none."""
+
+
+def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None) -> Any:
+    """The last module called that an optimizer trains, on the way to the loss; loose parameters where there is none."""
+    held = {weight for optimizer in optimizers for weight in held_by(optimizer)}
+    trained = [each.module for each in iteration.forwards if any(id(own) in held for own in each.module.parameters())]
+    reached = (leaves_of(loss) or {}) if loss is not None else {}
+    on_the_way = [module for module in trained if any(id(own) in reached for own in module.parameters())]
+    if trained:
+        return (on_the_way or trained)[-1]
+    of_loss = [optimizer for optimizer in optimizers if held_by(optimizer) & reached.keys()]
+    return LooseParameters((of_loss or optimizers)[-1])
+
+
+def is_about(loss: Any, model: Any, held: set[int]) -> bool:
+    """Whether a loss trains a model, not another one: only that has parameters which an optimizer holds (`held`).
+
+    True where its graph does not tell.
+    """
+    leaves = leaves_of(loss)
+    return not leaves or any(id(own) in leaves for own in model.parameters()) or held.isdisjoint(leaves)
+
+
+def held_by(*optimizers: Any) -> set[int]:
+    """The parameters of optimizers, by identity."""
+    return {id(weight) for each in optimizers for group in each.param_groups for weight in group["params"]}
+
+
+def output_of(iteration: Iteration, model: Any) -> Any:
+    """The model's output in an iteration, as one with parts."""
+    outputs = [forward.output for forward in iteration.forwards if forward.module is model]
+    if not outputs:
+        return None
+    return (outputs[-1],) if hasattr(outputs[-1], "shape") else outputs[-1]
+
+
+def batch_of(iteration: Iteration) -> Any:
+    """The batch of an iteration with what the model was given by name; None where neither is there."""
+    given = next((forward.kwargs for forward in reversed(iteration.forwards) if "input_ids" in forward.kwargs), None)
+    if given is None:
+        return iteration.batch
+    return {**(iteration.batch if is_mapping(iteration.batch) else {}), **given}
+
+
+def inputs_of(iteration: Iteration) -> tuple[str, ...]:
+    """The arguments that the last model called got, by the names in its forward, but for those that were None."""
+    if not iteration.forwards:
+        return ()
+    forward = iteration.forwards[-1]
+    try:
+        bound = inspect.signature(forward.module.forward).bind_partial(*forward.args, **forward.kwargs)
+    except (TypeError, ValueError):  # a forward in C, or one that the arguments do not fit
+        return ()
+    return tuple(name for name, value in bound.arguments.items() if value is not None)

@@ -1,0 +1,165 @@
+"""The overfit stage of a loop of the script's own: its first batch again and again, through its models and its loss."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lintrain.evidence.run import Stage
+from lintrain.runtime.child.library import library
+from lintrain.runtime.frameworks.loop.facts import peak_of
+from lintrain.runtime.frameworks.loop.model import held_by
+from lintrain.runtime.frameworks.loop.remaking import CannotRemakeError, Recipe
+from lintrain.runtime.frameworks.loop.seen import Iteration
+from lintrain.runtime.measure.outputs import number
+from lintrain.runtime.measure.overfit import FACTORS, Classes, Descents, classes_in_batch, classes_of
+from lintrain.runtime.measure.replay import as_it_was
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.loop.run import LoopRun
+    from lintrain.runtime.frameworks.loop.watch import Watch
+
+SAME = 1e-3
+"""A loss made again differs by no more than this share of it from the one of the script."""
+
+
+class FirstBatch:
+    """How the first loss was made and from which weights, until the loop is over."""
+
+    def __init__(self, run: LoopRun, watch: Watch) -> None:
+        self._run = run
+        self._watch = watch
+        self._recipe: Recipe | None = None
+        self._optimizer: Any = None
+        self._rates: list[float] = []
+        self._first: list[Any] = []
+        self._reason = "training does not get as far as one step"
+
+    def keep(self, iteration: Iteration, loss: Any) -> None:
+        """The first loss is there: look how it was made, and keep the weights that it was made from."""
+        try:
+            recipe = Recipe(iteration, loss)
+            self._optimizer = self._one_optimizer(recipe)
+        except CannotRemakeError as error:
+            self._reason = f"the loss cannot be made again: {error}"
+            return
+        self._recipe = recipe
+        self._rates = [peak_of(group) for group in self._optimizer.param_groups]
+        self._first = [weight.detach().clone() for weight in self._weights()]
+
+    def _one_optimizer(self, recipe: Recipe) -> Any:
+        """The only optimizer that steps what the loss is made with."""
+        own = {id(weight) for module in recipe.modules for weight in module.parameters()}
+        found = [optimizer for optimizer in self._watch.optimizers if own & held_by(optimizer)]
+        if len(found) != 1:
+            raise CannotRemakeError(f"{len(found)} optimizers step the models")
+        return found[0]
+
+    def _weights(self) -> list[Any]:
+        return [weight for group in self._optimizer.param_groups for weight in group["params"]]
+
+    def learn(self) -> None:
+        """One batch by heart; an error here is none of the script's, whose own steps went through."""
+        recipe, started = self._recipe, time.perf_counter()
+        if recipe is None or not self._run.passed("step"):
+            self._run.skip("overfit", self._reason)
+            return
+        self._run.session.channel.send("stage-started", run=0, stage="overfit")
+        try:
+            self._learn(recipe)
+        except Exception as error:  # noqa: BLE001 - whatever a step needs from the loop around it is missing here
+            self._run.skip("overfit", f"one batch cannot be trained on alone: {type(error).__name__}: {error}")
+            return
+        self._run.settles(Stage("overfit", "passed", time.perf_counter() - started))
+
+    def _learn(self, recipe: Recipe) -> None:
+        descents = Descents(self._run, self._run.session.overfit)
+        with ExitStack() as stack, library("torch").enable_grad():
+            for module in recipe.modules:
+                stack.enter_context(as_it_was(module))
+            stack.callback(Kept(self._optimizer, recipe.modules).give_back)
+            for factor in FACTORS:
+                self._start(factor)
+                if factor == FACTORS[0] and not recipe.is_random:
+                    _compare(recipe)
+                answers: list[Any] = []
+                descents.descend(partial(self._take_step, recipe, answers), partial(self._classes, recipe, answers))
+        self._run.measured(overfit=descents.evidence(max(self._rates, default=0.0), recipe.rows))
+
+    def _start(self, factor: float) -> None:
+        """The first weights, an optimizer that has seen nothing, and a rate."""
+        with library("torch").no_grad():
+            for weight, first in zip(self._weights(), self._first, strict=True):
+                weight.copy_(first)
+        self._optimizer.state = defaultdict(dict)
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * factor
+
+    def _take_step(self, recipe: Recipe, answers: list[Any]) -> float:
+        made: list[float] = []
+
+        def closure() -> Any:
+            loss, answer = recipe.make()
+            made.append(number(loss))
+            answers[:] = [answer]
+            _forget_gradients(recipe.modules)
+            self._optimizer.zero_grad()
+            loss.backward()
+            if self._run.limit:
+                library("torch.nn.utils").clip_grad_norm_(self._weights(), self._run.limit)
+            return loss
+
+        if type(self._optimizer).__module__.startswith("torch.optim"):
+            self._optimizer.step(closure)
+        else:  # one of somebody else's may not know of closures
+            closure()
+            self._optimizer.step()
+        return made[0]
+
+    def _classes(self, recipe: Recipe, answers: list[Any]) -> Classes:
+        function, (answer,) = recipe.function, answers
+        if function is None:
+            return classes_in_batch(self._run, recipe.arguments, answer)
+        if function.name != "cross_entropy" or function.target.is_floating_point():
+            return None, None
+        return classes_of(answer, function.target)
+
+
+def _compare(recipe: Recipe) -> None:
+    """Raises CannotRemakeError where the loss made again from the same weights is another one."""
+    with library("torch").no_grad():
+        again = number(recipe.make()[0])
+    if math.isfinite(recipe.value) and abs(again - recipe.value) > SAME * max(abs(recipe.value), 1e-3):
+        raise CannotRemakeError(f"made again it is {again:.4g}, not {recipe.value:.4g}")
+
+
+def _forget_gradients(modules: list[Any]) -> None:
+    for module in modules:
+        for weight in module.parameters():
+            weight.grad = None
+
+
+class Kept:
+    """Weights, gradients, and the optimizer's state and rates, as they are before a batch is learnt by heart."""
+
+    def __init__(self, optimizer: Any, modules: list[Any]) -> None:
+        self._optimizer = optimizer
+        self._state = optimizer.state
+        self._rates = [group["lr"] for group in optimizer.param_groups]
+        held = [weight for group in optimizer.param_groups for weight in group["params"]]
+        held += [weight for module in modules for weight in module.parameters()]
+        self._weights = [(weight, weight.detach().clone(), weight.grad) for weight in {id(w): w for w in held}.values()]
+
+    def give_back(self) -> None:
+        """As they were."""
+        with library("torch").no_grad():
+            for weight, before, gradient in self._weights:
+                weight.copy_(before)
+                weight.grad = gradient
+        self._optimizer.state = self._state
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate

@@ -1,0 +1,198 @@
+"""Forward, backward and steps of a Keras model on TensorFlow, through the `train_step` that it has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lintrain.evidence.run import (
+    BackwardEvidence,
+    ForwardEvidence,
+    KerasEvidence,
+    LayerGradient,
+    LayerUpdate,
+    OptimizerGroup,
+    StepEvidence,
+)
+from lintrain.runtime.child.kinds import is_mapping
+from lintrain.runtime.child.library import library
+from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
+from lintrain.runtime.frameworks.tensorflow.arrays import key_of, name_of, numbers_of
+from lintrain.runtime.frameworks.tensorflow.asking import Answers
+from lintrain.runtime.frameworks.tensorflow.corrected import corrected_loss
+from lintrain.runtime.frameworks.tensorflow.run import TensorFlowRun
+from lintrain.runtime.frameworks.tensorflow.watching import Seen, step_until_backward, whole_step
+from lintrain.runtime.measure.gradients import layer_of
+from lintrain.runtime.measure.weights import SMALLEST_PULL
+
+STEPS = 2
+MOST_RATES = 200
+"""Steps at which a schedule is asked: TensorFlow takes a millisecond for each."""
+
+
+def measure_forward(run: TensorFlowRun) -> None:
+    """Take the first batch through model and loss."""
+    run.session.shorten("training steps ran eagerly, not as a graph")
+    seen = Seen()
+    try:
+        seen = step_until_backward(run, run.batches[0])
+    except BaseException:
+        seen = _without_loss(run)
+        raise
+    finally:
+        run.measured(keras=_keras_evidence(run, seen))
+    run.waiting = seen
+    run.losses = [_loss(run, seen)]
+    run.logits_shape = tuple(getattr(seen.outputs, "shape", ()))
+    run.measured(forward=_forward_evidence(run))
+    run.answers = Answers(run)
+    run.answers.measure()
+
+
+def _without_loss(run: TensorFlowRun) -> Seen:
+    """What the loss would have been given, for a run that ends there; nothing where the model itself fails."""
+    seen = Seen()
+    x, seen.targets, _ = run.parts(run.batches[0])
+    try:
+        output = run.keras(x, training=False)
+    except Exception as error:  # noqa: BLE001 - the first error is the one that is told
+        run.session.note(f"the outputs of the model were not seen: {type(error).__name__}")
+        return seen
+    seen.outputs = output.get("logits") if is_mapping(output) else output
+    return seen
+
+
+def _keras_evidence(run: TensorFlowRun, seen: Seen) -> KerasEvidence:
+    x, y, _ = run.parts(run.batches[0])
+    numbers = numbers_of(seen.outputs) if getattr(seen.outputs, "shape", None) is not None else None
+    targets = seen.targets if hasattr(seen.targets, "dtype") else None
+    sums = numbers.sum(axis=-1) if numbers is not None and numbers.ndim and numbers.size else None
+    has_numbers = numbers is not None and numbers.size
+    return KerasEvidence(
+        loss=loss_name(run.keras, run.package),
+        from_logits=from_logits(run.keras),
+        inputs=tuple(map(str, x)) if is_mapping(x) else (),
+        has_targets=y is not None,
+        output_shape=tuple(numbers.shape) if numbers is not None else (),
+        output_minimum=float(numbers.min()) if numbers is not None and has_numbers else None,
+        output_maximum=float(numbers.max()) if numbers is not None and has_numbers else None,
+        sums=(float(sums.min()), float(sums.max())) if sums is not None else None,
+        target_shape=tuple(targets.shape) if targets is not None else (),
+        target_dtype=getattr(targets.dtype, "name", str(targets.dtype)) if targets is not None else "",
+        modal_calls=seen.modes.every,
+        modal_calls_in_training=seen.modes.in_training,
+        corrected=corrected_loss(run, seen),
+    )
+
+
+def _loss(run: TensorFlowRun, seen: Seen) -> float:
+    values = numbers_of(seen.loss)
+    return float(values.mean()) / run.scale if values is not None else math.nan
+
+
+def _forward_evidence(run: TensorFlowRun) -> ForwardEvidence:
+    return ForwardEvidence(
+        losses=tuple(run.losses),
+        chance=None,
+        finite=all(math.isfinite(loss) for loss in run.losses),
+        logits_shape=run.logits_shape,
+    )
+
+
+def measure_backward(run: TensorFlowRun) -> None:
+    """The waiting backward pass, then those of the other batches."""
+    norms: dict[str, list[float | None]] = {}
+    for number, batch in enumerate(run.batches):
+        seen = run.waiting if number == 0 else step_until_backward(run, batch)
+        if number:
+            run.losses.append(_loss(run, seen))
+        seen.went_backward()
+        for weight in run.keras.trainable_variables:
+            norms.setdefault(name_of(weight), []).append(_norm(seen.gradients.get(key_of(weight)), run.scale))
+        run.progress("backward", number, len(run.batches))
+    run.measured(forward=_forward_evidence(run), backward=_backward_evidence(run, norms))
+
+
+def _norm(gradient: Any, scale: float) -> float | None:
+    values = numbers_of(gradient)
+    return None if values is None else float(library("numpy").linalg.norm(values.reshape(-1))) / scale
+
+
+def _backward_evidence(run: TensorFlowRun, norms: dict[str, list[float | None]]) -> BackwardEvidence:
+    weights = {name_of(weight): _norm(weight, 1.0) or 0.0 for weight in run.keras.trainable_variables}
+    groups: dict[str, list[str]] = {}
+    for name in norms:
+        groups.setdefault(layer_of(name), []).append(name)
+    layers = [
+        LayerGradient(
+            layer=layer,
+            norms=_joined([norms[name] for name in names]),
+            weight_norm=math.hypot(*(weights[name] for name in names)),
+            parameters=len(names),
+            without_gradient=tuple(name for name in names if all(norm is None for norm in norms[name])),
+        )
+        for layer, names in groups.items()
+    ]
+    every = _joined(list(norms.values()))
+    return BackwardEvidence(
+        layers=tuple(layers), norms=every, finite=all(map(math.isfinite, every)), clipped_at=run.clipped_at
+    )
+
+
+def _joined(rows: list[list[float | None]]) -> tuple[float, ...]:
+    return tuple(math.hypot(*(norm or 0.0 for norm in batch)) for batch in zip(*rows, strict=True))
+
+
+def take_two_steps(run: TensorFlowRun) -> None:
+    """Two whole training steps at the highest learning rate of the schedule; the weights are given back."""
+    model = run.keras
+    first, highest, at = rates(run, MOST_RATES)
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if at:
+        optimizer.iterations.assign(at)
+    before = {name_of(weight): (weight, numbers_of(weight)) for weight in model.trainable_variables}
+    pulled: set[str] = set()
+    for step in range(STEPS):
+        run.progress("step", step, STEPS)
+        seen = whole_step(run, run.batches[step % len(run.batches)])
+        run.logged = tuple(map(str, seen.returned))
+        pulled |= {name for name, (weight, was) in before.items() if _pulls(seen.gradients.get(key_of(weight)), was)}
+    run.answers.after_steps()
+    run.measured(step=_step_evidence(type(optimizer).__name__, (highest, first, _decay(optimizer)), before, pulled))
+    for weight, was in before.values():
+        weight.assign(was)
+
+
+def _decay(optimizer: Any) -> float:
+    given = getattr(optimizer, "weight_decay", None) or getattr(optimizer, "weight_decay_rate", None)
+    return float(given or 0.0)
+
+
+def _pulls(gradient: Any, weight: Any) -> bool:
+    norm = _norm(gradient, 1.0)
+    return norm is not None and norm > SMALLEST_PULL * max(float(library("numpy").linalg.norm(weight)), 1e-6)
+
+
+def _step_evidence(
+    optimizer: str, rate: tuple[float, float, float], before: dict[str, tuple[Any, Any]], pulled: set[str]
+) -> StepEvidence:
+    after = {name: numbers_of(weight) for name, (weight, _) in before.items()}
+    moved = {name for name, (_, was) in before.items() if not library("numpy").array_equal(after[name], was)}
+    groups: dict[str, list[float]] = {}
+    for name, (_, was) in before.items():
+        changed, weights = groups.setdefault(layer_of(name), [0.0, 0.0])
+        distance = float(((after[name] - was) ** 2).sum())
+        groups[layer_of(name)] = [changed + distance, weights + float((was**2).sum())]
+    return StepEvidence(
+        optimizer=optimizer,
+        groups=(OptimizerGroup(*rate, len(before)),),
+        trainable_tensors=len(before),
+        changed_tensors=len(moved),
+        unchanged=tuple(sorted(pulled - moved)),
+        non_finite=sum(not library("numpy").isfinite(values).all() for values in after.values()),
+        updates=tuple(
+            LayerUpdate(layer, math.sqrt(change / weights) / STEPS)
+            for layer, (change, weights) in groups.items()
+            if weights
+        ),
+    )

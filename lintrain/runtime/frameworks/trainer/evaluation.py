@@ -1,0 +1,176 @@
+"""The evaluation stage: two batches of every evaluation set, through the trainer's own evaluation, before training."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from lintrain.evidence.run import EvaluationEvidence
+from lintrain.runtime.child.given import Given
+from lintrain.runtime.child.kinds import is_mapping
+from lintrain.runtime.child.replace import replaced
+from lintrain.runtime.frameworks.trainer.run import TrainerRun
+from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
+from lintrain.runtime.measure.batch import describe
+from lintrain.runtime.measure.predictions import (
+    IGNORED,
+    bytes_of,
+    change_by_ignored,
+    classes_in,
+    count_of,
+    free_memory,
+)
+from lintrain.runtime.measure.subset import subset
+
+BATCHES = 2
+
+
+class Seen:
+    """What the metric function was given and gave back."""
+
+    def __init__(self) -> None:
+        self.predictions: Any = None
+        self.labels: Any = None
+        self.called = False
+        self.metrics: Any = None
+        self.change: float | None = None
+
+
+def evaluate_two_batches(run: TrainerRun, given: list[Given]) -> None:
+    """Evaluate two batches of all evaluation sets; without any the stage is not reached."""
+    outer = outer_trainer(run.trainer)
+    if outer is not None:
+        run.attempt("evaluation", lambda: fit_and_evaluate(run, outer))
+        return
+    splits = [split for split in given if split.argument != "train_dataset"]
+    if not splits:
+        run.skip("evaluation", "no `eval_dataset` is given")
+        return
+    if run.session.device != "cpu" and any(status == "failed" for status in run.statuses.values()):
+        run.skip("evaluation", "an error on the GPU can leave it unusable")
+        return
+    run.attempt("evaluation", lambda: _evaluate_all(run, splits))
+
+
+def _evaluate_all(run: TrainerRun, splits: list[Given]) -> None:
+    """Every set has its turn; the first error is that of the stage."""
+    failed: list[tuple[Given, BaseException]] = []
+    for number, split in enumerate(splits):
+        run.progress("evaluation", number, len(splits))
+        try:
+            _evaluate(run, split, is_first=number == 0)
+        except BaseException as error:  # noqa: BLE001 - whatever the user's metric raises is the answer, of each set
+            failed.append((split, error))
+    if failed:
+        split, first = failed[0]
+        run.about = f"on `{split.name}`"
+        run.fallback = split.place or run.call
+        raise first
+
+
+def _evaluate(run: TrainerRun, split: Given, *, is_first: bool) -> None:
+    trainer, seen = run.trainer, Seen()
+    rows = subset(split.dataset, BATCHES * trainer.args.eval_batch_size)
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(replaced(trainer, log=_nothing))
+            stack.enter_context(replaced(trainer.callback_handler, callbacks=[]))
+            if trainer.compute_metrics is not None:
+                stack.enter_context(replaced(trainer, compute_metrics=_watched(trainer.compute_metrics, seen)))
+            _collate(run, split, rows)
+            _call(trainer, split, rows)
+    finally:
+        if is_first or _is_bad(seen):
+            run.measured(evaluation=_evidence(run, split, seen, _length(rows)))
+
+
+def _collate(run: TrainerRun, split: Given, rows: Any) -> None:
+    trainer = run.trainer
+    make = trainer.get_test_dataloader if split.argument == "test_dataset" else trainer.get_eval_dataloader
+    batches = list(make(rows))[:BATCHES]
+    if batches:
+        run.batch_evidence.append(describe(run, split.argument, batches))
+        run.measured(batches=run.batch_evidence)
+
+
+def _call(trainer: Any, split: Given, rows: Any) -> None:
+    if split.argument == "test_dataset":
+        trainer.predict(rows)
+    elif split.is_of(trainer.eval_dataset):
+        # a trainer prepares what it is given by a call (TRL's DPOTrainer, 1.16), but not again what it already has
+        with replaced(trainer, eval_dataset={split.key: rows} if split.key is not None else rows):
+            trainer.evaluate()
+    else:
+        trainer.evaluate(eval_dataset=rows)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _watched(function: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def compute_metrics(prediction: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.called = True
+        seen.predictions = getattr(prediction, "predictions", None)
+        seen.labels = getattr(prediction, "label_ids", None)
+        seen.metrics = function(prediction, *args, **kwargs)
+        if not args and not kwargs:
+            seen.change = change_by_ignored(function, prediction, seen.metrics)
+        return seen.metrics
+
+    return compute_metrics
+
+
+def _length(rows: Any) -> int:
+    return len(rows) if hasattr(rows, "__len__") else 0
+
+
+def _is_bad(seen: Seen) -> bool:
+    return seen.called and (not is_mapping(seen.metrics) or bool(_non_finite(seen.metrics)))
+
+
+def _evidence(run: TrainerRun, split: Given, seen: Seen, rows: int) -> EvaluationEvidence:
+    arguments = run.trainer.args
+    strategy = getattr(arguments, "eval_strategy", getattr(arguments, "evaluation_strategy", "no"))
+    metrics: Mapping[str, Any] = seen.metrics if is_mapping(seen.metrics) else {}
+    size = bytes_of(seen.predictions)
+    return EvaluationEvidence(
+        wanted=str(getattr(strategy, "value", strategy)) != "no",
+        has_metric_function=run.trainer.compute_metrics is not None,
+        metric_function_called=seen.called,
+        argument=split.argument,
+        rows=rows,
+        predictions=type(seen.predictions).__name__ if seen.called else "",
+        predictions_are_tuple=isinstance(seen.predictions, tuple),
+        predictions_shape=tuple(getattr(seen.predictions, "shape", ())),
+        returned=type(seen.metrics).__name__ if seen.metrics is not None else "",
+        labels=_entries(seen.labels),
+        ignored_labels=count_of(seen.labels, IGNORED),
+        label_classes=classes_in(seen.labels),
+        change_by_ignored=seen.change,
+        number_of_rows=_length(split.dataset),
+        bytes_per_row=size / rows if size is not None and rows else None,
+        free_memory=free_memory(),
+        metrics={str(name): _number(value) for name, value in metrics.items()},
+        non_finite=_non_finite(metrics),
+    )
+
+
+def _entries(labels: Any) -> int:
+    return int(getattr(labels, "size", 0) or 0)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _non_finite(metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    numbers = {str(name): _number(value) for name, value in metrics.items()}
+    return tuple(name for name, value in numbers.items() if value is not None and not math.isfinite(value))

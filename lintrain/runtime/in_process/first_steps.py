@@ -1,0 +1,218 @@
+"""The first steps of a run that is meant: seen through hooks, measured like a probe's stages, changed in nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from lintrain.evidence.run import ForwardEvidence, SplitEvidence, Stage, StepEvidence
+from lintrain.model.location import Place
+from lintrain.runtime.child.random_state import same_random_numbers
+from lintrain.runtime.child.run import Run
+from lintrain.runtime.frameworks.loop.facts import group_of, peak_of
+from lintrain.runtime.in_process.corners import Corners
+from lintrain.runtime.in_process.session import InsideSession
+from lintrain.runtime.measure.arrow import arrow_columns
+from lintrain.runtime.measure.batch import describe
+from lintrain.runtime.measure.columns import label_column
+from lintrain.runtime.measure.gradients import Gradients, backward_evidence
+from lintrain.runtime.measure.model import measure_model
+from lintrain.runtime.measure.outputs import number, shape_of
+from lintrain.runtime.measure.subset import is_arrow, number_of_rows
+from lintrain.runtime.measure.weights import outside_optimizer, trainable
+
+MOST_BATCHES = 4
+COMPARED_STEPS = 2
+NEAR_PEAK = 0.5
+"""Steps are compared once the rate is this share of its peak: those of a warm-up may be too small for the format."""
+
+
+class FirstSteps(Run):
+    """What hooks hand over, as evidence.
+
+    `limit` is the norm that gradients are clipped to; `holders` may hold the tokenizer; `labels` are the inputs that
+    are labels; `steps` counts optimizer steps, `seen` is the count of the framework itself;
+    `hooks` are taken out at the end.
+    """
+
+    def __init__(self, session: InsideSession, call: Place | None, model: Any, loader: Any) -> None:
+        super().__init__(session, call)
+        self._model, self.loader = model, loader
+        self._optimizers: tuple[Any, ...] = ()
+        self.limit: float | None = None
+        self.holders: tuple[tuple[Any, str], ...] = ()
+        self.labels: tuple[str, ...] = ()
+        self.steps = 0
+        self.seen = 0
+        self._gradients = Gradients(self)
+        self._norms: dict[str, Any] = {}
+        self.hooks: list[Any] = []
+        self._corners: Corners | None = None
+
+    @property
+    def model(self) -> Any:
+        """The module that is trained."""
+        return self._model
+
+    @property
+    def collator(self) -> Any:
+        """The loader's `collate_fn`."""
+        return getattr(self.loader, "collate_fn", None)
+
+    @property
+    def optimizers(self) -> tuple[Any, ...]:
+        """Those of the run, without wrappers."""
+        return self._optimizers
+
+    @property
+    def clipped_at(self) -> float | None:
+        """The norm that gradients are clipped to."""
+        return self.limit
+
+    @property
+    def label_inputs(self) -> tuple[str, ...]:
+        """What the framework takes for labels."""
+        return self.labels
+
+    def tokenizer_holders(self) -> Iterable[tuple[Any, str]]:
+        """Those that were handed over, then the collator."""
+        return (*self.holders, *super().tokenizer_holders())
+
+    def is_stepped_by(self, *optimizers: Any) -> None:
+        """Optimizers of torch, without wrappers."""
+        self._optimizers = optimizers
+
+    # what happens
+
+    def begins(self, facts: dict[str, Any]) -> None:
+        """Training is about to start: the model and its data are described, gradients are followed from now on."""
+        values = {**self.session.facts(), "call": self.call, "construction": None, **facts}
+        self.session.channel.send("run", run=0, values=values)
+        for name in ("script", "construction"):
+            self.settles(Stage(name, "passed"))
+        with same_random_numbers():
+            self.attempt("dataset", self._measure_dataset)
+        for name, weight in trainable(self).items():
+            self.hooks.append(weight.register_post_accumulate_grad_hook(self._keeps_norm(name)))
+
+    def _measure_dataset(self) -> None:
+        """Only columns that are there already: making rows would cost time, and draw from their random numbers."""
+        self.measured(model=measure_model(self))
+        dataset = getattr(self.loader, "dataset", None)
+        if is_arrow(dataset):
+            columns = arrow_columns(dataset)
+            label = label_column(columns, self.label_inputs)
+            rows, name = number_of_rows(dataset), label.name if label else None
+            split = SplitEvidence("train_dataset", rows, tuple(columns), label_column=name)
+            self.measured(splits=[split])
+
+    def _keeps_norm(self, name: str) -> Any:
+        def keep(weight: Any) -> None:
+            self._norms[name] = weight.grad.detach().float().norm()
+
+        return keep
+
+    def takes(self, batch: Any) -> None:
+        """A batch goes into the model."""
+        if len(self.batches) < MOST_BATCHES:
+            self.batches.append(batch)
+        if "batch" not in self.statuses:
+            with same_random_numbers():
+                self.attempt("batch", self._describe)
+
+    def _describe(self) -> None:
+        self.batch_evidence = [describe(self, "train_dataset", self.batches)]
+        self.measured(batches=self.batch_evidence)
+
+    def loses(self, loss: Any, output: Any) -> None:
+        """The model gave a loss, or the step did."""
+        if not self.losses:
+            self.output_keys, self.logits_shape = shape_of(output)
+        self.losses.append(number(loss))
+
+    def before_step(self, scale: float) -> None:
+        """Gradients are complete: a step is about to be taken."""
+        self._read_gradients(scale)
+        if self.losses and ("forward" not in self.statuses or not math.isfinite(self.losses[-1])):
+            self.attempt("forward", lambda: None)
+        if self.losses:
+            self.measured(forward=self._forward_evidence())
+        if self._corners is None and self._is_near_peak():
+            self._corners = Corners(trainable(self))
+        if self._corners is not None:
+            self._corners.feel(self.optimizers)
+
+    def _read_gradients(self, scale: float) -> None:
+        if "backward" not in self.statuses:
+            self.attempt("backward", lambda: None)
+        for name, norms in self._gradients.norms.items():
+            norm = self._norms.get(name)
+            norms.append(None if norm is None else float(norm) / scale)
+        self._norms.clear()
+        self.measured(backward=backward_evidence(self, self._gradients))
+
+    def _forward_evidence(self) -> ForwardEvidence:
+        return ForwardEvidence(
+            losses=tuple(self.losses),
+            chance=None,
+            finite=all(math.isfinite(loss) for loss in self.losses),
+            logits_shape=self.logits_shape,
+            returned_keys=self.output_keys,
+        )
+
+    def _is_near_peak(self) -> bool:
+        groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
+        return any(float(group["lr"]) >= NEAR_PEAK * peak_of(group) for group in groups)
+
+    def after_step(self, *, was_skipped: bool) -> None:
+        """A step was taken, or the scaler left it out."""
+        self.steps += 1
+        if self._corners is None or "step" in self.statuses:
+            return
+        self._corners.steps += not was_skipped
+        if self._corners.steps >= COMPARED_STEPS:
+            self.attempt("step", self._measure_step)
+
+    def _measure_step(self) -> None:
+        corners = self._corners
+        if corners is None:
+            return
+        moved = corners.moved()
+        self.measured(
+            step=StepEvidence(
+                optimizer=type(self.optimizers[0]).__name__,
+                groups=tuple(group_of(group) for each in self.optimizers for group in each.param_groups),
+                trainable_tensors=len(corners.before),
+                changed_tensors=len(moved),
+                unchanged=tuple(sorted(corners.felt - moved)),
+                outside_optimizer=outside_optimizer(self),
+            )
+        )
+
+    def is_over(self, wanted: int) -> bool:
+        """Whether so many steps were taken, and two of them near the peak rate were compared."""
+        return self.steps >= wanted and "step" in self.statuses
+
+    def ends(self) -> None:
+        """Nothing more is looked at: hooks are taken out, copies and batches let go."""
+        for hook in self.hooks:
+            hook.remove()
+        if "batch" in self.statuses and len(self.batches) > 1:
+            with same_random_numbers():
+                self._describe()
+        self.hooks, self.batches, self._corners = [], [], None
+        for name in ("batch", "forward", "backward", "step"):
+            if name not in self.statuses:
+                self.skip(name, "the run did not come to it while it was watched")
+        self.skip("evaluation", "it is not watched")
+        self.measured(shortcuts=self.session.shortcuts, notes=self.session.notes)
+
+
+def bare(optimizer: Any) -> Any:
+    """The optimizer of torch under wrappers of accelerate or Lightning."""
+    for name in ("optimizer", "_optimizer"):
+        inner = getattr(optimizer, name, None)
+        if inner is not None and hasattr(inner, "param_groups"):
+            return inner
+    return optimizer

@@ -1,0 +1,105 @@
+"""The parts of a training loop, measured in a short loop that is right by itself: clear, forward, backward, step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lintrain.evidence.run import Failure, Stage
+from lintrain.model.location import Place
+from lintrain.runtime.child.library import library
+from lintrain.runtime.frameworks.loop.batches import WatchedBatches
+from lintrain.runtime.frameworks.loop.bounds import EVALUATION_BATCHES
+from lintrain.runtime.frameworks.loop.run import LoopRun
+from lintrain.runtime.frameworks.loop.watch import Watch
+from lintrain.runtime.in_process.parts import NoLossError, Parts, device_of, on_device
+from lintrain.runtime.in_process.restoring import as_before
+from lintrain.runtime.in_process.session import InsideSession, RunEnded
+from lintrain.runtime.in_process.untapping import tapped
+from lintrain.runtime.measure.schedule import played_through
+
+
+class PartsWatch(Watch):
+    """A watch of a loop of lintrain's own: the place of the run is the call that asks for it."""
+
+    def __init__(self, session: InsideSession, parts: Parts, call: Place | None) -> None:
+        super().__init__(session)
+        self.parts, self.call = parts, call
+        self.optimizers = [getattr(parts.optimizer, "optimizer", parts.optimizer)]  # under accelerate's wrapper
+
+    def makes_optimizer(self, optimizer: Any) -> None:
+        """The one that was handed over is the one."""
+
+    def finds_no_batch(self) -> None:
+        """The training loader is empty: nothing can be measured, and nothing could be trained."""
+        run = self._enter(self.call, failed="batch")
+        failure = Failure("ValueError", "the training loader gives no batch", self.call)
+        run.settles(Stage("batch", "failed", 0.0, "", failure))
+
+    def _enter(self, place: Place | None, *, loss: Any = None, failed: str = "") -> LoopRun:
+        return super()._enter(self.call or place, loss=loss, failed=failed)
+
+
+def measure_parts(session: InsideSession, parts: Parts, call: Place | None) -> None:
+    """A few steps and two batches of evaluation; everything that was handed over is as before afterwards."""
+    session.launcher = "torch"  # whatever else runs in this process
+    watch = session.watch = PartsWatch(session, parts, call)
+    with as_before(parts), tapped(watch, but=("DataLoader",)):
+        without_workers(session, parts.loader, parts.eval_loader)
+        session.note("the loop is lintrain's own: what yours does around model, loss and optimizer was not looked at")
+        try:
+            _train(watch, parts)
+            if watch.run is None:
+                watch.finds_no_batch()
+            _evaluate(watch, parts)
+        except RunEnded:
+            return
+        except NoLossError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the collator, the model or the loss raises is the answer
+            session.crashed(error)
+        else:
+            session.left()
+
+
+def without_workers(session: InsideSession, *loaders: Any) -> None:
+    """An error in a worker process hides the user's line, and what a worker changes cannot be given back."""
+    for loader in loaders:
+        if getattr(loader, "num_workers", 0):
+            session.shorten("loaders work without worker processes")
+            # a loader refuses that some of these are set as attributes
+            loader.__dict__.update(num_workers=0, prefetch_factor=None, timeout=0, persistent_workers=False)
+
+
+def _train(watch: PartsWatch, parts: Parts) -> None:
+    parts.model.train()
+    watch.effects.ledger.watch(watch.optimizers[0])
+    for batch in WatchedBatches(watch, parts.loader, iter(parts.loader)):
+        parts.optimizer.zero_grad()
+        loss = parts.loss_of(on_device(batch, device_of(parts.model)))
+        loss.backward()
+        if parts.max_grad_norm:
+            library("torch.nn.utils").clip_grad_norm_(parts.model.parameters(), parts.max_grad_norm)
+        parts.optimizer.step()
+    if watch.run is not None:
+        _play_schedule(watch.run, parts)
+
+
+def _play_schedule(run: LoopRun, parts: Parts) -> None:
+    if parts.scheduler is not None and parts.steps is not None:
+        try:
+            run.measured(schedule=played_through(parts.scheduler, parts.steps))
+        except Exception as error:  # noqa: BLE001 - a class of the user's own may not bear being copied
+            run.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
+
+
+def _evaluate(watch: PartsWatch, parts: Parts) -> None:
+    if parts.eval_loader is None:
+        return
+    parts.model.eval()
+    loader: Iterable[Any] = parts.eval_loader
+    with library("torch").no_grad():
+        for number, batch in enumerate(WatchedBatches(watch, loader, iter(loader)), start=1):
+            parts.loss_of(on_device(batch, device_of(parts.model)))
+            if number == EVALUATION_BATCHES:
+                return

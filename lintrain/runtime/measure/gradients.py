@@ -1,0 +1,79 @@
+"""Gradients by layer group, over several batches."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from lintrain.evidence.run import BackwardEvidence, GradientBirth, LayerGradient
+from lintrain.runtime.child.run import Run
+
+
+class Gradients:
+    """Norms by parameter and batch; None where the parameter had no gradient. `birth` is where they stopped being
+    finite."""
+
+    def __init__(self, run: Run) -> None:
+        self.parameters: dict[str, Any] = {
+            name: parameter for name, parameter in run.model.named_parameters() if parameter.requires_grad
+        }
+        self.norms: dict[str, list[float | None]] = {name: [] for name in self.parameters}
+        self.birth: GradientBirth | None = None
+
+    def read(self, scale: float, *, keep: bool = False) -> None:
+        """Add the gradients of one batch, divided by the scale of mixed precision, and clear them or keep them."""
+        for name, parameter in self.parameters.items():
+            gradient = parameter.grad
+            self.norms[name].append(None if gradient is None else float(gradient.detach().float().norm()) / scale)
+        if not keep:
+            self.clear()
+
+    def clear(self) -> None:
+        """Let the gradients go."""
+        for parameter in self.parameters.values():
+            parameter.grad = None
+
+
+def layer_of(name: str) -> str:
+    """The layer group of a parameter: its path up to the first layer number, else without its last two parts."""
+    numbered = re.match(r"(?:.*?\.)?\w+\.\d+(?=\.)", name)
+    if numbered:
+        return numbered.group(0)
+    parts = name.split(".")
+    return ".".join(parts[: max(1, min(2, len(parts) - 1))])
+
+
+def backward_evidence(run: Run, gradients: Gradients) -> BackwardEvidence:
+    """The norms that were read until now."""
+    groups: dict[str, list[str]] = {}
+    for name in gradients.norms:
+        groups.setdefault(layer_of(name), []).append(name)
+    norms = tuple(_joined(gradients.norms.values(), batch) for batch in range(_batches(gradients)))
+    return BackwardEvidence(
+        layers=tuple(_layer(gradients, layer, names) for layer, names in groups.items()),
+        norms=norms,
+        finite=all(math.isfinite(norm) for norm in norms),
+        clipped_at=run.clipped_at,
+        birth=gradients.birth,
+    )
+
+
+def _batches(gradients: Gradients) -> int:
+    return max((len(norms) for norms in gradients.norms.values()), default=0)
+
+
+def _joined(rows: Any, batch: int) -> float:
+    return math.sqrt(sum((norms[batch] or 0.0) ** 2 for norms in rows))
+
+
+def _layer(gradients: Gradients, layer: str, names: list[str]) -> LayerGradient:
+    rows = [gradients.norms[name] for name in names]
+    weights = [float(gradients.parameters[name].detach().float().norm()) for name in names]
+    return LayerGradient(
+        layer=layer,
+        norms=tuple(_joined(rows, batch) for batch in range(_batches(gradients))),
+        weight_norm=math.sqrt(sum(weight**2 for weight in weights)),
+        parameters=len(names),
+        without_gradient=tuple(name for name in names if all(norm is None for norm in gradients.norms[name])),
+    )

@@ -1,0 +1,161 @@
+"""What the model of a run is: class, inputs, head, positions, parameters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from lintrain.evidence.run import ModelEvidence
+from lintrain.runtime.child.library import library
+from lintrain.runtime.child.run import Run
+
+GENERIC_NAME = re.compile(r"LABEL_\d+")
+
+LEVELS = 2
+
+ADDED = re.compile(r"\.(base_layer|original_module|modules_to_save\.\w+)\.")
+"""What PEFT puts into the names of the layers that it wraps."""
+
+
+def base_model(model: Any) -> Any:
+    """The model under its adapters: the one whose `forward` names the inputs."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def measure_model(run: Run) -> ModelEvidence:
+    """The facts that other stages and rules judge by."""
+    model = base_model(run.model)
+    config = getattr(model, "config", None)
+    parameters = list(run.model.parameters())
+    fresh = getattr(model, "lintrain_fresh", None)
+    return ModelEvidence(
+        name=type(model).__name__,
+        inputs=tuple(inspect.signature(model.forward).parameters),
+        label_inputs=run.label_inputs,
+        task=task_of(model),
+        num_labels=getattr(config, "num_labels", None),
+        label_names=_label_names(config),
+        positions=_positions(model, config),
+        rotary=_is_rotary(config),
+        pretrained=fresh is not None,
+        is_origin_known=run.session.knows_origins,
+        parameters=sum(parameter.numel() for parameter in parameters),
+        trainable_parameters=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+        training=bool(model.training),
+        has_dropout_or_batch_norm=_has_dropout_or_batch_norm(model),
+        device=str(parameters[0].device) if parameters else "cpu",
+        fresh=fresh or (),
+        frozen_fresh=_frozen(fresh or (), run.model),
+        formats=_formats(parameters),
+        trained=_trained(run.model),
+        embedding_rows=_embedding_rows(model),
+        embedding_trains=_embedding_trains(model),
+        pad_id=_whole(getattr(config, "pad_token_id", None)),
+        checkpoint=str(getattr(config, "_name_or_path", "") or ""),
+    )
+
+
+def _frozen(fresh: Iterable[str], model: Any) -> tuple[str, ...]:
+    """Those of the fresh parameters in whose layer nothing trains: neither they, nor a copy, nor an adapter."""
+    trained = [ADDED.sub(".", f".{name}") for name, weight in model.named_parameters() if weight.requires_grad]
+    return tuple(name for name in fresh if not any(f".{name.rpartition('.')[0]}." in each for each in trained))
+
+
+def _trained(model: Any) -> dict[str, tuple[int, int]]:
+    """For the whole and each module of the outer two levels: its tensors that train, and all."""
+    counts: dict[str, tuple[int, int]] = {}
+    for name, weight in model.named_parameters():
+        parts = name.removeprefix("base_model.model.").split(".")[:-1]
+        for depth in range(min(len(parts), LEVELS) + 1):
+            trained, every = counts.get(".".join(parts[:depth]), (0, 0))
+            counts[".".join(parts[:depth])] = (trained + bool(weight.requires_grad), every + 1)
+    return counts
+
+
+def _formats(parameters: Iterable[Any]) -> dict[str, int]:
+    """How many trainable tensors there are of each dtype."""
+    return dict(Counter(str(weight.dtype).removeprefix("torch.") for weight in parameters if weight.requires_grad))
+
+
+def _embedding_rows(model: Any) -> int | None:
+    """The ids that the input embedding has a row for; None for models that read no ids."""
+    return _whole(getattr(_embedding(model), "num_embeddings", None))
+
+
+def _embedding_trains(model: Any) -> bool | None:
+    """Whether anything in the input embedding learns, an adapter of it too."""
+    table = _embedding(model)
+    return None if table is None else any(weight.requires_grad for weight in table.parameters())
+
+
+def _embedding(model: Any) -> Any:
+    try:
+        return model.get_input_embeddings()
+    except (AttributeError, NotImplementedError):
+        return None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def task_of(model: Any) -> str:
+    """What follows `For` in the name of the class or of a library class above it: `SequenceClassification`."""
+    for kind in type(model).__mro__:
+        found = re.search(r"For([A-Z]\w+)$|(LMHead)Model$", kind.__name__)
+        if found:
+            return found.group(1) or "CausalLM"
+    return ""
+
+
+def is_fresh(model: Any) -> bool:
+    """Whether the head, or the whole model, holds no trained weights: neither a checkpoint nor the script filled it."""
+    base = base_model(model)
+    fresh = getattr(base, "lintrain_fresh", None)
+    names = [name for name, _ in base.named_parameters()] if fresh is None else fresh
+    if base is not model and getattr(model, "lintrain_filled", None):
+        return False  # an adapter of before, which keeps its head with it
+    return not filled_by_script(base).issuperset(names)
+
+
+def filled_by_script(model: Any) -> frozenset[str]:
+    """Names of the weights that the script itself loaded, into the model or one of its parts."""
+    filled: set[str] = set()
+    for path, part in model.named_modules():
+        names: frozenset[str] = getattr(part, "lintrain_filled", frozenset())
+        filled.update(f"{path}.{name}" if path else name for name in names)
+    return frozenset(filled)
+
+
+def _label_names(config: Any) -> tuple[str, ...]:
+    names: dict[int, str] = getattr(config, "id2label", None) or {}
+    values = tuple(str(names[key]) for key in sorted(names, key=int)) if len(names) <= 1000 else ()
+    return () if all(GENERIC_NAME.fullmatch(name) for name in values) else values
+
+
+def _positions(model: Any, config: Any) -> int | None:
+    """Tokens that the position embeddings hold; RoBERTa's family keeps `padding_idx + 1` of them for itself."""
+    if _is_rotary(config):
+        value = getattr(config, "max_position_embeddings", None)
+        return value if isinstance(value, int) else None
+    for name, module in model.named_modules():
+        if name.endswith(("position_embeddings", "wpe", "embed_positions")) and hasattr(module, "num_embeddings"):
+            offset = getattr(module, "offset", 0)
+            padding = module.padding_idx
+            return int(module.num_embeddings - (padding + 1 if padding is not None else offset))
+    return None
+
+
+def _is_rotary(config: Any) -> bool:
+    return any(getattr(config, name, None) is not None for name in ("rope_theta", "rope_parameters", "rotary_dim"))
+
+
+def _has_dropout_or_batch_norm(model: Any) -> bool:
+    nn = library("torch.nn")
+    return any(
+        (isinstance(module, nn.Dropout) and module.p > 0) or isinstance(module, nn.modules.batchnorm._BatchNorm)
+        for module in model.modules()
+    )

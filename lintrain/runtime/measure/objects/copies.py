@@ -1,0 +1,186 @@
+"""Rows that two worker processes read from their copies of a data set: forked and seeded as a loader does it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import select
+import signal
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, NoReturn
+
+from lintrain.evidence.run import CopiedRows
+from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.kinds import is_mapping, is_row
+from lintrain.runtime.child.label_rows import spread
+from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.session import END
+from lintrain.runtime.measure.subset import has_rows
+
+ROWS = 64
+"""Of a stream, that each process reads."""
+READS = 16
+"""Rows from all over a data set, after each of which its generators are looked at."""
+SECONDS = 3.0
+GENERATORS = (
+    ("numpy.random", "Generator"),
+    ("numpy.random", "RandomState"),
+    ("random", "Random"),
+    ("torch", "Generator"),
+)
+
+
+def is_own(dataset: Any) -> bool:
+    """Whether a data set is of a class of the script's own, so that nobody knows how workers share its rows."""
+    module = sys.modules.get(type(dataset).__module__)
+    path = getattr(module, "__file__", None)
+    return isinstance(path, str) and is_users(path)
+
+
+def generators_of(dataset: Any) -> list[Any]:
+    """The attributes of a data set that draw random numbers from a state of their own."""
+    kinds = tuple(getattr(module, name) for path, name in GENERATORS if (module := loaded(path)) is not None)
+    return [value for value in getattr(dataset, "__dict__", {}).values() if isinstance(value, kinds)]
+
+
+def _state(generator: Any) -> str:
+    """All that decides which numbers a generator draws next."""
+    if hasattr(generator, "bit_generator"):
+        return str(generator.bit_generator.state)
+    return str(generator.getstate()) if hasattr(generator, "getstate") else _listed(generator.get_state())
+
+
+def _listed(state: Any) -> str:
+    parts: Any = state if is_row(state) else (state,)
+    return str([part.tolist() if hasattr(part, "tolist") else part for part in parts])
+
+
+def may_be_alike(dataset: Any) -> bool:
+    """Whether workers may read the same: of a stream, or of rows that draw from a generator that is kept."""
+    return not has_rows(dataset) or bool(generators_of(dataset))
+
+
+def read_copies(loader: Any) -> CopiedRows | str:
+    """What workers read, or why that is not known."""
+    if not hasattr(os, "fork"):
+        return "this system makes no copies of a process"
+    is_stream = not has_rows(loader.dataset)
+    chosen = [(0, 2), (1, 2), (0, 1), (0, 1)] if is_stream else [(0, 2), (1, 2)]
+    found = _read_at_once(loader, chosen)
+    lists = [each for each in found if isinstance(each, list)]
+    if len(lists) < len(found):
+        return next(f"a worker ended with {each}" for each in found if isinstance(each, str))
+    return _compared(lists, is_stream=is_stream)
+
+
+def _compared(lists: Sequence[list[str]], *, is_stream: bool) -> CopiedRows | str:
+    read = min(map(len, lists))
+    if read < 2:
+        return f"a worker read {read} rows" if read != 1 else "a worker read 1 row"
+    first, second = lists[0][:read], lists[1][:read]
+    alone, again = (lists[2][:read], lists[3][:read]) if is_stream else (first, first)
+    return CopiedRows(
+        is_stream=is_stream,
+        read=read,
+        different=len(set(first)),
+        alike=sum(one == other for one, other in zip(first, second, strict=True)),
+        shared=len([row for row in second if row in set(first)]),
+        alone=sum(one == other for one, other in zip(first, alone, strict=True)) if is_stream else 0,
+        is_steady=alone == again,
+    )
+
+
+def _read_at_once(loader: Any, chosen: Sequence[tuple[int, int]]) -> list[list[str] | str]:
+    """One process for each worker; what it read until the time was up, or its error."""
+    seeds = [worker if of > 1 else 2 + position for position, (worker, of) in enumerate(chosen)]
+    started = [_start(loader, worker, of, seed) for (worker, of), seed in zip(chosen, seeds, strict=True)]
+    ends = time.monotonic() + SECONDS + 1.0
+    return [_collect(process, pipe, ends) for process, pipe in started]
+
+
+def _start(loader: Any, worker: int, of: int, seed: int) -> tuple[int, int]:
+    """A process of its own, and the pipe that it writes to."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if not process:
+        _answer(writing, loader, worker, of, seed)
+    os.close(writing)
+    return process, reading
+
+
+def _answer(pipe: int, loader: Any, worker: int, of: int, seed: int) -> NoReturn:
+    """The worker's whole life."""
+    try:
+        said = json.dumps(_work(loader, worker, of, seed))
+    except BaseException as error:  # noqa: BLE001 - whatever ends a worker is its answer
+        said = json.dumps(f"{type(error).__name__}: {error}"[:200])
+    os.write(pipe, said.encode())
+    END(0)
+
+
+def _work(loader: Any, worker: int, of: int, seed: int) -> list[str]:
+    """What `torch.utils.data._utils.worker._worker_loop` does before and while it reads (torch 2.13)."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    torch, workers = library("torch"), library("torch.utils.data._utils.worker")
+    torch.set_num_threads(1)
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if loaded("numpy") is not None:
+        library("numpy").random.seed(seed)
+    dataset = loader.dataset
+    workers._worker_info = workers.WorkerInfo(id=worker, num_workers=of, seed=seed, dataset=dataset)
+    if loader.worker_init_fn is not None:
+        loader.worker_init_fn(worker)
+    ends, digests = time.monotonic() + SECONDS, list[str]()
+    for row in _seen(dataset):
+        digests.append(f"{zlib.crc32(_bytes(row)):08x}")
+        if time.monotonic() > ends:
+            break
+    return digests
+
+
+def _seen(dataset: Any) -> Iterator[Any]:
+    """The rows of a stream, or the states of the generators in a data set after each row."""
+    if not has_rows(dataset):
+        yield from islice(iter(dataset), ROWS)
+        return
+    for row in spread(len(dataset), READS):
+        dataset[row]
+        yield [_state(generator) for generator in generators_of(dataset)]
+
+
+def _bytes(value: Any) -> bytes:
+    """What a row holds: equal for rows of equal numbers and texts."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    if hasattr(value, "tobytes"):
+        return f"{getattr(value, 'shape', '')} {getattr(value, 'dtype', '')} ".encode() + bytes(value.tobytes())
+    if is_mapping(value):
+        return b"{" + b",".join(str(name).encode() + b":" + _bytes(part) for name, part in value.items()) + b"}"
+    if is_row(value):
+        return b"[" + b",".join(_bytes(part) for part in value) + b"]"
+    return repr(value).encode() if isinstance(value, str | int | float | bool | None) else pickle.dumps(value)
+
+
+def _collect(process: int, pipe: int, ends: float) -> list[str] | str:
+    """What a process wrote; it is ended when its time is up."""
+    said = bytearray()
+    while select.select([pipe], [], [], max(0.0, ends - time.monotonic()))[0]:
+        part = os.read(pipe, 65_536)
+        if not part:
+            break
+        said += part
+    os.close(pipe)
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return json.loads(said) if said else f"nothing to say after {SECONDS:g} s"

@@ -1,0 +1,158 @@
+"""A whole training step on tensors without values: what it holds at its peak, and the largest batch that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from lintrain.runtime.child.library import library
+from lintrain.runtime.child.random_state import same_random_numbers
+from lintrain.runtime.child.replace import replaced
+from lintrain.runtime.measure.fake_tensors import CountingShapes, Fakes
+from lintrain.runtime.measure.live_bytes import LiveBytes, counted, size_of, tensors_of
+from lintrain.startup.lazy_dataclass import dataclass
+
+MOST_TRIALS = 8
+MOST_ROWS = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most bytes in one step, in its passes and in the optimizer's part, and what lies there at their ends."""
+
+    passes: int
+    step: int
+    gradients: int
+    optimizer: int
+
+    @property
+    def whole(self) -> int:
+        """The larger one."""
+        return max(self.passes, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained, as a framework hands it over.
+
+    `run_batch` is its forward and backward pass on a batch; `finish` what it does with the gradients before the
+    optimizer steps; `had` are the rows of `batch`; `accumulates` says that gradients of several batches add up.
+    """
+
+    modules: tuple[Any, ...]
+    optimizer: Any
+    batch: Any
+    had: int
+    run_batch: Callable[[Any], Any]
+    finish: Callable[[], Any]
+    accumulates: bool = False
+
+
+class Projection:
+    """Steps on fakes; the first one makes the optimizer's state, the peak is that of a later one."""
+
+    def __init__(self, training: Training, *, for_gpu: bool) -> None:
+        self._training = training
+        self._for_gpu = for_gpu
+        self._live = LiveBytes()
+        self._fakes = Fakes(training.modules)
+        self._optimizer: Any = None
+        self._known: dict[int, Peak] = {}
+
+    @contextmanager
+    def open(self) -> Generator[Projection]:
+        """The modules hold fakes meanwhile; every `peak` has to be asked for in here."""
+        with ExitStack() as stack:
+            for context in (same_random_numbers(), self._fakes.in_place(), self._fakes.mode):
+                stack.enter_context(context)
+            self._optimizer = self._fakes.optimizer(self._training.optimizer)
+            if self._for_gpu:
+                stack.enter_context(fused_attention())
+                _step_at_once(self._optimizer)
+            self._live.add(self._fakes.all)
+            yield self
+
+    @property
+    def weights(self) -> int:
+        """Bytes of all weights and buffers."""
+        return sum(size_of(fake) for fake in self._fakes.all)
+
+    def peak(self, rows: int) -> Peak:
+        """The peak of a step on so many rows; the first one asked for costs one step more."""
+        if rows not in self._known:
+            with counted(self._live, CountingShapes):
+                if not self._optimizer.state:
+                    self._step(rows)
+                self._known[rows] = self._step(rows)
+        return self._known[rows]
+
+    def _step(self, rows: int) -> Peak:
+        training = self._training
+        batch = self._fakes.batch(training.batch, training.had, rows)
+        self._live.mark()
+        self._live.add(batch)
+        for _ in range(2 if training.accumulates else 1):
+            training.run_batch(batch)
+        passes, gradients = self._live.peak, self._gradients()
+        self._live.mark()
+        training.finish()
+        self._optimizer.step()
+        step = self._live.peak
+        self._optimizer.zero_grad()
+        return Peak(passes, step, gradients, self._state())
+
+    def _gradients(self) -> int:
+        return sum(size_of(fake.grad) for fake in self._fakes.all if fake.grad is not None)
+
+    def _state(self) -> int:
+        states: Iterable[Any] = self._optimizer.state.values()
+        return sum(size_of(tensor) for state in states for tensor in tensors_of(state))
+
+    def largest_batch(self, device: int, had: int) -> int | None:
+        """The most rows whose step fits a device: 0 for none, None where more than anybody would take do."""
+        first = self.peak(had)
+        if self.weights + first.gradients + first.optimizer > device:
+            return 0
+        fits, too_many = 0, None
+        rows = had
+        for _ in range(MOST_TRIALS):
+            if self.peak(rows).whole <= device:
+                fits = rows
+            else:
+                too_many = rows
+            rows = self._next(device, fits, too_many)
+            if rows in (fits, too_many) or fits >= MOST_ROWS:
+                break
+        return fits if too_many is not None else None
+
+    def _next(self, device: int, fits: int, too_many: int | None) -> int:
+        """Where the line through the two peaks known best meets the device; between what fits and what does not."""
+        if len(self._known) < 2:
+            return fits * 2 if too_many is None else max(1, too_many // 2)
+        low, high = sorted(sorted(self._known, key=lambda rows: abs(self._known[rows].whole - device))[:2])
+        slope = (self._known[high].whole - self._known[low].whole) / (high - low)
+        guess = int(low + (device - self._known[low].whole) / slope) if slope > 0 else MOST_ROWS
+        return min(max(guess, fits + 1), MOST_ROWS if too_many is None else too_many - 1)
+
+
+def _step_at_once(optimizer: Any) -> None:
+    """On a GPU torch's optimizers work on all parameters at once unless they are told otherwise, and hold more."""
+    for group in optimizer.param_groups:
+        if "foreach" in group and group["foreach"] is None and not group.get("fused"):
+            group["foreach"] = True
+
+
+@contextmanager
+def fused_attention() -> Generator[None]:
+    """Attention as a GPU's kernels hold it: they drop out without keeping the weights, which the CPU's do not."""
+    functional = library("torch.nn.functional")
+    attend = functional.scaled_dot_product_attention
+
+    def without_dropout(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *rest: Any, **others: Any
+    ) -> Any:
+        return attend(query, key, value, attn_mask, 0.0, *rest, **others)
+
+    with replaced(functional, scaled_dot_product_attention=without_dropout):
+        yield

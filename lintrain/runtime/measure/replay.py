@@ -1,0 +1,109 @@
+"""A model asked again: in eval mode, without gradients, from the same random numbers; everything is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lintrain.runtime.child.kinds import is_mapping, is_row
+from lintrain.runtime.child.library import library
+from lintrain.runtime.child.random_state import same_random_numbers
+from lintrain.runtime.measure.calls import Call
+
+MOST_ANSWERS = 4
+MOST_KEPT = 2**20
+"""Entries of buffers that are copied before a pass: in eval mode models have no reason to write into larger ones."""
+
+
+def ask(call: Call) -> tuple[Any, ...]:
+    """The answers to a call, as float tensors with an entry for each row: its logits, else all that it gives."""
+    torch = library("torch")
+    call = call.changed({})
+    asked = {id(tensor) for tensor in call.tensors().values()}
+    with as_it_was(call.module), same_random_numbers(), torch.no_grad():
+        output = call.module(*call.args, **call.kwargs)
+    rows = call.rows()
+    given = [answer for answer in _answers(output, rows) if id(answer) not in asked]
+    return tuple(answer.detach() for answer in given[:MOST_ANSWERS])
+
+
+def _answers(output: Any, rows: int) -> Iterator[Any]:
+    if library("torch").is_tensor(output):
+        if output.is_floating_point() and output.ndim and output.shape[0] == rows and output.numel():
+            yield output
+        return
+    if is_mapping(output):
+        logits = output.get("logits")
+        output = (logits,) if hasattr(logits, "shape") else tuple(output.values())
+    for part in output if is_row(output) else ():
+        yield from _answers(part, rows)
+
+
+@contextmanager
+def as_it_was(module: Any) -> Generator[None]:
+    """All parts in eval mode, without asking their `eval`; attributes and buffers are given back afterwards."""
+    kept = [Kept(part) for part in module.modules()]
+    copies = _copies(module)
+    for each in kept:
+        each.part.training = False
+    try:
+        yield
+    finally:
+        for each in kept:
+            each.give_back()
+        _write_back(copies)
+
+
+class Kept:
+    """The attributes of one part of a model, with the contents of those that are lists."""
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+        self._attributes: dict[str, Any] = dict(part.__dict__)
+        self._buffers: dict[str, Any] = dict(part._buffers)
+        values: Iterable[Any] = self._attributes.values()
+        self._lists: list[tuple[Any, list[Any]]] = [(value, value[:]) for value in values if type(value) is list]
+
+    def give_back(self) -> None:
+        """As they were."""
+        self.part.__dict__.clear()
+        self.part.__dict__.update(self._attributes)
+        self.part._buffers.clear()
+        self.part._buffers.update(self._buffers)
+        for value, before in self._lists:
+            value[:] = before
+
+
+def _copies(module: Any) -> list[tuple[Any, Any]]:
+    copies: list[tuple[Any, Any]] = []
+    left = MOST_KEPT
+    buffers: Iterable[Any] = module.buffers()
+    for buffer in buffers:
+        left -= buffer.numel()
+        if left < 0:
+            break
+        copies.append((buffer, buffer.detach().clone()))
+    return copies
+
+
+def _write_back(copies: list[tuple[Any, Any]]) -> None:
+    """Only what was changed: writing into a buffer that autograd keeps would spoil a backward pass."""
+    with library("torch").no_grad():
+        for buffer, before in copies:
+            if not buffer.equal(before):
+                buffer.copy_(before)
+
+
+def largest(answers: tuple[Any, ...]) -> float:
+    """The largest absolute value of answers."""
+    return max((float(answer.float().abs().max()) for answer in answers), default=0.0)
+
+
+def difference(before: tuple[Any, ...], after: tuple[Any, ...], scale: float) -> float | None:
+    """The largest change of an entry as a share of a scale; None where the answers are not of the same form."""
+    if len(before) != len(after) or any(one.shape != two.shape for one, two in zip(before, after, strict=True)):
+        return None
+    pairs = zip(before, after, strict=True)
+    most = max((float((one.float() - two.float()).abs().max()) for one, two in pairs if one.numel()), default=0.0)
+    return most / scale if scale else most

@@ -1,0 +1,71 @@
+"""The tokenizer of a run: given to the trainer or its collator, else the one that the script made."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from lintrain.evidence.run import TokenizerEvidence
+from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.run import Run
+from lintrain.runtime.measure.model import base_model
+
+
+def find_tokenizer(run: Run) -> Any | None:
+    """A tokenizer, or None where there is none or more than one could be meant."""
+    module = loaded("transformers.tokenization_utils_base")
+    if module is None:
+        return None
+    for owner, name in run.tokenizer_holders():
+        found: Any = getattr(owner, "__dict__", {}).get(name)
+        found = getattr(found, "tokenizer", found)
+        if isinstance(found, module.PreTrainedTokenizerBase):
+            return found
+    return _of_the_script(module.PreTrainedTokenizerBase)
+
+
+def _of_the_script(kind: Any) -> Any | None:
+    found: dict[int, Any] = {}
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            for value in (*frame.f_locals.values(), *frame.f_globals.values()):
+                if isinstance(value, kind):
+                    found[id(value)] = value
+        frame = frame.f_back
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def measure_tokenizer(run: Run) -> TokenizerEvidence | None:
+    """The special ids of the run's tokenizer; None where it has none, or several could be meant."""
+    tokenizer = find_tokenizer(run)
+    if tokenizer is None:
+        return None
+    ids: list[int] = tokenizer("a")["input_ids"]
+    return TokenizerEvidence(
+        type(tokenizer).__name__,
+        str(tokenizer.name_or_path),
+        len(tokenizer),
+        pad_id=tokenizer.pad_token_id,
+        eos_id=tokenizer.eos_token_id,
+        bos_id=tokenizer.bos_token_id,
+        mask_id=tokenizer.mask_token_id,
+        adds_bos=len(ids) > 1 and ids[0] == tokenizer.bos_token_id,
+        adds_eos=len(ids) > 1 and ids[-1] == tokenizer.eos_token_id,
+        shared=_shared(run, tokenizer),
+    )
+
+
+def _shared(run: Run, tokenizer: Any) -> float | None:
+    """The share of the tokens of the model's own tokenizer that have the same id in the run's."""
+    name = str(getattr(getattr(base_model(run.model), "config", None), "_name_or_path", "") or "")
+    if not name or name == tokenizer.name_or_path:
+        return 1.0 if name else None
+    try:
+        loaded: Any = library("transformers").AutoTokenizer.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError, KeyError):  # not on this machine, or no tokenizer with it
+        return None
+    own: dict[str, int] = loaded.get_vocab()
+    there: dict[str, int] = tokenizer.get_vocab()
+    return sum(there.get(token) == number for token, number in own.items()) / max(len(own), 1)

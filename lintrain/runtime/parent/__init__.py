@@ -1,0 +1,1 @@
+"""The process of lintrain that starts a probed script, follows it and ends it."""

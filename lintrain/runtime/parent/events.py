@@ -1,0 +1,165 @@
+"""The events of a probed process, read as what they are: a stranger's data.
+
+The process runs the script's code, which may write into our file, replace it, cut it off, or fill it. So the file is
+made and opened here before the process starts, and read through that one descriptor: what its path names later does not
+matter, and no read can wait. Lines, their number and their sum are bounded before they are decoded, and every event has
+to have the fields that lintrain's own code gives it, and its signature (`child.signing`): what the script's code writes
+into the file has none. One event that lacks something makes all of them untrustworthy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from hashlib import blake2b
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any
+
+from lintrain.runtime.child.channel import EVENTS
+from lintrain.runtime.child.signing import KEY_BYTES, derived_key, leave_key, signature
+
+Event = dict[str, Any]  # Any: events hold whatever JSON holds
+
+LONGEST_LINE = 16 * 2**20
+"""Bytes of one event; the largest of ordinary runs hold some hundred kilobytes of samples."""
+
+LONGEST_NAME = 100
+"""Of a key, as "0.2.1": the first that the second process started by the script's own gave on."""
+MOST_BYTES = 256 * 2**20
+MOST_EVENTS = 200_000
+CHUNK = 2**20
+
+STAGE: Mapping[str, type | tuple[type, ...]] = {"name": str, "status": str, "seconds": (int, float)}
+FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
+    "started": {"pid": int},
+    "run": {"values": dict},
+    "measured": {"values": dict},
+    "stage-started": {"stage": str},
+    "stage": {"stage": dict},
+    "progress": {"done": int, "of": (int, type(None))},
+    "trail": {"facts": dict},
+    "trail-step": {"step": dict},
+    "rank-write": {"path": str, "place": (dict, type(None))},
+    "rank-gather": {"gather": dict},
+    "end": {"kind": str, "reason": str, "notes": list, "files": list},
+}
+"""What each kind of event has to hold; what the evidence in it holds is validated when it is put together."""
+
+
+STATUSES = ("passed", "failed", "not reached")
+
+
+class UntrustworthyError(Exception):
+    """The events are not those that lintrain's own code sends; the text says what is wrong with them."""
+
+
+class EventFile:
+    """The file that the probed processes append to, read while it grows; so many `senders` get a key each."""
+
+    def __init__(self, exchange: Path, senders: int = 1) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        self._descriptor = os.open(exchange / EVENTS, flags, 0o600)
+        self._signatures = _Signatures()
+        for number in range(senders):
+            leave_key(str(exchange), str(number), self._signatures.new_key(str(number)))
+        self._read = 0
+        self._count = 0
+        self._rest = b""
+
+    def new_events(self) -> list[Event]:
+        """The whole lines that came since the last call; raises UntrustworthyError."""
+        size = os.fstat(self._descriptor).st_size
+        if size < self._read:
+            raise UntrustworthyError("the file of events was cut off")
+        if size > MOST_BYTES:
+            raise UntrustworthyError(f"more than {MOST_BYTES >> 20} MiB of events came")
+        events: list[Event] = []
+        while self._read < size and (chunk := self._next_chunk()):
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            if len(self._rest) > LONGEST_LINE:
+                raise UntrustworthyError(f"an event has more than {LONGEST_LINE >> 20} MiB")
+            events += [self._event(line) for line in lines if line]
+        return events
+
+    def _next_chunk(self) -> bytes:
+        os.lseek(self._descriptor, self._read, os.SEEK_SET)
+        chunk = os.read(self._descriptor, CHUNK)
+        self._read += len(chunk)
+        return chunk
+
+    def _event(self, line: bytes) -> Event:
+        self._count += 1
+        if self._count > MOST_EVENTS:
+            raise UntrustworthyError(f"more than {MOST_EVENTS:,} events came")
+        try:
+            return checked_event(json.loads(self._signatures.checked(line)))
+        except UntrustworthyError as error:
+            raise UntrustworthyError(f"event {self._count} {error}") from None
+        except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, or nested too deeply
+            raise UntrustworthyError(f"event {self._count} is not JSON") from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
+
+
+class _Signatures:
+    """The keys of one pass, and what each of them has signed."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, blake2b] = {}
+        self._seen: set[bytes] = set()
+
+    def new_key(self, name: str) -> bytes:
+        """A key that nobody can guess, known by its name."""
+        key = os.urandom(KEY_BYTES)
+        self._states[name] = blake2b(key=key, digest_size=KEY_BYTES)
+        return key
+
+    def checked(self, line: bytes) -> bytes:
+        """What was signed; raises UntrustworthyError where it was not, or came before."""
+        mark, _, said = line.partition(b" ")
+        name, *_, event = (*said.split(b" ", 3), b"", b"", b"")[:4]
+        state = self._state(name.decode("ascii", "replace"))
+        if state is None or not compare_digest(mark, signature(state, said)):
+            raise UntrustworthyError("is not signed by lintrain's own code")
+        if mark in self._seen:
+            raise UntrustworthyError("came twice")
+        self._seen.add(mark)
+        return event
+
+    def _state(self, name: str) -> blake2b | None:
+        """A hash with the key of this name; one that a process was given by another one comes from that one's key."""
+        if name not in self._states and len(name) < LONGEST_NAME:
+            giver, _, number = name.rpartition(".")
+            state = self._state(giver) if giver and number.isdecimal() else None
+            if state is not None:
+                self._states[name] = blake2b(key=derived_key(state, int(number)), digest_size=KEY_BYTES)
+        return self._states.get(name)
+
+
+def checked_event(found: object) -> Event:
+    """An event that has its fields, of their types; raises UntrustworthyError."""
+    if not isinstance(found, dict):
+        raise UntrustworthyError("is not an object")
+    event: Event = found  # pyright: ignore[reportUnknownVariableType] - JSON's keys are texts
+    kind = event.get("event")
+    fields = FIELDS.get(kind) if isinstance(kind, str) else None
+    if fields is None:
+        raise UntrustworthyError("is of a kind that there is not")
+    _demand(event, fields, str(kind))
+    if kind == "stage":
+        _demand(event["stage"], STAGE, "stage")
+        if event["stage"]["status"] not in STATUSES:
+            raise UntrustworthyError("(`stage`) has a status that there is not")
+    if kind == "end" and not all(isinstance(each, str) for each in (*event["notes"], *event["files"])):
+        raise UntrustworthyError("(`end`) names what are no files or notes")
+    return event
+
+
+def _demand(event: Event, fields: Mapping[str, type | tuple[type, ...]], kind: str) -> None:
+    for name, types in fields.items():
+        if name not in event or not isinstance(event[name], types):
+            raise UntrustworthyError(f"(`{kind}`) has no `{name}` of its type")

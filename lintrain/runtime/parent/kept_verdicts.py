@@ -1,0 +1,139 @@
+"""The verdicts of the last probe, kept for `lintrain check` and the editor while nothing that they speak of changes.
+
+One small file for each file that has findings lies in the user's cache folder (`LINTRAIN_CACHE_DIR` names another). Its
+verdicts hold while the bytes of every file of the project that the probed run used, the installed versions and lintrain
+itself are the same; a file that cannot be read as such is no verdict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from lintrain.cache.place import is_ours, store_folder
+from lintrain.cache.watch import unheard
+from lintrain.cache.whole_files import HEADS, make_folder, put, read_kept, sealed, unsealed
+from lintrain.model.finding import Finding
+from lintrain.model.verdict import Ruling, Verdict
+from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import LARGEST_FILE
+
+if TYPE_CHECKING:
+    from lintrain.runtime.parent.record import Record
+
+MAGIC = HEADS["verdicts"]
+SCHEMA = 1
+Judged = tuple[Finding, Verdict]
+
+
+NOT_KEPT = "the verdicts are not kept for later checks"
+
+
+def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
+    """Keep what a probe said, for each file that it spoke of; gives why the cache cannot be written, or nothing."""
+    by_file: dict[Path, list[Judged]] = {_absolute(record.script): []}
+    for finding, verdict in judged:
+        by_file.setdefault(_absolute(finding.place.path), []).append((finding, verdict))
+    texts = {str(file): digest for file in {*by_file, *map(Path, record.ending.files)} if (digest := _digest(file))}
+    common: dict[str, Any] = {"schema": SCHEMA, "lintrain": record.lintrain, "texts": texts}
+    common["packages"] = [str(folder) for folder in _installed(record)]
+    for file, about in by_file.items():
+        verdicts = [{"claim": _claim(finding), **dataclasses.asdict(verdict)} for finding, verdict in about]
+        try:
+            _write(*_place_of(file), {**common, "verdicts": verdicts})
+        except OSError as error:
+            return f"{NOT_KEPT}: {(error.strerror or str(error)).lower()}"
+    return ""
+
+
+class KeptVerdicts:
+    """What is kept of one file, read when a finding asks for it; `text` is given where it is not that of the disk."""
+
+    def __init__(self, path: str, lintrain: str, text: bytes | None = None) -> None:
+        self._file = _absolute(path)
+        self._lintrain = lintrain
+        self._text = text
+
+    def of(self, finding: Finding) -> Verdict | None:
+        """The verdict of the last probe on a finding; None where there is none that still holds."""
+        return self._verdicts.get(json.dumps(_claim(finding)))
+
+    @cached_property
+    def _verdicts(self) -> Mapping[str, Verdict]:
+        try:
+            content = unsealed(MAGIC, read_kept(*_place_of(self._file)))  # first, so that a later one is noticed
+            with unheard():
+                is_believed = content is not None and is_ours(_folder())
+            kept: Any = json.loads(content or b"{}") if is_believed else {}  # Any: whatever JSON holds
+            return dict(self._read(kept))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def _read(self, kept: Any) -> Iterable[tuple[str, Verdict]]:
+        is_same = kept["schema"] == SCHEMA and kept["lintrain"] == self._lintrain
+        if not is_same or str(self._file) not in kept["texts"]:
+            return
+        if not all(self._digest(Path(file)) == digest for file, digest in kept["texts"].items()):
+            return
+        if not all(os.path.isdir(folder) for folder in kept["packages"]):  # noqa: PTH112 - of strings, on every check
+            return
+        for one in kept["verdicts"]:
+            measured = cast("Mapping[str, Any]", one["measured"])
+            yield json.dumps(one["claim"]), Verdict(Ruling(one["ruling"]), str(one["reason"]), measured)
+
+    def _digest(self, file: Path) -> str | None:
+        if self._text is not None and file == self._file:
+            return hashlib.sha256(self._text).hexdigest()
+        return _digest(file)
+
+
+def _folder() -> str:
+    return store_folder("verdicts")
+
+
+def _claim(finding: Finding) -> Sequence[str | int]:
+    place = finding.place
+    return [finding.rule, place.line, place.column, place.end_line, place.end_column, finding.message]
+
+
+def _absolute(path: str) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
+
+
+def _place_of(file: Path) -> tuple[str, str]:
+    """The folder and the name of what is kept of a file."""
+    return _folder(), f"{hashlib.sha256(os.fsencode(file)).hexdigest()[:32]}.json"
+
+
+def _digest(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(read_plain(file, LARGEST_FILE)).hexdigest()
+    except OSError:
+        return None
+
+
+def _installed(record: Record) -> Iterable[Path]:
+    """The folders that say which versions the script ran with: another version lies in another folder."""
+    home = Path(record.python).parent.parent
+    folders = [*home.glob("lib/python3*/site-packages"), home / "Lib" / "site-packages"]
+    for name, version in {pair for run in record.runs for pair in run.versions.items()}:
+        for folder in folders:
+            if (found := folder / f"{name}-{version}.dist-info").is_dir():
+                yield found
+
+
+def _write(folder: str, name: str, content: Mapping[str, Any]) -> None:
+    """Put a file in its place whole: two probes may end at once. Raises OSError."""
+    from lintrain.runtime.parent.record import plain  # here, for every check that finds something reads this module
+
+    make_folder(folder)
+    if not is_ours(folder):
+        raise OSError(errno.EACCES, f"others may write into {folder}")
+    put(folder, name, sealed(MAGIC, json.dumps(plain(content)).encode()))

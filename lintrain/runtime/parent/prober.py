@@ -1,0 +1,186 @@
+"""A whole probe: the CPU pass, a second pass where a shortcut was unsound, and the GPU pass where there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from lintrain.evidence.run import Evidence
+from lintrain.runtime.parent.again import Starts, measure_again
+from lintrain.runtime.parent.downloads import download_folders, paths_of_downloads
+from lintrain.runtime.parent.entry import Entry
+from lintrain.runtime.parent.events import Event, UntrustworthyError
+from lintrain.runtime.parent.extras import OVERFIT_STEPS
+from lintrain.runtime.parent.kept_files import copy_plain_files
+from lintrain.runtime.parent.launcher import Bounds, Launch, NoRoomError, package_folder
+from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+from lintrain.runtime.parent.request import SAMPLE_ROWS, Request, new_exchange
+from lintrain.runtime.parent.warden import warden
+from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import LARGEST_FILE
+from lintrain.startup.lazy_dataclass import dataclass
+
+KEPT = "kept"
+"""In the temporary folder: what the child kept."""
+GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asked of a probe; `kept` is a folder for what a failing stage needs to fail again;
+    `is_on_cpu` leaves the GPU pass out."""
+
+    entry: Entry
+    python: str
+    bounds: Bounds
+    overfit: int = 0
+    also: tuple[str, ...] = ()
+    device_memory: int | None = None
+    full_data: bool = False
+    offline: bool = False
+    kept: Path | None = None
+    echo: IO[bytes] | None = None
+    is_on_cpu: bool = False
+
+
+def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
+    """Everything that the script's run can show; the temporary folder is gone afterwards, whatever happens."""
+    temporary = _new_folder()
+    with warden(temporary), download_folders():
+        return _probe(wanted, temporary, listen)
+
+
+def _new_folder() -> Path:
+    """A folder for the probe's own files; raises NoRoomError."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="lintrain-probe-"))
+    except OSError as error:
+        raise NoRoomError(error.strerror or str(error)) from error
+
+
+def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> Record:
+    runs: list[Evidence] = []
+    ends = time.monotonic() + wanted.bounds.seconds
+    evidence, ending, is_whole = _cpu_pass(wanted, temporary, listen)
+    if evidence is not None:
+        if ending.kind == "measured":
+            sample_rows = 0 if is_whole else SAMPLE_ROWS
+            starts = Starts(
+                wanted.entry,
+                wanted.python,
+                wanted.bounds,
+                ends,
+                temporary,
+                sample_rows,
+                listen,
+                wanted.echo,
+                wanted.offline,
+            )
+            evidence = measure_again(starts, wanted.also, evidence)
+        runs.append(evidence)
+    if not wanted.is_on_cpu and has_gpu() and _gpu_can_say_more(evidence, ending):
+        evidence, gpu_ending = _pass(_with_time_left(wanted, ending), temporary, "gpu", wanted.full_data, listen)
+        if ending.kind != "measured":
+            runs, ending = [], gpu_ending
+        if evidence is not None and evidence.device != "cpu":
+            runs.append(evidence)
+    text = read_plain(wanted.entry.script, LARGEST_FILE)
+    return Record(
+        schema=SCHEMA,
+        lintrain=_version(),
+        script=str(wanted.entry.script),
+        script_sha256=hashlib.sha256(text).hexdigest(),
+        python=wanted.python,
+        ending=ending,
+        runs=tuple(runs),
+        arguments=wanted.entry.arguments,
+    )
+
+
+def _version() -> str:
+    from lintrain import __version__
+
+    return __version__
+
+
+def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending, bool]:
+    """What the pass shows, how it ended, and whether it worked on all of the data."""
+    evidence, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
+    if ending.kind != "needs-full-data":
+        return evidence, ending, wanted.full_data
+    listen({"event": "again", "reason": ending.reason})
+    evidence, second = _pass(_with_time_left(wanted, ending), temporary, "cpu", True, listen)
+    if evidence is not None:
+        evidence = replace(evidence, notes=(*evidence.notes, f"the data was processed whole: {ending.reason}"))
+    return evidence, second, True
+
+
+def _with_time_left(wanted: Wanted, ending: Ending) -> Wanted:
+    return replace(wanted, bounds=replace(wanted.bounds, seconds=max(1.0, wanted.bounds.seconds - ending.seconds)))
+
+
+def _pass(
+    wanted: Wanted, temporary: Path, device: str, full_data: bool, listen: Callable[[Event], None]
+) -> tuple[Evidence | None, Ending]:
+    folder = Path(tempfile.mkdtemp(dir=temporary))
+    exchange = new_exchange(folder)
+    command, skipped = wanted.entry.prepare(exchange)
+    request = Request(
+        script=str(wanted.entry.script),
+        folder=str(Path.cwd()),
+        package=package_folder(),
+        temporary=str(folder),
+        exchange=str(exchange),
+        device=device,
+        overfit=wanted.overfit or (OVERFIT_STEPS if "overfit" in wanted.also else 0),
+        also=wanted.also,
+        device_memory=wanted.device_memory,
+        sample_rows=0 if full_data else SAMPLE_ROWS,
+        shortcuts=(*wanted.entry.shortcuts, *skipped),
+        downloads=paths_of_downloads(),
+        reproduces=wanted.kept is not None,
+        offline=wanted.offline,
+    )
+    launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
+    ending = launch.follow(wanted.bounds, listen)
+    if wanted.kept is not None and device == "cpu" and (folder / KEPT).is_dir():
+        with suppress(OSError):  # too much of it: nothing is reproduced
+            copy_plain_files(folder / KEPT, wanted.kept)
+    if not launch.assembly.reached_a_run:
+        return None, ending
+    try:
+        return launch.assembly.evidence(_stopped(launch, ending)), ending
+    except UntrustworthyError as error:
+        return None, replace(ending, kind="untrusted", reason=f"the script's process sent what cannot be so: {error}")
+
+
+def _stopped(launch: Launch, ending: Ending) -> str:
+    if ending.kind == "crashed":
+        return "the script stopped before"
+    if ending.kind == "no-training":
+        return "the script trained nothing"
+    where = f" in the {launch.assembly.running} stage" if launch.assembly.running else ""
+    return f"{ending.reason or ending.kind}{where}"
+
+
+def has_gpu() -> bool:
+    """Whether this machine has an accelerator that torch's CUDA devices stand for (NVIDIA or AMD)."""
+    return (
+        bool(list(Path("/dev").glob("nvidia[0-9]*"))) or Path("/dev/kfd").exists() or bool(shutil.which("nvidia-smi"))
+    )
+
+
+def _gpu_can_say_more(evidence: Evidence | None, ending: Ending) -> bool:
+    """A clean CPU pass, or one that ended because the script asks for the GPU that was hidden from it."""
+    if ending.kind == "measured" and evidence is not None and evidence.failure is None:
+        return True
+    failure = evidence.failure if evidence is not None else None
+    text = f"{failure.message} {failure.code}" if failure else ending.reason
+    return any(word in text.lower() for word in GPU_WORDS)

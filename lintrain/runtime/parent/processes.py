@@ -1,0 +1,168 @@
+"""The processes that a script starts: found, measured and ended together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lintrain.runtime.parent.supervised import ScriptProcess
+from lintrain.runtime.parent.supervisor import (
+    be_subreaper,
+    descendants,
+    end_all,
+    is_subreaper,
+    own_children,
+    relations,
+)
+
+GRACE_SECONDS = 0.3
+ROUNDS = 5
+
+
+class Adoption:
+    """While it lasts, this process is the parent of what outlives its own parent among its descendants (Linux).
+
+    So none can hide. `others` are the children that this process has already. After the last of several adoptions
+    at the same time the process is what it was: it may be a program of the user's that only asked for a probe.
+    """
+
+    _lock = threading.Lock()
+    _lasting = 0
+    _was_subreaper = False
+
+    def __init__(self) -> None:
+        self.others = frozenset[int]()
+        if not sys.platform.startswith("linux"):
+            return
+        with Adoption._lock:
+            if Adoption._lasting == 0:
+                Adoption._was_subreaper = is_subreaper()
+            Adoption._lasting += 1
+            be_subreaper()
+        self.others = frozenset(own_children())
+
+    def end(self) -> None:
+        """Adopt no more."""
+        if not sys.platform.startswith("linux"):
+            return
+        with Adoption._lock:
+            Adoption._lasting -= 1
+            if Adoption._lasting == 0:
+                be_subreaper(is_one=Adoption._was_subreaper)
+
+
+def family(process: ScriptProcess, mark: str, others: frozenset[int] = frozenset()) -> list[int]:
+    """The processes of a probe: all below its supervisor, orphans that came to us when that was killed, and what
+    carries the mark in its environment, with all below these.
+    """
+    if process.supervisor is None:
+        return [process.pid] if process.pid else []
+    ours = _orphans(others) | _marked(mark, process.pid)
+    return sorted((ours | descendants([process.supervisor, *ours])) - {process.supervisor})
+
+
+def _orphans(others: frozenset[int]) -> set[int]:
+    """Children of this process, in sessions of their own, that came since `others` were its children."""
+    return {pid for pid in own_children() - others if _session(pid) not in (0, os.getsid(0))}
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _marked(mark: str, root: int) -> set[int]:
+    """The processes in the session of a script's first process (0: unknown), or with the mark in their environment."""
+    pids = relations()
+    pids.pop(os.getpid(), None)
+    return {pid for pid in pids if _session(pid) == root != 0 or mark.encode() in _environment(pid)}
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""  # of another user, or gone
+
+
+def resident_bytes(pids: list[int]) -> int:
+    """Memory that the processes hold together, in bytes; pages they share count once for each."""
+    if Path("/proc/self/statm").exists():
+        return sum(_resident(pid) for pid in pids)
+    listed = subprocess.run(
+        ["ps", "-o", "rss=", "-p", ",".join(map(str, pids))], capture_output=True, text=True, check=False
+    )
+    return sum(int(line) * 1024 for line in listed.stdout.split())
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def end_family(process: ScriptProcess, mark: str, others: frozenset[int] = frozenset()) -> None:
+    """End a script and everything that it started, politely first; on Linux until no process of it is left."""
+    if sys.platform == "win32":
+        _end_tree(process.pid)
+        process.wait()
+        return
+    _signal_all(process.pid, family(process, mark, others), signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < deadline and (process.poll() is None or family(process, mark, others)):
+        time.sleep(0.02)
+    if process.supervisor is None:
+        _signal_all(process.pid, [process.pid], signal.SIGKILL)
+        process.wait()
+        return
+    process.close()
+    end_all(lambda: _orphans(others - {process.supervisor or 0}), lambda: _bury_orphans(others))
+    _signal_all(0, sorted(_marked(mark, 0)), signal.SIGKILL)
+
+
+def end_left(root: int, mark: str) -> None:
+    """End a script whose probe is gone, and everything that it started; `root` is 0 where nobody wrote it down."""
+    if sys.platform == "win32":
+        if root:
+            _end_tree(root)
+        return
+    for _ in range(ROUNDS):  # anew for what was about to start something
+        if not sys.platform.startswith("linux"):
+            _signal_all(root, [root] if root else [], signal.SIGKILL)
+            return
+        marked = _marked(mark, root)
+        left = marked | descendants(marked)
+        _signal_all(root, sorted(left), signal.SIGKILL)
+        if not left:
+            return
+        time.sleep(GRACE_SECONDS)
+
+
+def _end_tree(root: int) -> None:
+    subprocess.run(["taskkill", "/T", "/F", "/PID", str(root)], capture_output=True, check=False)
+
+
+def _bury_orphans(others: frozenset[int]) -> None:
+    """Take note of the end of adopted processes; those of this process itself are left to who started them."""
+    for pid in _orphans(others):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def _signal_all(group: int, pids: Sequence[int], number: signal.Signals) -> None:
+    if group:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

@@ -1,0 +1,102 @@
+"""What a probe leaves for its reader: the evidence of every run, how the script ended, and the findings of its text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, cast
+
+from lintrain.evidence.run import Evidence
+from lintrain.model.finding import Finding
+from lintrain.source.plain_files import read_plain
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.json_values import plain as plain
+
+LARGEST_EVIDENCE = 256 * 2**20
+
+SCHEMA = 1
+"""Counts up whenever a field of the evidence changes its meaning or goes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the script came to its end.
+
+    `kind`: measured, crashed (an error before any training call), no-training, by-hand (it trained without an
+    optimizer), elsewhere (in processes of its own), stopped (an error behind a step in no loop), exited (silently, with
+    a status), killed, time, memory, disk, refused (it wrote past the guard of its files), untrusted (it sent events
+    that lintrain's own code does not send), probe-failed; `output` is the end of what the script printed; `files` are
+    the project's own that it had loaded; `notes` name what a probe did not send, and whether the network as a whole was
+    out of reach.
+    """
+
+    kind: str
+    reason: str = ""
+    seconds: float = 0.0
+    output: str = ""
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One probe of one script, as `--evidence` writes it."""
+
+    schema: int
+    lintrain: str
+    script: str
+    script_sha256: str
+    python: str
+    ending: Ending
+    runs: tuple[Evidence, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    arguments: tuple[str, ...] = ()
+
+
+class EvidenceFileError(Exception):
+    """A file that holds no evidence which this lintrain can read; the text names the file and what to do."""
+
+
+def write_record(record: Record, path: Path) -> None:
+    """Write a record as JSON; NaN and infinities as strings."""
+    path.write_bytes(record_json(record))
+
+
+def record_json(record: Record) -> bytes:
+    """A record as indented JSON; NaN and infinities as the strings "NaN", "Infinity" and "-Infinity"."""
+    text = json.dumps(plain(dataclasses.asdict(record)), indent=2, ensure_ascii=False)
+    return text.encode(errors="replace")  # half a character, which a row may hold, has no UTF-8
+
+
+def read_record(path: Path) -> Record:
+    """Read a record again; raises EvidenceFileError for anything that is none."""
+    try:
+        text = read_plain(path, LARGEST_EVIDENCE).decode("utf-8")
+        found: Any = json.loads(text)  # Any: whatever JSON holds
+    except (OSError, ValueError, RecursionError) as error:
+        raise EvidenceFileError(f"{path}: cannot be read as evidence ({error})") from error
+    schema = cast("dict[str, object]", found).get("schema") if isinstance(found, dict) else None
+    if schema != SCHEMA:
+        raise EvidenceFileError(_wrong_schema(path, schema))
+    return _validated(path, text)
+
+
+def _wrong_schema(path: Path, schema: object) -> str:
+    if isinstance(schema, int):
+        which = "a newer" if schema > SCHEMA else "an older"
+        return (
+            f"{path}: evidence schema {schema} is of {which} lintrain, this one reads {SCHEMA}; probe the script again"
+        )
+    return f"{path}: holds no `schema` number; `lintrain probe SCRIPT --evidence FILE` writes evidence"
+
+
+def _validated(path: Path, text: str) -> Record:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(Record).validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise EvidenceFileError(f"{path}: `{where}`: {first['msg'].lower()}") from error

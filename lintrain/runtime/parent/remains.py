@@ -1,0 +1,69 @@
+"""What a script leaves in places that a temporary folder cannot stand for, and how much it writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from lintrain.source.plain_files import read_start
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+SHARED_MEMORY = Path("/dev/shm")
+NAMES = "shared-memory.txt"
+"""In the temporary folder: what processes of the script made, one in each line: names of shared memory, and their own
+pids."""
+
+LARGEST_LIST = 2**20
+MAY_HAVE_BEGUN = 1.0
+"""Seconds that the clock of a file system may be behind."""
+
+TORCH = lazy_pattern(r"torch_(\d+)_")
+
+
+def held_bytes(folder: Path) -> int:
+    """What the files below a folder hold on disk, in bytes."""
+    held = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                held += Path(path, name).lstat().st_blocks * 512
+    return held
+
+
+def remove_shared_memory(temporary: Path, since: float) -> None:
+    """Remove the shared memory that processes of the script made `since` a time of the system's clock.
+
+    Torch names its own after the process that made it. Other people's processes may be out of sight, as in a container
+    that shares only memory with its host, so a name counts only if a process of this run had that pid.
+    """
+    if not SHARED_MEMORY.is_dir():
+        return
+    made = _made_by_the_script(temporary / NAMES)
+    for path in SHARED_MEMORY.iterdir():
+        torch = TORCH.match(path.name)
+        if f"/{path.name}" in made or (torch and torch[1] in made):
+            with suppress(OSError):
+                state = path.lstat()
+                if state.st_uid == os.geteuid() and state.st_ctime >= since - MAY_HAVE_BEGUN:
+                    path.unlink()
+
+
+def _made_by_the_script(file: Path) -> set[str]:
+    try:
+        return set(read_start(file, LARGEST_LIST).decode(errors="replace").split())
+    except OSError:
+        return set()
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, also where the script took the rights to its folders away."""
+    for path, folders, _ in os.walk(folder):
+        for name in folders:
+            inner = Path(path, name)
+            with suppress(OSError):
+                if not inner.is_symlink():
+                    inner.chmod(stat.S_IRWXU)
+    shutil.rmtree(folder, ignore_errors=True)

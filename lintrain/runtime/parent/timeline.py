@@ -1,0 +1,122 @@
+"""What passes that only follow a script's first steps send: read by the parent, and compared there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from lintrain.model.location import Place
+from lintrain.runtime.parent.events import Event, UntrustworthyError
+from lintrain.runtime.parent.record import Ending
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TrailStep:
+    """One optimizer step: what was there before its first forward pass, and what came of it.
+
+    Digests stand for the bytes of tensors, by name: `weights` (with buffers), `state` of the optimizer, `gradients`;
+    the trainable weights `without_gradient` got none. `generators` are the states of random generators. `batch` is the
+    digest of what the model was given, "" where none was seen; `rows` are the numbers of its rows in their data set,
+    none where they are not known. `scalers` are the scale of each GradScaler and its steps since it last grew.
+    """
+
+    losses: tuple[float, ...]
+    batch: str
+    rows: tuple[int, ...]
+    weights: dict[str, str]
+    state: dict[str, str]
+    gradients: dict[str, str]
+    learning_rates: tuple[float, ...]
+    generators: dict[str, str]
+    without_gradient: tuple[str, ...] = ()
+    scalers: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def loss(self) -> float:
+        """The mean of the losses of the step."""
+        return sum(self.losses) / len(self.losses) if self.losses else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What one process gathered at a place of the script in one round over a loader.
+
+    `calls` are the rows that each call gave, `batches` the numbers of the rows that the loader had in this process;
+    `is_whole` where it has no more.
+    """
+
+    round: int
+    is_whole: bool
+    function: str
+    place: Place
+    calls: tuple[int, ...]
+    batches: tuple[tuple[int, ...], ...]
+
+    @property
+    def rows(self) -> int:
+        """The rows of one quantity: a call for each batch or one for all of them, perhaps of several quantities."""
+        times, rest = divmod(len(self.calls), len(self.batches) or 1)
+        return sum(self.calls) // times if times and not rest else sum(self.calls)
+
+
+@dataclass(slots=True)
+class Trail:
+    """What one process showed: its steps in order, and single facts by name; `ending` is that of its pass."""
+
+    steps: list[TrailStep] = field(default_factory=list[TrailStep])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])  # Any: what JSON holds
+    writes: list[tuple[str, Place | None]] = field(default_factory=list["tuple[str, Place | None]"])
+    gathers: dict[tuple[int, Place], Gathered] = field(default_factory=dict["tuple[int, Place]", "Gathered"])
+    ending: Ending = field(default_factory=lambda: Ending("exited"))
+
+    def add(self, event: Event) -> None:
+        """Take in one event; raises UntrustworthyError."""
+        try:
+            self._add(event)
+        except (ValueError, TypeError) as error:
+            raise UntrustworthyError(f"a `{event['event']}` does not hold what it has to") from error
+
+    def _add(self, event: Event) -> None:
+        match event["event"]:
+            case "trail-step":
+                from pydantic import TypeAdapter
+
+                self.steps.append(TypeAdapter(TrailStep).validate_python(event["step"]))
+            case "trail":
+                self.facts.update(event["facts"])
+            case "rank-write":
+                place = event["place"]
+                self.writes.append((event["path"], Place(**place) if place else None))
+            case "rank-gather":
+                from pydantic import TypeAdapter
+
+                gathered = TypeAdapter(Gathered).validate_python(event["gather"])
+                self.gathers[gathered.round, gathered.place] = gathered  # each tells of the whole round until then
+            case _:
+                pass
+
+    def demand(self, steps: int, start: str) -> None:
+        """Raise UnmeasuredError where fewer steps came; `start` names the pass in words."""
+        if len(self.steps) >= steps:
+            return
+        if "stopped" in self.facts:
+            raise UnmeasuredError(str(self.facts["stopped"]))
+        why = self.ending.reason.splitlines()[0] if self.ending.reason else f"it ended ({self.ending.kind})"
+        raise UnmeasuredError(f"{start} took {len(self.steps)} of {steps} steps: {why}")
+
+
+class UnmeasuredError(Exception):
+    """A comparison that cannot be made; the text says why, in words that stand after a colon."""
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+    """The names whose values are not the same in both, those that the other lacks among them."""
+    return tuple(sorted(name for name, value in one.items() if other.get(name) != value))
+
+
+def drawn_from(trail: Trail, generators: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some random generators whose state moved in the steps: the others decide nothing."""
+    moved = differing(trail.steps[0].generators, trail.steps[-1].generators)
+    return tuple(name for name in generators if name in moved)

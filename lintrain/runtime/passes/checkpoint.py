@@ -1,0 +1,83 @@
+"""A run that saves and goes on, beside a fresh process that resumes from what it saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lintrain.evidence.run import CheckpointEvidence
+from lintrain.runtime.parent.request import TrailRequest
+from lintrain.runtime.parent.timeline import Trail, TrailStep, UnmeasuredError, differing, drawn_from
+
+if TYPE_CHECKING:
+    from lintrain.runtime.parent.again import Starts
+
+SAVED_AFTER = 2
+MOST_FILES = 20
+
+
+def compare_resumed(starts: Starts) -> Mapping[str, Any]:  # Any: evidence by the name of its field
+    """Two passes: one saves after some steps and takes one more, the other resumes and takes its first."""
+    folder = starts.folder()
+    saving = starts.follow(folder, TrailRequest("save", SAVED_AFTER + 1))
+    saving.demand(1, "the run that saves")
+    if saving.facts.get("framework"):
+        saving.demand(SAVED_AFTER + 1, "the run that saves")
+    files = _files(folder, saving.facts.get("checkpoint"))
+    if not files:
+        raise UnmeasuredError(
+            f"the script saved nothing in its first {len(saving.steps)} steps that it could go on from"
+        )
+    saving.demand(SAVED_AFTER + 1, "the loop, which came to its end after it saved,")
+    path = str(saving.facts.get("checkpoint", ""))
+    resuming = starts.follow(folder, TrailRequest("resume", 1, path))
+    resuming.demand(1, "the process that resumes")
+    if not path and _begins_anew(saving, resuming):
+        raise UnmeasuredError("the second start of the script did not go on from what the first one saved")
+    return {"checkpoint": resumed_evidence(saving, resuming, files)}
+
+
+def _files(folder: Path, checkpoint: str | None) -> dict[str, int]:
+    """The files of a checkpoint by size: those that the library saved, else all that the script wrote by itself."""
+    root = Path(checkpoint) if checkpoint else folder / "layer" / "written"
+    if root.is_file():
+        return {root.name: root.stat().st_size}
+    found = sorted(file for file in root.rglob("*") if file.is_file())[:MOST_FILES]
+    return {str(file.relative_to(root)) if checkpoint else file.name: file.stat().st_size for file in found}
+
+
+def _begins_anew(saving: Trail, resuming: Trail) -> bool:
+    """Whether a start has the weights of the first step again, and not those that were saved."""
+    weights = resuming.steps[0].weights
+    return weights == saving.steps[0].weights != saving.steps[SAVED_AFTER].weights
+
+
+def resumed_evidence(saving: Trail, resuming: Trail, files: dict[str, int]) -> CheckpointEvidence:
+    """The step after the checkpoint in both processes, part by part."""
+    before, (went_on, resumed) = saving.steps[:SAVED_AFTER], (saving.steps[SAVED_AFTER], resuming.steps[0])
+    seen = {row for step in before for row in step.rows}
+    is_again = bool(went_on.rows) and went_on.rows != resumed.rows
+    return CheckpointEvidence(
+        saved_after=SAVED_AFTER,
+        resumes_by="library" if saving.facts.get("framework") else "script",
+        files=files,
+        weights=len(went_on.weights),
+        changed_weights=differing(went_on.weights, resumed.weights),
+        optimizer_state=len(went_on.state),
+        lost_state=tuple(sorted(set(went_on.state) - set(resumed.state))),
+        changed_state=tuple(name for name in differing(went_on.state, resumed.state) if name in resumed.state),
+        learning_rates=(max(went_on.learning_rates), max(resumed.learning_rates)),
+        losses=(went_on.loss, resumed.loss),
+        generators=drawn_from(saving, differing(went_on.generators, resumed.generators)),
+        same_batch=went_on.batch == resumed.batch if went_on.batch and resumed.batch else None,
+        rows=len(resumed.rows),
+        repeated_rows=len(set(resumed.rows) & seen) if is_again else 0,
+        scales=(_first_scaler(went_on)[0], _first_scaler(resumed)[0]),
+        steps_since_growth=(_first_scaler(went_on)[1], _first_scaler(resumed)[1]),
+        resume_is_asked=saving.facts.get("resume_is_asked", True),
+    )
+
+
+def _first_scaler(step: TrailStep) -> tuple[float | None, int]:
+    return step.scalers[0] if step.scalers else (None, 0)

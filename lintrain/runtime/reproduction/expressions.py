@@ -1,0 +1,222 @@
+"""Objects of a script as code that makes them again: values, modules, configurations, tokenizers, collators."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import json
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, cast
+
+from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.kinds import is_mapping, is_row
+from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.reproduction.makers import Makers
+
+PLAIN = (bool, int, str, type(None))
+NUMBERS = (*PLAIN, float)
+HOMES = ("torch.nn", "torch.nn.functional", "torch.utils.data", "torch", "transformers")
+"""Where people import names of libraries from."""
+
+
+class CannotWriteError(Exception):
+    """Something cannot be made again from code; the text says what."""
+
+
+class Expressions:
+    """Code for objects, and what that code needs.
+
+    `imports` are lines, `names` are wanted from the script itself, `modules` are other files of the user, `lines` come
+    before the code, and files that it reads are written to `folder`.
+    """
+
+    def __init__(self, folder: str, makers: Makers) -> None:
+        self.imports: set[str] = set()
+        self.names: set[str] = set()
+        self.modules: set[str] = set()
+        self.lines: list[str] = []
+        self._folder, self._makers = folder, makers
+
+    def of(self, value: Any) -> str:
+        """An expression that gives an equal object; raises CannotWriteError."""
+        if isinstance(value, enum.Enum):
+            return self.of(value.value)
+        if isinstance(value, PLAIN):
+            return repr(value)
+        if isinstance(value, float):
+            return repr(value) if math.isfinite(value) else f'float("{value}")'
+        if isinstance(value, set | frozenset):
+            return self._set(cast("set[Any]", value))
+        if is_row(value):
+            return self._row(value)
+        if type(value) is dict:
+            return self._dictionary(value)  # pyright: ignore[reportUnknownArgumentType] - of whatever a batch holds
+        torch: Any = loaded("torch")
+        if torch is not None and isinstance(value, torch.dtype | torch.device):
+            self.imports.add("import torch")
+            return str(value) if isinstance(value, torch.dtype) else f"torch.{value!r}"
+        if torch is not None and isinstance(value, torch.nn.Module):
+            return self._module(value)
+        if inspect.isclass(value) or inspect.isroutine(value):
+            return self.named(value)
+        return self._of_transformers(value)
+
+    def _row(self, value: list[Any] | tuple[Any, ...]) -> str:
+        if type(value) not in (list, tuple):
+            raise CannotWriteError(f"a `{type(value).__name__}`")
+        inside = ", ".join(self.of(each) for each in value)
+        if isinstance(value, list):
+            return f"[{inside}]"
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+
+    def _set(self, value: set[Any]) -> str:
+        return "{" + ", ".join(sorted(self.of(each) for each in value)) + "}" if value else "set()"
+
+    def _dictionary(self, value: dict[Any, Any]) -> str:
+        return "{" + ", ".join(f"{self.of(key)}: {self.of(each)}" for key, each in value.items()) + "}"
+
+    def named(self, thing: Any) -> str:
+        """A class or a function by its name, from a library, from another file of the user, or from the script."""
+        module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
+        if not module or not name.isidentifier():
+            raise CannotWriteError(f"`{name or thing!r}`, which has no name of its own")
+        if module == "__main__":
+            self.names.add(name)
+            return name
+        for public in HOMES:
+            if module.startswith(public.partition(".")[0]) and _holds(public, name, thing):
+                return self._public(public, name)
+        if not _holds(module, name, thing):
+            raise CannotWriteError(f"`{name}` of `{module}`")
+        if is_users(getattr(loaded(module), "__file__", None) or "<>"):
+            self.modules.add(module)
+        self.imports.add(f"from {module} import {name}")
+        return name
+
+    def _public(self, module: str, name: str) -> str:
+        if module == "torch.nn":
+            self.imports.add("from torch import nn")
+            return f"nn.{name}"
+        self.imports.add(f"from {module} import {name}")
+        return name
+
+    def _module(self, module: Any) -> str:
+        base = loaded("transformers.modeling_utils")
+        if base is not None and isinstance(module, base.PreTrainedModel) and not _is_of_script(module):
+            return f"{self.named(type(module))}({self._configuration(module.config)})"
+        making = self._makers.of(module)
+        if making is None:
+            raise CannotWriteError(f"`{type(module).__name__}`, whose making was not seen")
+        return self.call(type(module), making.args, making.kwargs)
+
+    def call(self, kind: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """A class called with arguments, those with their default values left out; raises CannotWriteError."""
+        defaults = _defaults(kind)
+        written = [self.of(each) for each in args]
+        for name, value in kwargs.items():
+            default = defaults.get(name, inspect.Parameter.empty)
+            if (
+                not args
+                and default is inspect.Parameter.empty
+                and name in defaults
+                and len(written) == _place(defaults, name)
+            ):
+                written.append(self.of(value))
+            elif not _is_same(value, default):
+                written.append(f"{name}={self.of(value)}")
+        return f"{self.named(kind)}({', '.join(written)})"
+
+    def _of_transformers(self, value: Any) -> str:
+        configurations, tokenizers = (
+            loaded("transformers.configuration_utils"),
+            loaded("transformers.tokenization_utils_base"),
+        )
+        if configurations is not None and isinstance(value, configurations.PretrainedConfig):
+            return self._configuration(value)
+        if tokenizers is not None and isinstance(value, tokenizers.PreTrainedTokenizerBase):
+            return self._tokenizer(value)
+        if dataclasses.is_dataclass(value):
+            fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init}
+            return self.call(type(value), (), fields)
+        holds: dict[str, Any] | None = getattr(value, "__dict__", None)
+        if _is_of_script(value) and holds is not None:
+            return self._filled(value, holds)
+        raise CannotWriteError(f"a `{type(value).__name__}`")
+
+    def _filled(self, value: Any, holds: dict[str, Any]) -> str:
+        """An object of the script's own class: how it was made is not known, what it holds is."""
+        kind, name = self.named(type(value)), f"own_{type(value).__name__.lower()}"
+        entries = [f"{name}.{each} = {self.of(held)}" for each, held in holds.items()]
+        self.lines += [f"{name} = {kind}.__new__({kind})", *entries]
+        return name
+
+    def _configuration(self, config: Any) -> str:
+        name = self._free("config.json")
+        with open(os.path.join(self._folder, name), "w", encoding="utf-8") as opened:
+            opened.write(config.to_json_string(use_diff=True))
+        kind = self.named(type(config))
+        return f"{kind}.from_json_file(HERE / {json.dumps(name)})"
+
+    def _tokenizer(self, tokenizer: Any) -> str:
+        name = self._free("tokenizer")
+        tokenizer.save_pretrained(os.path.join(self._folder, name))
+        self.imports.add("from transformers import AutoTokenizer")
+        return f"AutoTokenizer.from_pretrained(HERE / {json.dumps(name)})"
+
+    def _free(self, name: str) -> str:
+        """A name that no file of the reproduction has yet."""
+        stem, dot, ending = name.partition(".")
+        number, found = 1, name
+        while os.path.exists(os.path.join(self._folder, found)):
+            number += 1
+            found = f"{stem}_{number}{dot}{ending}"
+        return found
+
+
+def _holds(module: str, name: str, thing: Any) -> bool:
+    try:
+        return getattr(library(module), name, None) is thing
+    except ImportError:
+        return False
+
+
+def _is_of_script(value: Any) -> bool:
+    return (
+        is_users(getattr(loaded(type(value).__module__), "__file__", None) or "<>")
+        or type(value).__module__ == "__main__"
+    )
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    """The parameters of a class with their default values, `empty` for those that have none."""
+    try:
+        return {name: one.default for name, one in inspect.signature(kind).parameters.items()}
+    except (TypeError, ValueError):
+        return {}
+
+
+def _place(defaults: Mapping[str, Any], name: str) -> int:
+    return [*defaults].index(name)
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    if isinstance(value, NUMBERS):
+        return type(value) is type(default) and value == default
+    return value is default
+
+
+def plain_tensors(value: Any) -> Any:
+    """A batch as `torch.load(weights_only=True)` reads it: tensors, numbers, texts in plain containers."""
+    if hasattr(value, "untyped_storage"):
+        return value.detach().cpu().clone()
+    if isinstance(value, NUMBERS):
+        return value
+    if is_mapping(value):
+        return {str(name): plain_tensors(each) for name, each in value.items()}
+    if is_row(value) and type(value) in (list, tuple):
+        inside = [plain_tensors(each) for each in value]
+        return inside if isinstance(value, list) else tuple(inside)
+    raise CannotWriteError(f"a batch with a `{type(value).__name__}` in it")

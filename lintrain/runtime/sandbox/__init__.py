@@ -1,0 +1,1 @@
+"""What a probed script may change: files, network, programs."""

@@ -1,0 +1,122 @@
+"""Functions of the libraries that open files by themselves, past Python: they get the path of the layer."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.sandbox.files.calls import Calls
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """One function: its module, its name there, and which argument is a path to `read` or to `write`.
+
+    How is `mode` where the next argument says it, `read` by default.
+    """
+
+    module: str
+    name: str
+    how: str
+    position: int = 0
+    keyword: str = ""
+
+
+NATIVES = (
+    Native("torch.serialization", "save", "write", 1, "f"),
+    Native("torch.serialization", "load", "read", 0, "f"),
+    Native("torch.jit._serialization", "save", "write", 1, "f"),
+    Native("torch.jit._serialization", "load", "read", 0, "f"),
+    Native("torch.jit._script", "RecursiveScriptModule.save", "write", 1, "f"),
+    Native("torch.autograd.profiler", "profile.export_chrome_trace", "write", 1, "path"),
+    Native("safetensors", "serialize_file", "write", 1, "filename"),
+    Native("safetensors", "safe_open", "read", 0, "filename"),
+    Native("tokenizers", "Tokenizer.save", "write", 1, "path"),
+    Native("tokenizers", "Tokenizer.from_file", "read", 0, "path"),
+    Native("pyarrow.lib", "OSFile", "mode", 0, "path"),
+    Native("pyarrow.lib", "memory_map", "mode", 0, "path"),
+    Native("pyarrow.lib", "create_memory_map", "write", 0, "path"),
+    Native("pyarrow.lib", "input_stream", "read", 0, "source"),
+    Native("pyarrow.lib", "output_stream", "write", 0, "source"),
+    Native("pyarrow._csv", "read_csv", "read", 0, "input_file"),
+    Native("pyarrow._csv", "open_csv", "read", 0, "input_file"),
+    Native("pyarrow._csv", "write_csv", "write", 1, "output_file"),
+    Native("pyarrow._json", "read_json", "read", 0, "input_file"),
+    Native("pyarrow.parquet.core", "read_table", "read", 0, "source"),
+    Native("pyarrow.parquet.core", "ParquetFile.__init__", "read", 1, "source"),
+    Native("pyarrow.parquet.core", "ParquetWriter.__init__", "write", 1, "where"),
+    Native("h5py._hl.files", "File.__init__", "mode", 1, "name"),
+    Native("sqlite3.dbapi2", "connect", "append", 0, "database"),
+)
+
+
+def install(calls: Calls, hooks: AfterImport) -> None:
+    """Have every function that the table names look where the layer is, as soon as its module is imported."""
+    for native in NATIVES:
+        hooks.add(native.module, functools.partial(_redirect, calls, native))
+
+
+def _redirect(calls: Calls, native: Native, module: Any) -> None:
+    *above, name = native.name.split(".")
+    owner: Any = getattr(module, above[0], None) if above else module
+    if name not in getattr(owner, "__dict__", ()):
+        return
+    own = owner.__dict__[name]
+    original = getattr(owner, name)
+    function = _redirected(calls, native, original)
+    setattr(owner, name, staticmethod(function) if isinstance(own, staticmethod) or _is_static(own) else function)
+    if not above:
+        _replace_early_copies(native.module.partition(".")[0], name, original, function)
+
+
+def _replace_early_copies(package: str, name: str, original: object, function: object) -> None:
+    """Where the package was imported before the probe began, its other modules hold the function already."""
+    for path, module in list(sys.modules.items()):
+        if path.partition(".")[0] == package and getattr(module, "__dict__", {}).get(name) is original:
+            setattr(module, name, function)
+
+
+def _is_static(own: Any) -> bool:
+    """Whether a class of an extension holds a function that takes no `self`."""
+    return type(own).__name__ == "builtin_function_or_method"
+
+
+def _redirected(calls: Calls, native: Native, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        place, given = native.position, list(args)
+        if len(given) > place:
+            mode = kwargs.get("mode", given[place + 1] if len(given) > place + 1 else "r")
+            given[place] = _found(calls, given[place], _how(native, mode))
+        elif native.keyword in kwargs:
+            mode = kwargs.get("mode", "r")
+            kwargs[native.keyword] = _found(calls, kwargs[native.keyword], _how(native, mode))
+        try:
+            return original(*given, **kwargs)
+        except Exception as error:
+            error.args = tuple(calls.overlay.said(word) for word in error.args)
+            raise
+
+    return call
+
+
+def _how(native: Native, mode: Any) -> str:
+    if native.how != "mode":
+        return native.how
+    letters = str(mode or "r")
+    return "append" if "a" in letters or "+" in letters else "write" if set(letters) & set("wx-") else "read"
+
+
+def _found(calls: Calls, path: Any, how: str) -> Any:
+    key = calls.key(path) if path != ":memory:" else None
+    if key is None or (how == "read" and not calls.overlay.is_used):
+        return path
+    found = calls.overlay.seen(key) if how == "read" else calls.overlay.written(key, keeps=how == "append")
+    if found == key:
+        return path
+    return os.fsencode(found) if isinstance(path, bytes) else found

@@ -1,0 +1,158 @@
+"""Have the kernel ask lintrain before this process, or anything that it starts, connects somewhere (Linux's seccomp).
+
+A filter asks for every `connect` without the mark of the guard, for every `listen`, and for every call that changes the
+mode, owner, times or attributes of a file; `lintrain.runtime.parent.wall` answers.
+It needs no rights, is inherited by every program, and cannot be removed. See `seccomp_unotify(2)`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from typing import Any
+
+from lintrain.runtime.sandbox.network.metadata_calls import OF_32_BITS, OF_MACHINE
+
+MACHINES = {
+    "x86_64": (
+        0xC000003E,
+        317,
+        {"socket": 41, "connect": 42, "listen": 50, "sendto": 44, "sendmsg": 46, "sendmmsg": 307},
+    ),
+    "aarch64": (
+        0xC00000B7,
+        277,
+        {"socket": 198, "connect": 203, "listen": 201, "sendto": 206, "sendmsg": 211, "sendmmsg": 269},
+    ),
+}
+"""The architecture as the kernel names it, the number of `seccomp`, and those of the calls that the filter sees."""
+
+OTHERS = {"x86_64": (0x40000003, (102, 362, 369, 370, 345, 425)), "aarch64": (0x40000028, (283, 290, 296, 374, 425))}
+"""The 32-bit programs of each: their calls that would connect are refused."""
+
+FLAG_OF_SENDMSG = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
+FAST_OPEN = 0x20000000
+IO_URING_SETUP = 425
+SECOND_NUMBERS = 0x40000000
+"""From here on the numbers of x32, a second way to make the same calls."""
+
+ALLOW, ASK, REFUSE = 0x7FFF0000, 0x7FC00000, 0x00050000
+NO_NEW_PRIVILEGES, SET_MODE_FILTER = 38, 1
+NEW_LISTENER, NO_SLOW_SPECULATION_GUARD = 1 << 3, 1 << 2
+EPERM, ENOSYS = 1, 38
+
+Step = tuple[int, int, int, int]
+LOAD, KEEP_BITS, EQUALS, AT_LEAST, HAS_BITS, RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+
+
+def filter_steps(machine: str, secret: int) -> list[Step]:
+    """The program of the filter; with a `secret` of 0 no connection passes unasked, and no datagram."""
+    arch, _, numbers = MACHINES[machine]
+    other, others = OTHERS[machine]
+    steps: list[Step] = [
+        (LOAD, 0, 0, 4),
+        (EQUALS, 0, 1, arch),
+        *_jump_over(_refuse_others(other, (*others, *OF_32_BITS[machine]))),
+    ]
+    steps += [(LOAD, 0, 0, 0)]
+    if machine == "x86_64":
+        steps += [(AT_LEAST, 0, 1, SECOND_NUMBERS), (RETURN, 0, 0, REFUSE | ENOSYS)]
+    steps += [(EQUALS, 0, 1, IO_URING_SETUP), (RETURN, 0, 0, REFUSE | ENOSYS)]
+    for number in (numbers["listen"], *OF_MACHINE[machine]):
+        steps += [(EQUALS, 0, 1, number), (RETURN, 0, 0, ASK)]
+    if not secret:
+        steps += _refuse_datagrams(numbers["socket"])
+    for name, argument in FLAG_OF_SENDMSG.items():
+        refused = [(LOAD, 0, 0, 16 + 8 * argument), (HAS_BITS, 0, 1, FAST_OPEN), (RETURN, 0, 0, REFUSE | EPERM)]
+        steps += [(EQUALS, 0, 4, numbers[name]), *refused, (RETURN, 0, 0, ALLOW)]
+    steps += [(EQUALS, 1, 0, numbers["connect"]), (RETURN, 0, 0, ALLOW)]
+    return [*steps, *_ask_unless_marked(secret)]
+
+
+def _refuse_datagrams(number: int) -> list[Step]:
+    """No socket of IPv4 or IPv6 that is not one of TCP: a datagram names its receiver where no filter sees it."""
+    refused = [(LOAD, 0, 0, 16 + 8), (KEEP_BITS, 0, 0, 0xF), (EQUALS, 1, 0, 1), (RETURN, 0, 0, REFUSE | EPERM)]
+    families = [(LOAD, 0, 0, 16), (EQUALS, 1, 0, 2), (EQUALS, 0, 4, 10), *refused]
+    return [(EQUALS, 0, len(families) + 1, number), *families, (RETURN, 0, 0, ALLOW)]
+
+
+def _jump_over(steps: list[Step]) -> list[Step]:
+    """The steps for another architecture, which the step before them jumps into or over."""
+    return [(0x05, 0, 0, len(steps)), *steps] if steps else []
+
+
+def _refuse_others(other: int, numbers: tuple[int, ...]) -> list[Step]:
+    steps: list[Step] = [(EQUALS, 1, 0, other), (RETURN, 0, 0, REFUSE | ENOSYS), (LOAD, 0, 0, 0)]
+    for number in numbers:
+        steps += [(EQUALS, 0, 1, number), (RETURN, 0, 0, REFUSE | EPERM)]
+    return [*steps, (RETURN, 0, 0, ALLOW)]
+
+
+def _ask_unless_marked(secret: int) -> list[Step]:
+    if not secret:
+        return [(RETURN, 0, 0, ASK)]
+    low, high = secret & 0xFFFFFFFF, secret >> 32
+    return [
+        *((LOAD, 0, 0, 16 + 8 * 5), (EQUALS, 0, 3, low), (LOAD, 0, 0, 16 + 8 * 5 + 4), (EQUALS, 0, 1, high)),
+        *((RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ASK)),
+    ]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_void_p)]
+
+
+def install_filter(secret: int) -> int:
+    """The descriptor on which the kernel asks, or -1 where it does not; holds this thread and all that it starts."""
+    machine = os.uname().machine
+    packed = b"".join(struct.pack("=HBBI", *step) for step in filter_steps(machine, secret))
+    kept = ctypes.create_string_buffer(packed, len(packed))
+    program = _Program(len(packed) // 8, ctypes.cast(kept, ctypes.c_void_p))
+    system: Any = ctypes.CDLL(None, use_errno=True)
+    if system.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
+        return -1
+    number = ctypes.c_long(MACHINES[machine][1])
+    flags = ctypes.c_ulong(NEW_LISTENER | NO_SLOW_SPECULATION_GUARD)
+    return int(system.syscall(number, ctypes.c_long(SET_MODE_FILTER), flags, ctypes.byref(program)))
+
+
+def is_possible() -> bool:
+    """Whether the system is one whose calls the filter knows."""
+    return sys.platform.startswith("linux") and sys.byteorder == "little" and os.uname().machine in MACHINES
+
+
+def ask_for_a_wall(path: str, secret: int) -> bool:
+    """Agree with lintrain on a wall around this process; False where there is none.
+
+    lintrain first tries whether it can read what this process would ask for. Nothing is installed where it cannot.
+    """
+    if not is_possible():
+        return False
+    import _socket
+
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.settimeout(5)
+        connection.connect(path)
+        sample = ctypes.create_string_buffer(os.urandom(16), 16)
+        connection.sendall(struct.pack("=Q16si", ctypes.addressof(sample), sample.raw, connection.fileno()))
+        if connection.recv(1) != b"y":
+            return False
+        return _hand_over(connection, install_filter(secret), _socket)
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def _hand_over(connection: Any, listener: int, module: Any) -> bool:
+    if listener < 0:
+        return False
+    try:
+        rights = [(module.SOL_SOCKET, module.SCM_RIGHTS, struct.pack("=i", listener))]
+        connection.sendmsg([b"l"], rights)
+        return bool(connection.recv(1) == b"y")
+    finally:
+        os.close(listener)

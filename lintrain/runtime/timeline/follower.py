@@ -1,0 +1,156 @@
+"""The first optimizer steps of a script, followed wherever they are made, and sent to be compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from lintrain.runtime.child.library import library
+from lintrain.runtime.child.random_state import same_random_numbers
+from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.waiting import wait_for_the_others
+from lintrain.runtime.frameworks.loop.seen import tensors_in
+from lintrain.runtime.measure.outputs import number
+from lintrain.runtime.timeline.digests import digest, digest_of_all, generators
+from lintrain.runtime.timeline.rows import Rows
+
+MOST_INPUTS = 64
+MOST_MORE = 20
+"""Steps that a loop may go on for on several processes, where nothing ends it."""
+
+
+class Follower:
+    """What passed since the last step, and how many steps there were.
+
+    `purpose` is that of the request; `is_guided` says that a library runs the loop: it ends its epochs by itself.
+    `tellers` give more facts, asked with each step that is sent.
+    """
+
+    def __init__(self, session: Session, purpose: str, steps: int, checkpoint: str) -> None:
+        self.session = session
+        self.purpose = purpose
+        self.wanted = steps
+        self.checkpoint = checkpoint
+        self.is_guided = False
+        self.rank = int(os.environ.get("RANK", "0")) if purpose == "ranks" else 0
+        self.taken = 0
+        self.rows = Rows()
+        self.tellers: list[Callable[[], dict[str, Any]]] = []
+        self.roots: list[Any] = []
+        self._optimizers: list[Any] = []
+        self._scalers: list[Any] = []
+        self._first: Any = None
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._losses: list[float] = []
+        self._inputs: list[Any] = []
+        self._scale = 1.0
+        self._before: dict[str, Any] | None = None
+
+    def says(self, **facts: Any) -> None:
+        """Send single facts by name."""
+        self.session.channel.send("trail", facts=facts, rank=self.rank)
+
+    def stop(self, reason: str) -> NoReturn:
+        """End the process: the script gives no reason to go on."""
+        self.says(stopped=reason)
+        self.session.finish()
+
+    def makes_optimizer(self, optimizer: Any) -> None:
+        """An optimizer of torch was made."""
+        self._optimizers.append(optimizer)
+
+    def makes_scaler(self, scaler: Any) -> None:
+        """A scaler of gradients was made; one that is switched off has no state."""
+        if scaler.is_enabled():
+            self._scalers.append(scaler)
+
+    def scales(self, scaler: Any) -> None:
+        """A scaler has multiplied a loss, which is about to go backward."""
+        self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 1.0
+
+    def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A whole module is about to be called; one without weights (a loss) tells nothing."""
+        if not library("torch").is_grad_enabled() or next(module.parameters(), None) is None:
+            return
+        if all(module is not root for root in self.roots):
+            self.roots.append(module)
+        if self._before is None:
+            with same_random_numbers():
+                self._before = self._state()
+        if len(self._inputs) < MOST_INPUTS:
+            self._inputs.append(list(tensors_in([*args, *kwargs.values()])))
+
+    def _state(self) -> dict[str, Any]:
+        names = {id(tensor): name for name, tensor in self._named()}
+        return {
+            "generators": generators(),
+            "weights": {name: digest(tensor) for name, tensor in self._named()},
+            "state": dict(self._optimizer_state(names)),
+            "scalers": [(scaler.get_scale(), scaler._get_growth_tracker()) for scaler in self._scalers],
+        }
+
+    def _named(self) -> Iterator[tuple[str, Any]]:
+        """Weights and buffers by the name that they have without wrappers; of a module and a part of it, once."""
+        known: set[int] = set()
+        for root in sorted(self.roots, key=lambda root: -sum(1 for _ in root.parameters())):
+            for name, tensor in (*root.named_parameters(), *root.named_buffers()):
+                if id(tensor) not in known:
+                    known.add(id(tensor))
+                    yield name.removeprefix("module."), tensor
+
+    def _optimizer_state(self, names: dict[int, str]) -> Iterator[tuple[str, str]]:
+        for optimizer in self._optimizers:
+            for weight, held in optimizer.state.items():
+                for key, value in held.items() if id(weight) in names else ():
+                    if hasattr(value, "shape"):
+                        yield f"{names[id(weight)]}.{key}", digest(value)
+
+    def goes_backward(self, loss: Any) -> None:
+        """Gradients are about to be made."""
+        if loss.numel() == 1:
+            self._losses.append(number(loss) / self._scale)
+        self._scale = 1.0
+
+    def stepped(self, optimizer: Any, *_: Any) -> None:
+        """An optimizer has stepped: of several, the first one counts."""
+        self._first = self._first or optimizer
+        if optimizer is not self._first or not optimizer.param_groups:
+            return
+        if self.taken < self.wanted:
+            with same_random_numbers():
+                self._send(optimizer)
+        self._start_anew()
+        self.taken += 1
+        if self.purpose == "ranks" and not self.is_guided and self.taken < self.wanted + MOST_MORE:
+            return  # a loop goes on, for the script writes when its epochs are over
+        if self.taken >= self.wanted:
+            self.finish()
+
+    def finish(self) -> NoReturn:
+        """Everything was seen; one of several processes waits until all of them have come so far."""
+        if self.purpose == "ranks":
+            self.says(done=True)
+            wait_for_the_others()
+        self.session.finish()
+
+    def _send(self, optimizer: Any) -> None:
+        before = self._before or {"generators": {}, "weights": {}, "state": {}, "scalers": ()}
+        step = {
+            **before,
+            "losses": self._losses,
+            "batch": digest_of_all(self._inputs),
+            "rows": self.rows.of(self._inputs),
+            "gradients": {
+                name: digest(tensor.grad) for name, tensor in self._named() if getattr(tensor, "grad", None) is not None
+            },
+            "without_gradient": [
+                name for name, tensor in self._named() if tensor.requires_grad and tensor.grad is None
+            ],
+            "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
+        }
+        self.session.channel.send("trail-step", step=step, rank=self.rank)
+        for tell in self.tellers:
+            self.says(**tell())

@@ -1,0 +1,95 @@
+"""One of the processes of a training on several: what it is given, what it writes, and how it waits for the others."""
+
+from __future__ import annotations
+
+import functools
+import os
+import zlib
+from typing import Any
+
+from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.kinds import is_mapping, is_row
+from lintrain.runtime.child.label_rows import spread
+from lintrain.runtime.child.random_state import same_random_numbers
+from lintrain.runtime.child.session import ROOT_PROCESS
+from lintrain.runtime.measure.subset import has_rows
+from lintrain.runtime.sandbox.files.keeper import shown
+from lintrain.runtime.timeline.digests import digest
+from lintrain.runtime.timeline.follower import Follower
+
+ROWS = 16
+LAUNCHER = "LINTRAIN_PROBE_LAUNCHER"
+
+
+def is_launcher(request: dict[str, Any] | None) -> bool:
+    """Whether this process only starts those that train."""
+    return request is not None and request["purpose"] == "ranks" and "TORCHELASTIC_RUN_ID" not in os.environ
+
+
+def become_root(request: dict[str, Any] | None) -> None:
+    """Each process that the launcher starts runs the script itself; what such a process starts does not."""
+    if is_launcher(request):
+        os.environ[LAUNCHER] = str(os.getpid())
+    elif os.environ.pop(LAUNCHER, None) == str(os.getppid()):
+        os.environ[ROOT_PROCESS] = str(os.getpid())
+
+
+def install(follower: Follower, hooks: AfterImport) -> None:
+    """See the loaders of this rank, and what the script writes in it."""
+    hooks.add("torch.utils.data.dataloader", functools.partial(_tap_loaders, follower))
+    follower.session.keeper.watch_writing(functools.partial(_says_written, follower))
+
+
+def _says_written(follower: Follower, key: str) -> None:
+    place = frame_place(users_frame())
+    follower.session.channel.send("rank-write", rank=follower.rank, path=shown(key), place=place)
+
+
+def _tap_loaders(follower: Follower, module: Any) -> None:
+    iterate = module.DataLoader.__iter__
+
+    @functools.wraps(iterate)
+    def iter_(self: Any) -> Any:
+        if not follower.taken:  # the last one before the first step is that of the training
+            follower.says(**_facts(self))
+        return iterate(self)
+
+    module.DataLoader.__iter__ = iter_
+
+
+def _facts(loader: Any) -> dict[str, Any]:
+    with same_random_numbers():
+        return {
+            "batches": _length(loader),
+            "dataset_rows": _length(getattr(loader, "dataset", None)),
+            "dataset": _digest_of_rows(getattr(loader, "dataset", None)),
+        }
+
+
+def _length(counted: Any) -> int | None:
+    try:
+        return len(counted)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def _digest_of_rows(dataset: Any) -> str | None:
+    """Of a few rows from all over a data set; None where reading them twice does not give the same."""
+    if dataset is None or not has_rows(dataset):
+        return None
+    try:
+        read = [" ".join(_text(dataset[row]) for row in spread(len(dataset), ROWS)) for _ in range(2)]
+    except Exception:  # noqa: BLE001 - rows that cannot be read here may well be read by the loader
+        return None
+    return f"{zlib.crc32(read[0].encode()):08x}" if read[0] == read[1] else None
+
+
+def _text(value: Any) -> str:
+    if hasattr(value, "untyped_storage"):
+        return digest(value)
+    if is_mapping(value):
+        return " ".join(f"{name}={_text(part)}" for name, part in value.items())
+    if is_row(value):
+        return f"[{' '.join(_text(part) for part in value)}]"
+    return repr(value.tolist()) if hasattr(value, "tolist") else repr(value)

@@ -1,0 +1,118 @@
+"""The quick pass: whether a syntax tree can hold anything that a rule looks at."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.source.nodes import statements, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+HUB_LIBRARIES = frozenset(
+    {"accelerate", "datasets", "evaluate", "peft", "sentence_transformers", "setfit", "transformers", "trl"}
+)
+"""Their names and arguments are judged in files that train nothing, too."""
+
+LOOP_ACTS = frozenset({"DataLoader", "DistributedDataParallel", "backward", "optim", "zero_grad"})
+FIT_ACTS = frozenset({"compile", "fit", "train_on_batch"})
+
+TRAINING_ACTS = {
+    "torch": LOOP_ACTS,
+    "lightning": LOOP_ACTS | {"fit"},
+    "pytorch_lightning": LOOP_ACTS | {"fit"},
+    **dict.fromkeys(("keras", "tf_keras", "tensorflow"), FIT_ACTS),
+    **dict.fromkeys(HUB_LIBRARIES, LOOP_ACTS | FIT_ACTS | {"get_peft_model"}),
+}
+"""Most files that import a library of the field train nothing: those do that name one of its acts, or a trainer."""
+
+ANYWHERE = frozenset({"backward"})
+"""What trains in a file that imports no library: it may be given what it trains."""
+
+TRAINER = lazy_pattern(r"(?:Trainer|TrainingArguments)\Z")
+
+CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
+"""What a script has and a module mostly has not."""
+
+
+def runs_itself(source: Source) -> bool:
+    """Whether a file does more than define things for others: a notebook, or what has the marks of a script."""
+    if source.notebook is not None or "__main__" in source.text:
+        return True
+    return CALL_AT_THE_MARGIN.search("\n" + source.text) is not None
+
+
+def may_train(source: Source) -> bool:
+    """Whether the file imports a library of the field and names what it trains with, or what feeds that."""
+    acts = acts_of(source)
+    if acts == ANYWHERE:
+        return False
+    said = re.search(rf"\b(?:{'|'.join(sorted(acts))})\b|Trainer|TrainingArguments", source.text)
+    return said is not None and any(is_act(name, acts) for name in _names(source))
+
+
+def acts_of(source: Source) -> frozenset[str]:
+    """The names of what trains, going by the libraries that a file imports."""
+    return ANYWHERE.union(*(TRAINING_ACTS.get(package, ()) for package in imported_packages(source)))
+
+
+def is_act(name: str, acts: frozenset[str]) -> bool:
+    """Whether a name in a file is one of its acts of training, or that of a trainer."""
+    return name in acts or (acts != ANYWHERE and TRAINER.search(name) is not None)
+
+
+def imports_hub_library(source: Source) -> bool:
+    """Whether the file imports a library whose names and arguments are judged wherever they are used."""
+    return not HUB_LIBRARIES.isdisjoint(imported_packages(source))
+
+
+def imported_packages(source: Source) -> frozenset[str]:
+    """The top-level packages that are imported anywhere in the file, not relatively."""
+    return source.told(_packages)
+
+
+def _packages(source: Source) -> frozenset[str]:
+    found = set[str]()
+    for node in imports(source):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif not node.level:
+            found.add((node.module or "").partition(".")[0])
+    return frozenset(found)
+
+
+def imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
+    """The statements that import something, anywhere in the file."""
+    return source.told(_imports)
+
+
+def _imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in statements(source.tree.body) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _names(source: Source) -> Iterator[str]:
+    """The names in a file, and what it imports of libraries of training."""
+    yield from (node.attr for node in source.nodes_of(ast.Attribute))
+    yield from (node.id for node in source.nodes_of(ast.Name))
+    for node in imports(source):
+        if isinstance(node, ast.ImportFrom):
+            module = "" if node.level else node.module or ""
+            if module.partition(".")[0] in TRAINING_ACTS:
+                yield from module.split(".")
+                yield from (alias.name for alias in node.names)
+        else:
+            for alias in node.names:
+                if alias.name.partition(".")[0] in TRAINING_ACTS:
+                    yield from alias.name.split(".")
+
+
+def words_in(node: ast.AST) -> set[str]:
+    """The names below a node, attributes among them."""
+    found = set[str]()
+    for each in walk(node):
+        if isinstance(each, ast.Name):
+            found.add(each.id)
+        elif isinstance(each, ast.Attribute):
+            found.add(each.attr)
+    return found
