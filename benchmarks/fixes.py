@@ -23,8 +23,8 @@ from pathlib import Path
 from benchmarks.real_code import clones_in
 from benchmarks.untouched import strays, strays_of_file
 from lintrain.check.mending import Mended, mend
-from lintrain.check.outcome import FileOutcome, Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult, FileOutcome
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.fix import FixError, apply
@@ -125,7 +125,7 @@ def fix_folder(clones: Path, chosen: Sequence[str], name: str) -> Fixed:
     )
 
 
-def _alone(outcome: Outcome) -> Iterator[str]:
+def _alone(outcome: CheckResult) -> Iterator[str]:
     """What single fixes change beside their places."""
     for file in outcome.files:
         yield from _alone_in(file)
@@ -140,10 +140,10 @@ def _alone_in(file: FileOutcome) -> Iterator[str]:
         except FixError:
             continue  # `mend` names it
         for said in strays(file.source, one.fix, after):
-            yield f"{one.finding.place}: {one.finding.rule}: {said}"
+            yield f"{one.finding.location}: {one.finding.rule}: {said}"
 
 
-def _together(request: Request, before: Outcome, mended: Mended) -> Iterator[str]:
+def _together(request: Request, before: CheckResult, mended: Mended) -> Iterator[str]:
     """What is wrong with the files when all fixes are written."""
     for path, content in mended.contents.items():
         yield from (f"{path}: {said}" for said in strays_of_file(mended.before[path], content))
@@ -158,16 +158,16 @@ def _together(request: Request, before: Outcome, mended: Mended) -> Iterator[str
         if number > 0:
             path, rule = claim
             lines = [
-                one.finding for one in mended.outcome.reported if (one.finding.place.path, one.finding.rule) == claim
+                one.finding for one in mended.outcome.reported if (one.finding.location.path, one.finding.rule) == claim
             ]
-            yield f"{path}: {rule} is new: {', '.join(f'{each.place.line}: {each.message}' for each in lines)}"
+            yield f"{path}: {rule} is new: {', '.join(f'{each.location.line}: {each.message}' for each in lines)}"
     again = mend(request, mended.outcome, unsafe=True).contents
     yield from (f"{path}: a second run changes more" for path in again)
     yield from (f"{crash.path}: {crash.rule}: {crash.error}" for crash in mended.outcome.crashes)
 
 
-def _counts(outcome: Outcome) -> Counter[tuple[str, str]]:
-    return Counter((one.finding.place.path, one.finding.rule) for one in outcome.reported)
+def _counts(outcome: CheckResult) -> Counter[tuple[str, str]]:
+    return Counter((one.finding.location.path, one.finding.rule) for one in outcome.reported)
 
 
 if __name__ == "__main__":

@@ -54,8 +54,8 @@ def measure(runner: str, folder: Path, rounds: int = ROUNDS) -> Waiting:
     shutil.copy(SCRIPT, folder / "train.py")
     for words in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", *words], cwd=folder, check=True)
-    places = {"PRE_COMMIT_HOME": str(folder / ".git/pc"), "PREK_HOME": str(folder / ".git/prek"), "PYTHONPATH": ""}
-    command = Command(runner, [str(program), "run", "--files", "train.py"], folder, places, (0, 1))
+    locations = {"PRE_COMMIT_HOME": str(folder / ".git/pc"), "PREK_HOME": str(folder / ".git/prek"), "PYTHONPATH": ""}
+    command = Command(runner, [str(program), "run", "--files", "train.py"], folder, locations, (0, 1))
     first = cost_of(command)
     cost_of(command)
     return Waiting(runner, first, tuple(_changed_and_checked(command, folder, number) for number in range(rounds)))

@@ -74,7 +74,7 @@ def report_on(path: Path) -> FileReport:
     rules = [rule for rule in load_rules() if rule.reads_text]
     reading = check_source(source, rules, installed_versions)
     findings = tuple(
-        Found(str(path), found.place.line, found.rule, found.message, source.lines[found.place.line - 1].strip())
+        Found(str(path), found.location.line, found.rule, found.message, source.lines[found.location.line - 1].strip())
         for found in (reported.finding for reported in reading.reported)
     )
     crashes = tuple(f"{crash.rule}: {crash.error}" for crash in reading.crashes)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from lintrain.model.fix import (
+from lintrain.model.fixes import (
     AddArgument,
     AddImport,
     AddParameter,
@@ -28,7 +28,7 @@ from lintrain.model.fix import (
     WrapBody,
     WrapInWith,
 )
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.source.notebook import written_sources
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
@@ -83,56 +83,59 @@ def _lines_of(source: Source, fix: Fix) -> Iterator[int]:
 
 def _lines_of_edit(source: Source, edit: Edit) -> Iterator[int]:
     match edit:
-        case Replace(place=place):
-            yield from range(place.line, place.end_line + 1)
-        case AddArgument(call=place) | RenameArgument(call=place) | RemoveArgument(call=place):
-            yield from _lines_of_argument(source, place, edit.name)
-        case InsertBefore(place=place) | InsertAfter(place=place) | InsertAtTop(place=place):
-            yield from (line for line in {place.line, place.end_line} if SHARES_ITS_LINE.search(source.lines[line - 1]))
-        case AddParameter(function=place):
-            yield from _lines_of_head(source, place)
-        case WrapInWith(place=place) | WrapBody(place=place):
-            yield from _lines_of_statement(source, place)
-        case MoveBefore(place=place, target=target) | MoveAfter(place=place, target=target):
-            yield from range(min(place, target).line, max(place, target).end_line + 1)
+        case Replace(location=location):
+            yield from range(location.line, location.end_line + 1)
+        case AddArgument(call=location) | RenameArgument(call=location) | RemoveArgument(call=location):
+            yield from _lines_of_argument(source, location, edit.name)
+        case InsertBefore(location=location) | InsertAfter(location=location) | InsertAtTop(location=location):
+            yield from (
+                line for line in {location.line, location.end_line} if SHARES_ITS_LINE.search(source.lines[line - 1])
+            )
+        case AddParameter(function=location):
+            yield from _lines_of_head(source, location)
+        case WrapInWith(location=location) | WrapBody(location=location):
+            yield from _lines_of_statement(source, location)
+        case MoveBefore(location=location, target=target) | MoveAfter(location=location, target=target):
+            yield from range(min(location, target).line, max(location, target).end_line + 1)
         case AddImport(module=module) | RemoveImport(module=module):
             for node in ast.walk(source.tree):
                 if isinstance(node, ast.ImportFrom) and node.module == module:
                     yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
-def _lines_of_argument(source: Source, place: Place, name: str) -> Iterator[int]:
+def _lines_of_argument(source: Source, location: Location, name: str) -> Iterator[int]:
     """The lines of an argument and of its neighbours, whose comma may come or go; of a new one, where a call ends."""
     call = next(
-        (each for each in ast.walk(source.tree) if isinstance(each, ast.Call) and source.place(each) == place), None
+        (each for each in ast.walk(source.tree) if isinstance(each, ast.Call) and source.location(each) == location),
+        None,
     )
     if call is None:
         return
     nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
-    given = sorted(nodes, key=source.place)
+    given = sorted(nodes, key=source.location)
     index = next(
         (index for index, each in enumerate(given) if isinstance(each, ast.keyword) and each.arg == name), len(given)
     )
     for each in given[max(0, index - 1) : index + 2]:
-        at = source.place(each)
+        at = source.location(each)
         yield from range(at.line, at.end_line + 1)
     if index >= len(given) - 1:
-        yield place.end_line
+        yield location.end_line
 
 
-def _lines_of_head(source: Source, place: Place) -> Iterator[int]:
+def _lines_of_head(source: Source, location: Location) -> Iterator[int]:
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.FunctionDef) and source.place(node).line == place.line:
+        if isinstance(node, ast.FunctionDef) and source.location(node).line == location.line:
             yield from range(node.lineno, node.body[0].lineno)
 
 
-def _lines_of_statement(source: Source, place: Place) -> Iterator[int]:
+def _lines_of_statement(source: Source, location: Location) -> Iterator[int]:
     around = [
-        source.place(each)
+        source.location(each)
         for each in ast.walk(source.tree)
         if isinstance(each, ast.stmt)
-        and source.place(each).line <= place.line
-        and place.end_line <= source.place(each).end_line
+        and source.location(each).line <= location.line
+        and location.end_line <= source.location(each).end_line
     ]
     if around:
         statement = min(around, key=lambda each: (each.end_line - each.line, -each.column))
@@ -141,7 +144,7 @@ def _lines_of_statement(source: Source, place: Place) -> Iterator[int]:
 
 def _comments_at(source: Source, fix: Fix) -> Counter[str]:
     """The comments inside of code that the fix replaces, and on the lines of arguments that go: they go with it."""
-    replaced = (source.code(edit.place) for edit in fix.edits if isinstance(edit, Replace))
+    replaced = (source.code(edit.location) for edit in fix.edits if isinstance(edit, Replace))
     left_out = (_lines_left_out(source, edit) for edit in fix.edits if isinstance(edit, RemoveArgument | RemoveImport))
     return sum((Counter(re.findall(r"#.*", code)) for code in (*replaced, *left_out)), Counter[str]())
 
@@ -149,16 +152,16 @@ def _comments_at(source: Source, fix: Fix) -> Counter[str]:
 def _lines_left_out(source: Source, edit: RemoveArgument | RemoveImport) -> str:
     """The lines that hold an argument or imported name which goes, and nothing else."""
     named = [
-        source.place(each)
+        source.location(each)
         for each in ast.walk(source.tree)
         if (isinstance(each, ast.keyword) and each.arg == edit.name)
         or (isinstance(each, ast.alias) and each.name == edit.name)
     ]
     return "\n".join(
-        "\n".join(source.lines[place.line - 1 : place.end_line])
-        for place in named
-        if not isinstance(edit, RemoveArgument) or edit.call.holds(place)
-        if not source.lines[place.line - 1][: place.column - 1].strip()
+        "\n".join(source.lines[location.line - 1 : location.end_line])
+        for location in named
+        if not isinstance(edit, RemoveArgument) or edit.call.holds(location)
+        if not source.lines[location.line - 1][: location.column - 1].strip()
     )
 
 

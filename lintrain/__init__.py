@@ -154,12 +154,12 @@ if TYPE_CHECKING:
     from lintrain.analysis.tokens import written_texts as written_texts
     from lintrain.analysis.trainers import generates_nothing as generates_nothing
     from lintrain.analysis.trainers import head_of as head_of
+    from lintrain.analysis.trainers import location_in as location_in
     from lintrain.analysis.trainers import nodes_of as nodes_of
     from lintrain.analysis.trainers import own_class as own_class
     from lintrain.analysis.trainers import own_function as own_function
     from lintrain.analysis.trainers import own_method as own_method
     from lintrain.analysis.trainers import passes_keywords_on as passes_keywords_on
-    from lintrain.analysis.trainers import place_in as place_in
     from lintrain.analysis.trainers import reads as reads
     from lintrain.analysis.trainers import returns_of as returns_of
     from lintrain.analysis.trainers import says as says
@@ -217,31 +217,31 @@ if TYPE_CHECKING:
     from lintrain.knowledge.target import Targets as Targets
     from lintrain.knowledge.versions import exactly as exactly
     from lintrain.model.finding import Finding as Finding
-    from lintrain.model.finding import Reason as Reason
-    from lintrain.model.finding import one_at_each_place as one_at_each_place
-    from lintrain.model.fix import AddArgument as AddArgument
-    from lintrain.model.fix import AddImport as AddImport
-    from lintrain.model.fix import AddParameter as AddParameter
-    from lintrain.model.fix import Fix as Fix
-    from lintrain.model.fix import InsertAfter as InsertAfter
-    from lintrain.model.fix import InsertAtTop as InsertAtTop
-    from lintrain.model.fix import InsertBefore as InsertBefore
-    from lintrain.model.fix import MoveAfter as MoveAfter
-    from lintrain.model.fix import MoveBefore as MoveBefore
-    from lintrain.model.fix import RemoveArgument as RemoveArgument
-    from lintrain.model.fix import RemoveImport as RemoveImport
-    from lintrain.model.fix import RenameArgument as RenameArgument
-    from lintrain.model.fix import Replace as Replace
-    from lintrain.model.fix import WrapBody as WrapBody
-    from lintrain.model.fix import WrapInWith as WrapInWith
+    from lintrain.model.finding import Related as Related
+    from lintrain.model.finding import one_per_location as one_per_location
+    from lintrain.model.fixes import AddArgument as AddArgument
+    from lintrain.model.fixes import AddImport as AddImport
+    from lintrain.model.fixes import AddParameter as AddParameter
+    from lintrain.model.fixes import Fix as Fix
+    from lintrain.model.fixes import InsertAfter as InsertAfter
+    from lintrain.model.fixes import InsertAtTop as InsertAtTop
+    from lintrain.model.fixes import InsertBefore as InsertBefore
+    from lintrain.model.fixes import MoveAfter as MoveAfter
+    from lintrain.model.fixes import MoveBefore as MoveBefore
+    from lintrain.model.fixes import RemoveArgument as RemoveArgument
+    from lintrain.model.fixes import RemoveImport as RemoveImport
+    from lintrain.model.fixes import RenameArgument as RenameArgument
+    from lintrain.model.fixes import Replace as Replace
+    from lintrain.model.fixes import WrapBody as WrapBody
+    from lintrain.model.fixes import WrapInWith as WrapInWith
     from lintrain.model.level import Level as Level
-    from lintrain.model.location import Place as Place
-    from lintrain.model.rule import Rule as Rule
-    from lintrain.model.verdict import Ruling as Ruling
+    from lintrain.model.location import Location as Location
+    from lintrain.rule import Rule as Rule
+    from lintrain.model.verdict import Outcome as Outcome
     from lintrain.model.verdict import Verdict as Verdict
     from lintrain.model.verdict import confirmed as confirmed
+    from lintrain.model.verdict import inconclusive as inconclusive
     from lintrain.model.verdict import refuted as refuted
-    from lintrain.model.verdict import unsettled as unsettled
     from lintrain.pipeline.blocks import block_of as block_of
     from lintrain.pipeline.blocks import is_one_scope as is_one_scope
     from lintrain.pipeline.blocks import loop_around as loop_around
@@ -363,7 +363,7 @@ _WORDS_OF = {
     ),
     "lintrain.analysis.loop_verdicts": "weights_outside",
     "lintrain.model.finding": "Finding Reason one_at_each_place",
-    "lintrain.model.fix": (
+    "lintrain.model.fixes": (
         "AddArgument AddImport AddParameter Fix InsertAfter InsertAtTop InsertBefore MoveAfter MoveBefore "
         "RemoveArgument RemoveImport RenameArgument Replace WrapBody WrapInWith"
     ),
@@ -373,9 +373,9 @@ _WORDS_OF = {
         "BINARY_RAISES SCORES_RAISE metric_at metrics_confirmed on_classes on_scores scored_ignored"
     ),
     "lintrain.model.location": "Place",
-    "lintrain.model.rule": "Rule",
+    "lintrain.rule": "Rule",
     "lintrain.text.sizes": "show_size",
-    "lintrain.model.verdict": "Ruling Verdict confirmed refuted unsettled",
+    "lintrain.model.verdict": "Ruling Verdict confirmed refuted inconclusive",
     "lintrain.api.probing": "probe",
     "lintrain.api.report": "MistakesError Report",
     "lintrain.knowledge.api": "Known covered_names default_value keyword_state name_state signature",

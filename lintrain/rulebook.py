@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from lintrain.model.manual import Manual
-    from lintrain.model.rule import Rule
+    from lintrain.rule import Rule
 
 RULE_MODULES = "lintrain_rule_files"
 """Rule modules get names of their own: `lintrain.rules` exists in a wheel but not in an editable install."""
 
 
 CHECKS = b"\n    def check(self, pipeline"
-WORDS = b'\n    words = "'
+WORDS = b'\n    keywords = "'
 NEEDS_NO_TRAINING = b"\n    needs_training = False\n"
 MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
 """How a rule's class says that it reads text, and of which files it has something to say; tests hold all to it."""
@@ -35,7 +35,7 @@ class _Outside(NamedTuple):
 
     reads_text: bool
     may_be_young: bool
-    words: str
+    keywords: str
     needs_training: bool
     matters_in_tests: bool
 
@@ -44,7 +44,7 @@ class _Outside(NamedTuple):
         return cls(
             type(rule).check is not _base().check,
             rule.is_preview,
-            rule.words,
+            rule.keywords,
             rule.needs_training,
             rule.matters_in_tests,
         )
@@ -115,9 +115,9 @@ class RuleFile:
         return self._outside.reads_text
 
     @cached_property
-    def words(self) -> tuple[tuple[str, ...], ...]:
-        """The words without which the rule has nothing to say of a script: one of each group."""
-        said = self._outside.words
+    def keywords(self) -> tuple[tuple[str, ...], ...]:
+        """The keywords without which the rule has nothing to say of a script: one of each group."""
+        said = self._outside.keywords
         return tuple(tuple(group.split("|")) for group in said.split(" & ")) if said else ()
 
     @property
@@ -218,7 +218,7 @@ def _read(path: Path) -> tuple[Rule, str]:
 
 
 def _base() -> type[Rule]:
-    from lintrain.model.rule import Rule
+    from lintrain.rule import Rule
 
     return Rule
 

@@ -6,8 +6,8 @@ from textwrap import dedent
 
 from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.model.fix import Fix, Replace
-from lintrain.model.rule import Rule
+from lintrain.model.fixes import Fix, Replace
+from lintrain.rule import Rule
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import load_rules
@@ -55,7 +55,7 @@ def pipeline_of(code: str) -> Pipeline:
 def lines_of(rule: str, code: str) -> list[int]:
     """The lines that a rule reports, counted from the first of the code below the usual imports."""
     findings = _rule(rule).check(_read(code))
-    return [finding.place.line - PRELUDE.count("\n") for finding in findings]
+    return [finding.location.line - PRELUDE.count("\n") for finding in findings]
 
 
 def fixes_of(rule: str, code: str, *, prelude: str = PRELUDE) -> list[Fix]:
@@ -69,10 +69,10 @@ def codes_of(rule: str, code: str) -> list[str]:
     return [edit.code for fix in fixes_of(rule, code) for edit in fix.edits if isinstance(edit, Replace)]
 
 
-def reasons_of(rule: str, code: str) -> list[tuple[int, str]]:
+def related_of(rule: str, code: str) -> list[tuple[int, str]]:
     """The lines below the usual imports that explain a rule's findings, each with what it says there."""
-    reasons = [reason for finding in _rule(rule).check(_read(code)) for reason in finding.because]
-    return [(reason.place.line - PRELUDE.count("\n"), reason.note) for reason in reasons]
+    reasons = [reason for finding in _rule(rule).check(_read(code)) for reason in finding.related]
+    return [(reason.location.line - PRELUDE.count("\n"), reason.note) for reason in reasons]
 
 
 def helps_of(rule: str, code: str) -> list[str]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from lintrain.fix import apply
-from lintrain.model.fix import Edit, Fix
-from lintrain.model.location import Place
+from lintrain.model.fixes import Edit, Fix
+from lintrain.model.location import Location
 
 
-def place_of(text: str, code: str) -> Place:
+def location_of(text: str, code: str) -> Location:
     """The place of the only occurrence of some code, found without the help of a parser."""
     assert text.count(code) == 1, f"{code!r} occurs {text.count(code)} times"
     start = text.index(code)
-    return Place("train.py", *_position(text, start), *_position(text, start + len(code)))
+    return Location("train.py", *_position(text, start), *_position(text, start + len(code)))
 
 
 def _position(text: str, offset: int) -> tuple[int, int]:

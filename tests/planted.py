@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from lintrain.model.finding import Finding, Reason
-from lintrain.model.fix import Fix, Replace
+from lintrain.model.finding import Finding, Related
+from lintrain.model.fixes import Fix, Replace
 from lintrain.model.level import Level
-from lintrain.model.rule import Rule
+from lintrain.rule import Rule
 from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import RuleFile
 
@@ -25,16 +25,16 @@ class Planted(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source
-        made: Reason | None = None
+        made: Related | None = None
         for node in ast.walk(source.tree):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "made":
-                made = Reason(source.place(node), "made here")
+                made = Related(source.location(node), "made here")
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("mistake", "gamble"):
-                place = source.place(node)
-                yield self.finding(place, f"`{source.code(place)}` is planted", because=[made] if made else [])
+                location = source.location(node)
+                yield self.finding(location, f"`{source.code(location)}` is planted", related=[made] if made else [])
 
     def fix(self, finding: Finding) -> Fix | None:
-        return Fix.of("write `right()`", Replace(finding.place, "right()"), safe="mistake" in finding.message)
+        return Fix.of("write `right()`", Replace(finding.location, "right()"), safe="mistake" in finding.message)
 
 
 class Unwell(Planted):
@@ -53,7 +53,7 @@ class Clumsy(Planted):
 
     def fix(self, finding: Finding) -> Fix | None:
         code = "right()" if "mistake" in finding.message else "right("
-        return Fix.of(f"write `{code}`", Replace(finding.place, code), safe=True)
+        return Fix.of(f"write `{code}`", Replace(finding.location, code), safe=True)
 
 
 class OnlyMeasured(Rule):

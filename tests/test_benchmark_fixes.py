@@ -9,8 +9,8 @@ import pytest
 from benchmarks.accuracy.fixing import Mending, fix_one
 from benchmarks.accuracy.mutants import FOLDER
 from benchmarks.untouched import strays, strays_of_file
-from lintrain.model.fix import AddArgument, Fix, MoveAfter, RemoveArgument, Replace
-from lintrain.model.location import Place
+from lintrain.model.fixes import AddArgument, Fix, MoveAfter, RemoveArgument, Replace
+from lintrain.model.location import Location
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from tests.notebooks import notebook
@@ -18,8 +18,8 @@ from tests.notebooks import notebook
 TEXT = "a = 1  # one\nb = f(a)  # two\nc = 3\n"
 
 
-def place_of(line: int, start: int, end: int) -> Place:
-    return Place("t.py", line, start, line, end)
+def location_of(line: int, start: int, end: int) -> Location:
+    return Location("t.py", line, start, line, end)
 
 
 @pytest.mark.parametrize(
@@ -32,33 +32,33 @@ def place_of(line: int, start: int, end: int) -> Place:
     ],
 )
 def test_what_changes_beside_an_edit_is_named(after: str, said: list[str]) -> None:
-    fix = Fix.of("call another", Replace(place_of(2, 5, 9), "g(a)"), safe=True)
+    fix = Fix.of("call another", Replace(location_of(2, 5, 9), "g(a)"), safe=True)
     assert list(strays(Source("t.py", TEXT), fix, after)) == said
 
 
 def test_a_new_argument_may_touch_the_end_of_its_call_alone() -> None:
     source = Source("t.py", "f(\n    a,\n    b,\n)\n")
-    fix = Fix.of("add it", AddArgument(Place("t.py", 1, 1, 4, 2), "k", "1"), safe=True)
+    fix = Fix.of("add it", AddArgument(Location("t.py", 1, 1, 4, 2), "k", "1"), safe=True)
     assert not list(strays(source, fix, "f(\n    a,\n    b,\n    k=1,\n)\n"))
     assert list(strays(source, fix, "f(\n    c,\n    b,\n    k=1,\n)\n")) == ["line 2 changed: a,"]
 
 
 def test_a_removed_argument_may_have_parentheses_around_its_value() -> None:
     source = Source("t.py", "f(\n    a=(\n        1\n    ),\n    b=2,\n)\n")
-    fix = Fix.of("leave it out", RemoveArgument(Place("t.py", 1, 1, 6, 2), "a"), safe=True)
+    fix = Fix.of("leave it out", RemoveArgument(Location("t.py", 1, 1, 6, 2), "a"), safe=True)
     assert not list(strays(source, fix, "f(\n    b=2,\n)\n"))
 
 
 def test_a_removed_argument_takes_the_comment_on_its_line_along_and_no_other() -> None:
     source = Source("t.py", "f(\n    a=1,  # one\n    # above\n    b=2,  # two\n)\n")
-    fix = Fix.of("leave it out", RemoveArgument(Place("t.py", 1, 1, 5, 2), "b"), safe=True)
+    fix = Fix.of("leave it out", RemoveArgument(Location("t.py", 1, 1, 5, 2), "b"), safe=True)
     assert not list(strays(source, fix, "f(\n    a=1,  # one\n    # above\n)\n"))
     lost = {"a comment is lost: # one", "a comment is lost: # above"}
     assert lost <= set(strays(source, fix, "f(\n    a=1,\n)\n"))
 
 
 def test_a_move_may_touch_what_it_passes() -> None:
-    fix = Fix.of("move it", MoveAfter(place_of(1, 1, 6), place_of(2, 1, 9)), safe=True)
+    fix = Fix.of("move it", MoveAfter(location_of(1, 1, 6), location_of(2, 1, 9)), safe=True)
     assert not list(strays(Source("t.py", TEXT), fix, "b = f(a)  # two\na = 1  # one\nc = 3\n"))
 
 

@@ -17,9 +17,9 @@ from lintrain.cache.stamps import SECOND
 from lintrain.cache.whole_files import SEAL, make_folder, sealed, unsealed
 from lintrain.check import crew
 from lintrain.check.plain_words import as_plain, from_plain
-from lintrain.model.finding import Finding, Reason
+from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from tests.conftest import ROOT
 from tests.kept_project import (
     ALL,
@@ -165,7 +165,7 @@ def test_what_cannot_come_back_as_it_was_is_not_kept() -> None:
     with pytest.raises(TypeError):
         as_plain({1: "one"})
     finding = Finding(
-        "rule", Level.NOTE, Place("a.py", 1, 2, 3, 4), "says", because=(Reason(Place("b.py", 1, 1, 1, 1), "so"),)
+        "rule", Level.NOTE, Location("a.py", 1, 2, 3, 4), "says", related=(Related(Location("b.py", 1, 1, 1, 1), "so"),)
     )
     again = from_plain(json.loads(json.dumps(as_plain((finding, 1.5, None, True, "\ud800")))))
     assert again == (finding, 1.5, None, True, "\ud800")

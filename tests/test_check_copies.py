@@ -12,7 +12,7 @@ import pytest
 from lintrain.check import copies, files
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import Reading, check_source
-from lintrain.check.outcome import Crash
+from lintrain.check.result import Crash
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.source.reading import read_file
 from lintrain.source.source import Source
@@ -90,7 +90,7 @@ def test_a_copy_in_another_folder_gets_the_answer_that_it_would_get_alone(course
     own = alone(COURSE[1])
     assert len(own.reading.reported) >= 3
     assert own.reading.training
-    assert {one.finding.place.path for one in copy.reading.reported} == {COURSE[1]}
+    assert {one.finding.location.path for one in copy.reading.reported} == {COURSE[1]}
     assert (copy.reading, copy.suppressions, copy.notes) == (own.reading, own.suppressions, own.notes)
     assert copy.source
     assert own.source

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.check.tiers import rules_concerned
@@ -60,8 +60,8 @@ def request_of(*names: str, select: str = "missing-zero-grad") -> Request:
     return Request(names, rules, selection, lambda _: TargetVersions())
 
 
-def found(outcome: Outcome) -> list[str]:
-    return [f"{one.finding.place} {one.finding.rule}" for one in outcome.reported]
+def found(outcome: CheckResult) -> list[str]:
+    return [f"{one.finding.location} {one.finding.rule}" for one in outcome.reported]
 
 
 def test_a_script_shows_what_is_wrong_in_its_module() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from lintrain.check.names import ruff
 from lintrain.check.names.ruff import start_search
-from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
@@ -22,7 +22,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def outcome_of(text: str, name: str = "t.py") -> Outcome:
+def outcome_of(text: str, name: str = "t.py") -> CheckResult:
     Path(name).write_text(text)
     selection = choose(known_names(()), Choice("c", "/", ["undefined-name"]), Choice("l", "/"))
     return Run(Request([name], (), selection, lambda _: TargetVersions())).check()
@@ -30,7 +30,7 @@ def outcome_of(text: str, name: str = "t.py") -> Outcome:
 
 def said(text: str, name: str = "t.py") -> list[tuple[int, int, str]]:
     reported = outcome_of(text, name).reported
-    return [(one.finding.place.line, one.finding.place.column, one.finding.message) for one in reported]
+    return [(one.finding.location.line, one.finding.location.column, one.finding.message) for one in reported]
 
 
 IMPORT = "import torch\n"
@@ -126,7 +126,7 @@ def test_what_notebooks_bring_along_is_silent(cells: tuple[str, ...]) -> None:
 def test_a_name_in_a_notebook_is_found_in_its_cell() -> None:
     outcome = outcome_of(notebook("#md x", "import torch", "!ls\nnowhere"), "n.ipynb")
     (one,) = outcome.reported
-    location = outcome.sources["n.ipynb"].locate(one.finding.place)
+    location = outcome.sources["n.ipynb"].locate(one.finding.location)
     assert (location.cell, location.line, location.column) == (3, 2, 1)
 
 
@@ -137,7 +137,7 @@ def test_to_install_a_package_is_not_to_import_it(line: str) -> None:
 
 def test_what_the_compiler_refuses_is_a_syntax_error() -> None:
     reported = outcome_of(f"{IMPORT}return 3\n").reported
-    assert [(one.finding.rule, one.finding.place.line) for one in reported] == [("syntax-error", 2)]
+    assert [(one.finding.rule, one.finding.location.line) for one in reported] == [("syntax-error", 2)]
 
 
 @pytest.mark.parametrize(

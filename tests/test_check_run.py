@@ -11,8 +11,8 @@ import pytest
 import lintrain.check.names.ruff
 import lintrain.interpreter.reader
 from lintrain.check.mending import Mended, mend
-from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
@@ -40,15 +40,15 @@ def request_of(
 
 def outcome_of(
     text: str, name: str = "t.py", rules: Sequence[RuleFile] = (PLANTED,), select: Sequence[str] = ("ALL",)
-) -> Outcome:
+) -> CheckResult:
     return Run(request_of({name: text}, rules, select)).check()
 
 
-def said(outcome: Outcome) -> list[tuple[int, str, str]]:
-    return [(one.finding.place.line, one.finding.rule, one.finding.message) for one in outcome.reported]
+def said(outcome: CheckResult) -> list[tuple[int, str, str]]:
+    return [(one.finding.location.line, one.finding.rule, one.finding.message) for one in outcome.reported]
 
 
-def rules_of(outcome: Outcome) -> list[tuple[int, str]]:
+def rules_of(outcome: CheckResult) -> list[tuple[int, str]]:
     return [(line, rule) for line, rule, _ in said(outcome)]
 
 
@@ -57,7 +57,11 @@ PLAIN = f"{HEAD}def mistake(): ...\n"
 
 def test_a_finding_is_reported_with_its_fix_and_why_from_the_page() -> None:
     (one,) = outcome_of(f"{PLAIN}mistake()\n").reported
-    assert (one.finding.place.line, one.finding.place.column, one.finding.message) == (3, 1, "`mistake()` is planted")
+    assert (one.finding.location.line, one.finding.location.column, one.finding.message) == (
+        3,
+        1,
+        "`mistake()` is planted",
+    )
     assert one.finding.why == "It hurts every test that meets it."
     assert one.fix
     assert one.fix.title == "write `right()`"
@@ -66,8 +70,8 @@ def test_a_finding_is_reported_with_its_fix_and_why_from_the_page() -> None:
 def test_findings_come_in_the_order_of_files_and_places() -> None:
     texts = {"b.py": f"{PLAIN}mistake(); mistake(2)\n", "a.py": f"{PLAIN}\nmistake(3)\n"}
     outcome = Run(request_of(texts)).check()
-    places = [str(one.finding.place) for one in outcome.reported]
-    assert places == ["a.py:4:1", "b.py:3:1", "b.py:3:12"]
+    locations = [str(one.finding.location) for one in outcome.reported]
+    assert locations == ["a.py:4:1", "b.py:3:1", "b.py:3:12"]
 
 
 def test_of_files_without_findings_no_text_is_kept() -> None:
@@ -151,7 +155,7 @@ def test_only_selected_rules_are_asked() -> None:
 def test_a_syntax_error_is_reported_and_the_other_files_go_on() -> None:
     texts = {"a.py": "x = (\n", "b.py": f"{PLAIN}mistake()\n"}
     outcome = Run(request_of(texts)).check()
-    assert [(one.finding.place.path, one.finding.place.line, one.finding.rule) for one in outcome.reported] == [
+    assert [(one.finding.location.path, one.finding.location.line, one.finding.rule) for one in outcome.reported] == [
         ("a.py", 1, "syntax-error"),
         ("b.py", 3, "planted"),
     ]
@@ -173,14 +177,14 @@ def test_a_comment_that_names_what_no_comment_silences_is_told() -> None:
 def test_a_syntax_error_in_a_notebook_lies_in_its_cell() -> None:
     outcome = outcome_of(notebook("#md x", "y = 1", "z = 1\nx = )"), "n.ipynb")
     (one,) = outcome.reported
-    location = outcome.sources["n.ipynb"].locate(one.finding.place)
+    location = outcome.sources["n.ipynb"].locate(one.finding.location)
     assert (one.finding.rule, location.cell, location.line, location.column) == ("syntax-error", 3, 2, 5)
 
 
 def test_a_finding_in_a_notebook_lies_in_its_cell() -> None:
     outcome = outcome_of(notebook(HEAD, "!ls\nmistake()", "def mistake(): ..."), "n.ipynb")
     (one,) = outcome.reported
-    location = outcome.sources["n.ipynb"].locate(one.finding.place)
+    location = outcome.sources["n.ipynb"].locate(one.finding.location)
     assert (location.cell, location.line) == (2, 2)
 
 
@@ -285,7 +289,7 @@ def test_each_folder_is_judged_by_the_versions_of_its_own_project(project: Path)
     texts = {f"{name}/train.py": "from transformers import AdamW\n" for name in ("old", "new")}
     request = replace(request_of(texts, rules, ["removed-name"]), find_targets=find_versions)
     outcome = Run(request).check()
-    assert [one.finding.place.path for one in outcome.reported] == ["new/train.py"]
+    assert [one.finding.location.path for one in outcome.reported] == ["new/train.py"]
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import lintrain.check.crew
 import lintrain.check.workers
 from lintrain.check.crew import Alone, crew_for, portions, processors
 from lintrain.check.files import FileReader
-from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.check.workers import Workers
@@ -66,7 +66,7 @@ def no_targets(_folder: Path) -> TargetVersions:
     return TargetVersions()
 
 
-def outcome_of(names: Sequence[str], rules: Sequence[RuleFile], jobs: int) -> Outcome:
+def outcome_of(names: Sequence[str], rules: Sequence[RuleFile], jobs: int) -> CheckResult:
     for name in names:
         Path(name).write_text(f"{HEAD}trainer = transformers.Trainer()\n")
     selection = choose(known_names(rules), Choice("c", str(Path.cwd()), ["deadly"]), Choice("l", "/"))
@@ -150,7 +150,7 @@ def test_a_file_that_a_process_dies_on_is_named_and_all_others_are_read() -> Non
     names = ["a.py", "b_deadly.py", "c.py", "d_deadly.py", "e.py", "f_deadly.py", "g.py"]
     outcome = outcome_of(names, [deadly_rule()], jobs=2)
     assert [file.path for file in outcome.files] == names
-    assert [one.finding.place.path for one in outcome.reported] == ["a.py", "c.py", "e.py", "g.py"]
+    assert [one.finding.location.path for one in outcome.reported] == ["a.py", "c.py", "e.py", "g.py"]
     said = "the process that read it was ended by SIGKILL, as it is when memory runs out"
     assert [(crash.path, crash.rule, crash.error) for crash in outcome.crashes] == [
         (name, "reader", said) for name in names if "deadly" in name
@@ -162,7 +162,7 @@ def test_the_rest_of_a_portion_is_read_by_another(monkeypatch: pytest.MonkeyPatc
     names = [f"{number:02}.py" for number in range(16)]
     names[4] = "04_deadly.py"
     outcome = outcome_of(names, [deadly_rule()], jobs=2)
-    assert [one.finding.place.path for one in outcome.reported] == [name for name in names if "deadly" not in name]
+    assert [one.finding.location.path for one in outcome.reported] == [name for name in names if "deadly" not in name]
 
 
 def test_a_process_that_is_not_forked_imports_nothing_from_the_working_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from junitparser import JUnitXml
 
 from lintrain.cli import run
 from lintrain.evidence.run import Evidence
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record, write_record
 from lintrain.settings.formats import FORMATS
 
@@ -33,7 +33,7 @@ def evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         script="train.py",
         framework="transformers",
         trainer="Trainer",
-        call=Place("train.py", 4, 1, 4, 29),
+        call=Location("train.py", 4, 1, 4, 29),
         construction=None,
         device="cpu",
         versions={},

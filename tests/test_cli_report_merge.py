@@ -12,8 +12,8 @@ import pytest
 from lintrain.cli import run
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome
 from lintrain.report.machine.document import CheckReport, VerdictEntry, as_json
 from lintrain.report.machine.entries import check_report
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record, plain, write_record
@@ -46,12 +46,12 @@ def write_check(name: str = "check.json") -> str:
     return name
 
 
-def write_probe(name: str, *rulings: Ruling, code: int = 0, more: str = "") -> str:
+def write_probe(name: str, *outcomes: Outcome, code: int = 0, more: str = "") -> str:
     """A probe of the script that says this of its findings, and `more` that only it saw."""
     report = unjudged()
     judged = [
-        replace(entry, verdict=VerdictEntry(ruling, f"said by {name}", {"rows": 3}))
-        for entry, ruling in zip(report.findings, rulings, strict=False)
+        replace(entry, verdict=VerdictEntry(outcome, f"said by {name}", {"rows": 3}))
+        for entry, outcome in zip(report.findings, outcomes, strict=False)
     ]
     judged += [replace(judged[-1], message=more)] if more else []
     document: dict[str, Any] = {
@@ -73,13 +73,13 @@ def merged(*words: str) -> dict[str, Any]:
     return document
 
 
-def rulings(document: dict[str, Any]) -> list[str | None]:
-    return [one["verdict"] and one["verdict"]["ruling"] for one in document["findings"]]
+def outcomes(document: dict[str, Any]) -> list[str | None]:
+    return [one["verdict"] and one["verdict"]["outcome"] for one in document["findings"]]
 
 
 def test_findings_get_their_verdicts_and_keep_their_fixes() -> None:
-    document = merged(write_check(), write_probe("probe.json", Ruling.CONFIRMED, Ruling.REFUTED, code=1))
-    assert rulings(document) == ["confirmed", None, "refuted", None, None]
+    document = merged(write_check(), write_probe("probe.json", Outcome.CONFIRMED, Outcome.REFUTED, code=1))
+    assert outcomes(document) == ["confirmed", None, "refuted", None, None]
     assert [one["rule"] for one in document["findings"]][1:3] == ["logits-in-metric", "raw-dataset"]
     assert [one["position"]["path"] for one in document["findings"]] == [*[SCRIPT] * 4, NOTEBOOK]
     assert len(document["findings"][0]["fix"]["edits"]) == 2
@@ -89,7 +89,7 @@ def test_findings_get_their_verdicts_and_keep_their_fixes() -> None:
 
 
 def test_the_order_of_the_files_changes_nothing_and_the_result_can_be_joined_again() -> None:
-    check, probe = write_check(), write_probe("probe.json", Ruling.CONFIRMED)
+    check, probe = write_check(), write_probe("probe.json", Outcome.CONFIRMED)
     first = merged(check, probe)
     assert merged(probe, check) == first
     Path("again.json").write_text(json.dumps(first))
@@ -97,25 +97,25 @@ def test_the_order_of_the_files_changes_nothing_and_the_result_can_be_joined_aga
 
 
 def test_of_several_probes_the_strongest_verdict_counts() -> None:
-    weak = write_probe("weak.json", Ruling.UNSETTLED, Ruling.REFUTED)
-    strong = write_probe("strong.json", Ruling.REFUTED, Ruling.CONFIRMED)
+    weak = write_probe("weak.json", Outcome.INCONCLUSIVE, Outcome.REFUTED)
+    strong = write_probe("strong.json", Outcome.REFUTED, Outcome.CONFIRMED)
     document = merged(write_check(), weak, strong)
-    assert rulings(document) == ["refuted", None, "confirmed", None, None]
+    assert outcomes(document) == ["refuted", None, "confirmed", None, None]
 
 
 def test_what_only_a_probe_saw_is_added_with_a_fingerprint_of_its_own() -> None:
-    document = merged(write_check(), write_probe("probe.json", Ruling.CONFIRMED, more="only measured"))
+    document = merged(write_check(), write_probe("probe.json", Outcome.CONFIRMED, more="only measured"))
     assert len(document["findings"]) == 6
     assert len({one["fingerprint"] for one in document["findings"]}) == 6
 
 
 def test_verdicts_on_another_state_of_the_script_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    probe = write_probe("probe.json", Ruling.CONFIRMED, code=1)
+    probe = write_probe("probe.json", Outcome.CONFIRMED, code=1)
     document = json.loads(Path(probe).read_text())
     document["sources"][SCRIPT] = "another"
     Path(probe).write_text(json.dumps(document))
     joined = merged(write_check(), probe)
-    assert (rulings(joined), joined["probes"]) == ([None] * 5, [])
+    assert (outcomes(joined), joined["probes"]) == ([None] * 5, [])
     assert capsys.readouterr().err == (
         f"lintrain: {SCRIPT}: was probed in another state than it was checked in; those verdicts are left out\n"
     )
@@ -123,9 +123,9 @@ def test_verdicts_on_another_state_of_the_script_are_left_out(capsys: pytest.Cap
 
 @pytest.mark.parametrize(
     ("said", "probe_code", "code"),
-    [(Ruling.REFUTED, 0, 0), (Ruling.UNSETTLED, 0, 1), (Ruling.CONFIRMED, 1, 1), (Ruling.REFUTED, 1, 1)],
+    [(Outcome.REFUTED, 0, 0), (Outcome.INCONCLUSIVE, 0, 1), (Outcome.CONFIRMED, 1, 1), (Outcome.REFUTED, 1, 1)],
 )
-def test_the_exit_code_tells_whether_something_is_left_to_do(said: Ruling, probe_code: int, code: int) -> None:
+def test_the_exit_code_tells_whether_something_is_left_to_do(said: Outcome, probe_code: int, code: int) -> None:
     files = [write_check(), write_probe("probe.json", *[said] * 5, code=probe_code)]
     assert run(["report", "merge", *files]) == code
     assert run(["report", "merge", *files, "--exit-zero"]) == 0
@@ -138,7 +138,7 @@ def test_a_failed_rule_of_the_check_is_2() -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_form_can_be_written(name: str) -> None:
-    files = [write_check(), write_probe("probe.json", Ruling.CONFIRMED, Ruling.REFUTED)]
+    files = [write_check(), write_probe("probe.json", Outcome.CONFIRMED, Outcome.REFUTED)]
     assert run(["report", "merge", *files, "--output-format", name, "--output-file", "out/report"]) == 1
     assert "`raw` is raw" in Path("out/report").read_text() or "<code>raw</code>" in Path("out/report").read_text()
 
@@ -157,11 +157,13 @@ def test_the_full_form_shows_the_code_as_long_as_the_file_is_the_same(capsys: py
 
 
 def test_evidence_is_judged_with_todays_rules(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = Finding("raw-dataset", Level.ERROR, Place("gone.py", 3, 1, 3, 4), "`raw` is raw")
+    finding = Finding("raw-dataset", Level.ERROR, Location("gone.py", 3, 1, 3, 4), "`raw` is raw")
     ending = Ending("no-training", "no training call was reached")
     write_record(Record(SCHEMA, "0.1.0", "gone.py", "0", "python3", ending, (), (finding,)), Path("evidence.json"))
     document = merged("evidence.json")
-    assert [(one["rule"], one["verdict"]["ruling"]) for one in document["findings"]] == [("raw-dataset", "unsettled")]
+    assert [(one["rule"], one["verdict"]["outcome"]) for one in document["findings"]] == [
+        ("raw-dataset", "inconclusive")
+    ]
     assert document["probes"][0]["exit_code"] == 3
 
 

@@ -47,7 +47,7 @@ def test_an_option_is_read_as_click_reads_it(word: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("word", [word for word in EVERY_WORD if len(words_with(word)) > 1])
 def test_a_value_may_stand_behind_an_equals_sign(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["=".join(words_with(word)), "a.py"]
+    keywords = ["=".join(words_with(word)), "a.py"]
     assert read_words(words) == read_by_click(words, monkeypatch)
 
 
@@ -76,7 +76,7 @@ def test_a_report_that_is_a_folder_is_left_to_click(tmp_path: Path) -> None:
     assert read_words(["--output-file", str(tmp_path / "report")]) is not None
 
 
-@pytest.mark.parametrize("unneeded", ["click", "json", "subprocess", "lintrain.model.finding", "lintrain.model.rule"])
+@pytest.mark.parametrize("unneeded", ["click", "json", "subprocess", "lintrain.model.finding", "lintrain.rule"])
 def test_a_check_of_a_file_without_a_run_imports_no(unneeded: str, tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("import os\n\nprint(os.getcwd())\n")
     code = f"import sys; from lintrain.cli import run; run(['check', 'plain.py']); print({unneeded!r} in sys.modules)"

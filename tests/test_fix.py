@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lintrain.fix import FixError, apply
-from lintrain.model.fix import AddArgument, AddImport, Fix, InsertBefore, RemoveArgument, Replace, WrapInWith
-from lintrain.model.location import Place
-from tests.mending import fixed, place_of
+from lintrain.model.fixes import AddArgument, AddImport, Fix, InsertBefore, RemoveArgument, Replace, WrapInWith
+from lintrain.model.location import Location
+from tests.mending import fixed, location_of
 
 
 class TestReplace:
@@ -33,18 +33,18 @@ class TestReplace:
         ],
     )
     def test_other_code_stands_at_the_place(self, text: str, old: str, new: str, expected: str) -> None:
-        assert fixed(text, Replace(place_of(text, old), new)) == expected
+        assert fixed(text, Replace(location_of(text, old), new)) == expected
 
     def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
         text = 'f(raw["train"])\n'
-        edit = Replace(place_of(text, 'raw["train"]'), 'tokenized_datasets["train"]')
+        edit = Replace(location_of(text, 'raw["train"]'), 'tokenized_datasets["train"]')
         once = fixed(text, edit)
         assert once == 'f(tokenized_datasets["train"])\n'
         assert fixed(once, edit) == once
 
     def test_a_place_that_cuts_code_is_an_error(self) -> None:
         with pytest.raises(FixError, match="no whole expression"):
-            fixed("abc = 1\n", Replace(Place("train.py", 1, 2, 1, 3), "x"))
+            fixed("abc = 1\n", Replace(Location("train.py", 1, 2, 1, 3), "x"))
 
     @pytest.mark.parametrize(
         ("text", "old", "new"),
@@ -53,54 +53,55 @@ class TestReplace:
     def test_code_that_does_not_fit_where_it_is_put_is_an_error(self, text: str, old: str, new: str) -> None:
         with pytest.raises(FixError, match="the code does not fit there"):
             fixed(
-                text, Replace(Place("train.py", 1, text.index(old, 2) + 1, 1, text.index(old, 2) + 1 + len(old)), new)
+                text,
+                Replace(Location("train.py", 1, text.index(old, 2) + 1, 1, text.index(old, 2) + 1 + len(old)), new),
             )
 
     def test_an_outcome_that_would_not_parse_is_an_error(self) -> None:
         text = "x = 1\n"
         with pytest.raises(FixError, match="would not parse"):
-            fixed(text, Replace(place_of(text, "x"), "f()"))
+            fixed(text, Replace(location_of(text, "x"), "f()"))
 
 
 class TestSeveralFixes:
     def test_of_two_that_overlap_the_first_wins(self) -> None:
         text = "f(g(a))\n"
-        outer = Fix.of("outer", Replace(place_of(text, "g(a)"), "b"), safe=True)
-        inner = Fix.of("inner", AddArgument(place_of(text, "g(a)"), "k", "1"), safe=True)
+        outer = Fix.of("outer", Replace(location_of(text, "g(a)"), "b"), safe=True)
+        inner = Fix.of("inner", AddArgument(location_of(text, "g(a)"), "k", "1"), safe=True)
         assert apply(text, [outer, inner]) == "f(b)\n"
         assert apply(text, [inner, outer]) == "f(g(a, k=1))\n"
 
     def test_a_fix_is_left_out_whole(self) -> None:
         text = "f(a)\ng(b)\n"
-        first = Fix.of("first", Replace(place_of(text, "a"), "c"), safe=True)
-        second = Fix.of("second", Replace(place_of(text, "f(a)"), "h()"), AddImport("torch"), safe=True)
+        first = Fix.of("first", Replace(location_of(text, "a"), "c"), safe=True)
+        second = Fix.of("second", Replace(location_of(text, "f(a)"), "h()"), AddImport("torch"), safe=True)
         assert apply(text, [first, second]) == "f(c)\ng(b)\n"
 
     def test_the_same_edit_of_two_fixes_is_made_once(self) -> None:
         text = "f(a)\n"
-        edit = AddArgument(place_of(text, "f(a)"), "k", "1")
+        edit = AddArgument(location_of(text, "f(a)"), "k", "1")
         assert apply(text, [Fix.of("one", edit, safe=True), Fix.of("other", edit, safe=True)]) == "f(a, k=1)\n"
 
     def test_different_values_for_one_new_argument_exclude_each_other(self) -> None:
         text = "f(a)\n"
-        place = place_of(text, "f(a)")
-        fixes = [Fix.of(value, AddArgument(place, "k", value), safe=True) for value in ("1", "2")]
+        location = location_of(text, "f(a)")
+        fixes = [Fix.of(value, AddArgument(location, "k", value), safe=True) for value in ("1", "2")]
         assert apply(text, fixes) == "f(a, k=1)\n"
 
     def test_fixes_at_different_places_are_all_made(self) -> None:
         text = "for b in l:\n    f(a, k=1)\n"
-        place = place_of(text, "f(a, k=1)")
+        location = location_of(text, "f(a, k=1)")
         fixes = [
-            Fix.of("one", RemoveArgument(place, "k"), safe=True),
-            Fix.of("two", Replace(place_of(text, "a"), "c"), safe=True),
-            Fix.of("three", InsertBefore(place, "new()"), WrapInWith(place, "held()"), safe=True),
+            Fix.of("one", RemoveArgument(location, "k"), safe=True),
+            Fix.of("two", Replace(location_of(text, "a"), "c"), safe=True),
+            Fix.of("three", InsertBefore(location, "new()"), WrapInWith(location, "held()"), safe=True),
         ]
         assert apply(text, fixes) == "for b in l:\n    new()\n    with held():\n        f(c)\n"
 
     def test_one_fix_that_changes_the_same_code_twice_is_an_error(self) -> None:
         text = "f(a)\n"
         with pytest.raises(FixError, match="`mend it` changes the same code twice"):
-            fixed(text, Replace(place_of(text, "a"), "b"), Replace(place_of(text, "f(a)"), "g()"))
+            fixed(text, Replace(location_of(text, "a"), "b"), Replace(location_of(text, "f(a)"), "g()"))
 
     def test_no_fix_leaves_the_text_alone(self) -> None:
         assert apply("not python (", []) == "not python ("

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lintrain.fix import FixError
-from lintrain.model.fix import AddArgument, AddParameter, RemoveArgument, RenameArgument
-from lintrain.model.location import Place
-from tests.mending import fixed, place_of
+from lintrain.model.fixes import AddArgument, AddParameter, RemoveArgument, RenameArgument
+from lintrain.model.location import Location
+from tests.mending import fixed, location_of
 
 
 class TestAddArgument:
@@ -34,87 +34,87 @@ class TestAddArgument:
     )
     def test_a_new_argument_follows_the_layout_of_the_others(self, call: str, expected: str) -> None:
         text = f"x = {call}\n"
-        assert fixed(text, AddArgument(place_of(text, call), "k", "1")) == f"x = {expected}\n"
+        assert fixed(text, AddArgument(location_of(text, call), "k", "1")) == f"x = {expected}\n"
 
     def test_an_argument_that_is_there_stays_as_it_is(self) -> None:
         text = "f(k=2)\n"
-        assert fixed(text, AddArgument(place_of(text, "f(k=2)"), "k", "1")) == text
+        assert fixed(text, AddArgument(location_of(text, "f(k=2)"), "k", "1")) == text
 
     def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
         text = "f(a).g(b)\n"
-        edit = AddArgument(place_of(text, "f(a).g(b)"), "k", "1")
+        edit = AddArgument(location_of(text, "f(a).g(b)"), "k", "1")
         once = fixed(text, edit)
         assert once == "f(a).g(b, k=1)\n"
         assert fixed(once, edit) == once
 
     def test_only_the_inner_of_two_nested_calls_changes(self) -> None:
         text = "f(g(a), h(b))\n"
-        assert fixed(text, AddArgument(place_of(text, "g(a)"), "k", "1")) == "f(g(a, k=1), h(b))\n"
+        assert fixed(text, AddArgument(location_of(text, "g(a)"), "k", "1")) == "f(g(a, k=1), h(b))\n"
 
     def test_outer_and_inner_call_can_change_together(self) -> None:
         text = "f(g(a))\n"
-        edits = AddArgument(place_of(text, "g(a)"), "k", "1"), AddArgument(place_of(text, "f(g(a))"), "m", "2")
+        edits = AddArgument(location_of(text, "g(a)"), "k", "1"), AddArgument(location_of(text, "f(g(a))"), "m", "2")
         assert fixed(text, *edits) == "f(g(a, k=1), m=2)\n"
 
     def test_a_value_with_a_comma_of_its_own_comes_in_parentheses(self) -> None:
         text = "f(a)\n"
-        assert fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1, 2")) == "f(a, k=(1, 2))\n"
+        assert fixed(text, AddArgument(location_of(text, "f(a)"), "k", "1, 2")) == "f(a, k=(1, 2))\n"
 
     def test_columns_count_characters_not_bytes(self) -> None:
         text = 's = "ünïcödé 🦊"; f(a)\n'
-        assert fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1")) == 's = "ünïcödé 🦊"; f(a, k=1)\n'
+        assert fixed(text, AddArgument(location_of(text, "f(a)"), "k", "1")) == 's = "ünïcödé 🦊"; f(a, k=1)\n'
 
     def test_a_tab_is_one_character(self) -> None:
         text = "if x:\n\ty = 1; f(a)\n"
-        assert fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1")) == "if x:\n\ty = 1; f(a, k=1)\n"
+        assert fixed(text, AddArgument(location_of(text, "f(a)"), "k", "1")) == "if x:\n\ty = 1; f(a, k=1)\n"
 
     def test_windows_line_ends_stay(self) -> None:
         text = "f(\r\n    a,\r\n    b,\r\n)\r\n"
-        place = Place("train.py", 1, 1, 4, 2)
-        assert fixed(text, AddArgument(place, "k", "1")) == "f(\r\n    a,\r\n    b,\r\n    k=1,\r\n)\r\n"
+        location = Location("train.py", 1, 1, 4, 2)
+        assert fixed(text, AddArgument(location, "k", "1")) == "f(\r\n    a,\r\n    b,\r\n    k=1,\r\n)\r\n"
 
     def test_a_decorator_is_a_call_like_others(self) -> None:
         text = "@f(a)\ndef g(): ...\n"
-        assert fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1")) == "@f(a, k=1)\ndef g(): ...\n"
+        assert fixed(text, AddArgument(location_of(text, "f(a)"), "k", "1")) == "@f(a, k=1)\ndef g(): ...\n"
 
     def test_a_place_without_a_call_is_an_error_that_names_it(self) -> None:
         with pytest.raises(FixError, match="no call stands here"):
-            fixed("x = 1\n", AddArgument(Place("train.py", 1, 1, 1, 2), "k", "1"))
+            fixed("x = 1\n", AddArgument(Location("train.py", 1, 1, 1, 2), "k", "1"))
 
     def test_a_value_that_is_no_expression_is_an_error(self) -> None:
         text = "f(a)\n"
         with pytest.raises(FixError, match="is no expression"):
-            fixed(text, AddArgument(place_of(text, "f(a)"), "k", "1 +"))
+            fixed(text, AddArgument(location_of(text, "f(a)"), "k", "1 +"))
 
     def test_a_byte_order_mark_stays_first(self) -> None:
-        assert fixed("\ufefff(a)\n", AddArgument(Place("train.py", 1, 1, 1, 5), "k", "1")) == "\ufefff(a, k=1)\n"
+        assert fixed("\ufefff(a)\n", AddArgument(Location("train.py", 1, 1, 1, 5), "k", "1")) == "\ufefff(a, k=1)\n"
 
 
 class TestRenameArgument:
     def test_the_name_changes_and_the_value_stays(self) -> None:
         text = "f(a, old = b (1) , c=2)\n"
-        edit = RenameArgument(place_of(text, text.strip()), "old", "new")
+        edit = RenameArgument(location_of(text, text.strip()), "old", "new")
         assert fixed(text, edit) == "f(a, new = b (1) , c=2)\n"
 
     def test_a_new_value_comes_with_the_name(self) -> None:
         text = "f(\n    old=True,  # why\n)\n"
-        edit = RenameArgument(place_of(text, text.strip()), "old", "new", '"yes"')
+        edit = RenameArgument(location_of(text, text.strip()), "old", "new", '"yes"')
         assert fixed(text, edit) == 'f(\n    new="yes",  # why\n)\n'
 
     def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
         text = "f(old=1)\n"
-        edit = RenameArgument(place_of(text, "f(old=1)"), "old", "newer")
+        edit = RenameArgument(location_of(text, "f(old=1)"), "old", "newer")
         assert fixed(fixed(text, edit), edit) == "f(newer=1)\n"
 
     def test_a_call_with_both_names_is_an_error(self) -> None:
         text = "f(old=1, new=2)\n"
         with pytest.raises(FixError, match="both `old` and `new`"):
-            fixed(text, RenameArgument(place_of(text, text.strip()), "old", "new"))
+            fixed(text, RenameArgument(location_of(text, text.strip()), "old", "new"))
 
     def test_a_call_without_the_name_is_an_error(self) -> None:
         text = "f(other=1)\n"
         with pytest.raises(FixError, match="no argument `old`"):
-            fixed(text, RenameArgument(place_of(text, text.strip()), "old", "new"))
+            fixed(text, RenameArgument(location_of(text, text.strip()), "old", "new"))
 
 
 class TestRemoveArgument:
@@ -137,7 +137,7 @@ class TestRemoveArgument:
     )
     def test_the_argument_goes_with_its_comma_and_its_line(self, call: str, expected: str) -> None:
         text = f"x = {call}\n"
-        assert fixed(text, RemoveArgument(place_of(text, call), "k")) == f"x = {expected}\n"
+        assert fixed(text, RemoveArgument(location_of(text, call), "k")) == f"x = {expected}\n"
 
     @pytest.mark.parametrize(
         ("call", "expected"),
@@ -152,7 +152,7 @@ class TestRemoveArgument:
     )
     def test_the_comment_on_its_line_goes_with_it(self, call: str, expected: str) -> None:
         text = f"x = {call}\n"
-        assert fixed(text, RemoveArgument(place_of(text, call.partition("  # all")[0]), "k")) == f"x = {expected}\n"
+        assert fixed(text, RemoveArgument(location_of(text, call.partition("  # all")[0]), "k")) == f"x = {expected}\n"
 
     @pytest.mark.parametrize(
         ("call", "expected"),
@@ -166,16 +166,16 @@ class TestRemoveArgument:
     )
     def test_other_comments_stay(self, call: str, expected: str) -> None:
         text = f"x = {call}\n"
-        assert fixed(text, RemoveArgument(place_of(text, call), "k")) == f"x = {expected}\n"
+        assert fixed(text, RemoveArgument(location_of(text, call), "k")) == f"x = {expected}\n"
 
     def test_two_arguments_of_one_call_go_together(self) -> None:
         text = "f(a, k=1, m=2)\n"
-        place = place_of(text, text.strip())
-        assert fixed(text, RemoveArgument(place, "k"), RemoveArgument(place, "m")) == "f(a)\n"
+        location = location_of(text, text.strip())
+        assert fixed(text, RemoveArgument(location, "k"), RemoveArgument(location, "m")) == "f(a)\n"
 
     def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
         text = "f(a, k=1)\n"
-        edit = RemoveArgument(place_of(text, "f(a, k=1)"), "k")
+        edit = RemoveArgument(location_of(text, "f(a, k=1)"), "k")
         assert fixed(fixed(text, edit), edit) == "f(a)\n"
 
 
@@ -194,6 +194,6 @@ class TestAddParameter:
     )
     def test_a_new_parameter_follows_the_plain_ones(self, head: str, expected: str) -> None:
         text = f"{head}\n"
-        once = fixed(text, AddParameter(place_of(text, "def f("), "k", "None"))
+        once = fixed(text, AddParameter(location_of(text, "def f("), "k", "None"))
         assert once == f"{expected}\n"
-        assert fixed(once, AddParameter(place_of(once, "def f("), "k", "None")) == once
+        assert fixed(once, AddParameter(location_of(once, "def f("), "k", "None")) == once

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.model.fix import AddImport, InsertBefore, RemoveImport, Replace
-from tests.mending import fixed, place_of
+from lintrain.model.fixes import AddImport, InsertBefore, RemoveImport, Replace
+from tests.mending import fixed, location_of
 
 
 class TestAddImport:
@@ -62,14 +62,14 @@ class TestAddImport:
 
     def test_an_import_below_the_statement_that_needs_it_is_none(self) -> None:
         text = "import os\n\nprint(os.name)\nimport torch\n\ntorch.rand(3)\n"
-        edits = InsertBefore(place_of(text, "print(os.name)"), "torch.manual_seed(0)"), AddImport("torch")
+        edits = InsertBefore(location_of(text, "print(os.name)"), "torch.manual_seed(0)"), AddImport("torch")
         assert fixed(text, *edits) == (
             "import os\n\nimport torch\n\ntorch.manual_seed(0)\nprint(os.name)\nimport torch\n\ntorch.rand(3)\n"
         )
 
     def test_a_function_that_needs_a_name_runs_later(self) -> None:
         text = "def seed():\n    start()\n\n\nimport torch\n\nseed()\n"
-        edits = Replace(place_of(text, "start()"), "torch.manual_seed(0)"), AddImport("torch")
+        edits = Replace(location_of(text, "start()"), "torch.manual_seed(0)"), AddImport("torch")
         assert fixed(text, *edits) == text.replace("start()", "torch.manual_seed(0)")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.fix import FixError, apply
-from lintrain.model.fix import (
+from lintrain.model.fixes import (
     Fix,
     InsertAfter,
     InsertAtTop,
@@ -15,8 +15,8 @@ from lintrain.model.fix import (
     WrapBody,
     WrapInWith,
 )
-from lintrain.model.location import Place
-from tests.mending import fixed, place_of
+from lintrain.model.location import Location
+from tests.mending import fixed, location_of
 
 
 class TestInsertBefore:
@@ -35,32 +35,32 @@ class TestInsertBefore:
         ],
     )
     def test_the_statement_stands_before_the_one_that_holds_the_place(self, text: str, expected: str) -> None:
-        assert fixed(text, InsertBefore(place_of(text, "go()"), "new()")) == expected
+        assert fixed(text, InsertBefore(location_of(text, "go()"), "new()")) == expected
 
     def test_a_compound_statement_takes_the_indentation_of_the_file(self) -> None:
         text = "if a:\n  go()\n"
-        inserted = fixed(text, InsertBefore(place_of(text, "go()"), "if b:\n    new()"))
+        inserted = fixed(text, InsertBefore(location_of(text, "go()"), "if b:\n    new()"))
         assert inserted == "if a:\n  if b:\n    new()\n  go()\n"
 
     def test_the_same_edit_on_the_outcome_changes_nothing(self) -> None:
         text = "for b in l:\n    loss.backward()\n"
-        edit = InsertBefore(place_of(text, "loss.backward()"), "optimizer.zero_grad()")
+        edit = InsertBefore(location_of(text, "loss.backward()"), "optimizer.zero_grad()")
         once = fixed(text, edit)
         assert fixed(once, edit) == once
 
     def test_two_statements_before_the_same_one_keep_their_order(self) -> None:
         text = "go()\n"
-        place = place_of(text, "go()")
-        assert fixed(text, InsertBefore(place, "a()"), InsertBefore(place, "b()")) == "a()\nb()\ngo()\n"
+        location = location_of(text, "go()")
+        assert fixed(text, InsertBefore(location, "a()"), InsertBefore(location, "b()")) == "a()\nb()\ngo()\n"
 
     def test_a_compound_statement_between_two_on_a_line_is_an_error(self) -> None:
         text = "a = 1; go()\n"
         with pytest.raises(FixError, match="cannot stand between"):
-            fixed(text, InsertBefore(place_of(text, "go()"), "if b: new()"))
+            fixed(text, InsertBefore(location_of(text, "go()"), "if b: new()"))
 
     def test_the_first_statement_of_a_cell_gets_it_in_its_cell(self) -> None:
         text = "show\n# old = 1\n\n# %% cell 2\n# the model\nmodel = make()\n"
-        edit = InsertBefore(place_of(text, "model = make()"), "seed(0)")
+        edit = InsertBefore(location_of(text, "model = make()"), "seed(0)")
         assert fixed(text, edit) == "show\n# old = 1\n\n# %% cell 2\nseed(0)\n# the model\nmodel = make()\n"
 
 
@@ -86,28 +86,29 @@ class TestInsertAfter:
         ],
     )
     def test_the_statement_stands_after_the_one_that_holds_the_place(self, text: str, expected: str) -> None:
-        edit = InsertAfter(place_of(text, "go()"), "new()")
+        edit = InsertAfter(location_of(text, "go()"), "new()")
         assert fixed(text, edit) == expected
         assert (
-            apply(expected, [Fix.of("again", InsertAfter(place_of(expected, "go()"), "new()"), safe=True)]) == expected
+            apply(expected, [Fix.of("again", InsertAfter(location_of(expected, "go()"), "new()"), safe=True)])
+            == expected
         )
 
     def test_two_statements_after_the_same_one_keep_their_order(self) -> None:
         text = "go()\n"
-        place = place_of(text, "go()")
-        assert fixed(text, InsertAfter(place, "a()"), InsertAfter(place, "b()")) == "go()\na()\nb()\n"
+        location = location_of(text, "go()")
+        assert fixed(text, InsertAfter(location, "a()"), InsertAfter(location, "b()")) == "go()\na()\nb()\n"
 
     def test_a_statement_can_come_before_and_another_after(self) -> None:
         text = "go()\n"
-        place = place_of(text, "go()")
-        edits = InsertAfter(place, "b()"), InsertBefore(place, "a()"), WrapInWith(place, "held()")
+        location = location_of(text, "go()")
+        edits = InsertAfter(location, "b()"), InsertBefore(location, "a()"), WrapInWith(location, "held()")
         assert fixed(text, *edits) == "a()\nwith held():\n    go()\nb()\n"
 
     @pytest.mark.parametrize("text", ["return go()", "raise go()", "a = 1; return go()"])
     def test_a_place_that_leaves_the_block_is_an_error(self, text: str) -> None:
         text = f"def f():\n    {text}\n"
         with pytest.raises(FixError, match="nothing after this statement would run"):
-            fixed(text, InsertAfter(place_of(text, "go()"), "new()"))
+            fixed(text, InsertAfter(location_of(text, "go()"), "new()"))
 
 
 class TestInsertAtTop:
@@ -121,13 +122,13 @@ class TestInsertAtTop:
         ],
     )
     def test_the_statement_stands_first_in_the_body(self, text: str, at: str, expected: str) -> None:
-        once = fixed(text, InsertAtTop(place_of(text, at), "new()"))
+        once = fixed(text, InsertAtTop(location_of(text, at), "new()"))
         assert once == expected
-        assert fixed(once, InsertAtTop(place_of(once, text.split("\n")[0][:9]), "new()")) == once
+        assert fixed(once, InsertAtTop(location_of(once, text.split("\n")[0][:9]), "new()")) == once
 
     def test_a_place_outside_any_body_is_an_error(self) -> None:
         with pytest.raises(FixError, match="no compound statement"):
-            fixed("go()\n", InsertAtTop(Place("train.py", 1, 1, 1, 3), "new()"))
+            fixed("go()\n", InsertAtTop(Location("train.py", 1, 1, 1, 3), "new()"))
 
 
 class TestWrapInWith:
@@ -141,33 +142,33 @@ class TestWrapInWith:
         ],
     )
     def test_the_statement_stands_inside_a_with(self, text: str, expected: str) -> None:
-        once = fixed(text, WrapInWith(place_of(text, "go()"), "torch.no_grad()"))
+        once = fixed(text, WrapInWith(location_of(text, "go()"), "torch.no_grad()"))
         assert once == expected
-        assert fixed(once, WrapInWith(place_of(once, "go()"), "torch.no_grad()")) == once
+        assert fixed(once, WrapInWith(location_of(once, "go()"), "torch.no_grad()")) == once
 
     def test_statements_already_inside_the_with_stay(self) -> None:
         text = "with torch.no_grad():\n    for b in l:\n        go()\n"
-        assert fixed(text, WrapInWith(place_of(text, "go()"), "torch.no_grad()")) == text
+        assert fixed(text, WrapInWith(location_of(text, "go()"), "torch.no_grad()")) == text
 
     def test_a_loop_is_wrapped_whole(self) -> None:
         text = "for b in l:\n    go()\n"
-        wrapped = fixed(text, WrapInWith(place_of(text, text.strip()), "torch.no_grad()"))
+        wrapped = fixed(text, WrapInWith(location_of(text, text.strip()), "torch.no_grad()"))
         assert wrapped == "with torch.no_grad():\n    for b in l:\n        go()\n"
 
 
 class TestWrapBody:
     def test_the_whole_body_goes_in_and_only_once(self) -> None:
         text = "for x in y:  # all\n    # one\n    a(x)\n\n    b(x)\n    # last\nc()\n"
-        once = fixed(text, WrapBody(place_of(text, "for"), "held(net)"))
+        once = fixed(text, WrapBody(location_of(text, "for"), "held(net)"))
         assert once == (
             "for x in y:  # all\n    with held(net):\n        # one\n        a(x)\n\n        b(x)\n"
             "        # last\nc()\n"
         )
-        assert fixed(once, WrapBody(place_of(once, "for"), "held(net)")) == once
+        assert fixed(once, WrapBody(location_of(once, "for"), "held(net)")) == once
 
     def test_a_body_on_the_line_of_its_loop_gets_lines_of_its_own(self) -> None:
         text = "for x in y: a(x)\n"
-        assert fixed(text, WrapBody(place_of(text, "for"), "held()")) == (
+        assert fixed(text, WrapBody(location_of(text, "for"), "held()")) == (
             "for x in y:\n    with held():\n        a(x)\n"
         )
 
@@ -175,28 +176,28 @@ class TestWrapBody:
 class TestMoves:
     def test_a_statement_goes_before_another_with_its_comments(self) -> None:
         text = "a()\n\n# the net\nnet = f(\n    1,\n)\n\n# for all\nseed(0)  # here\nb()\n"
-        edit = MoveBefore(place_of(text, "seed(0)"), place_of(text, "net = f("))
+        edit = MoveBefore(location_of(text, "seed(0)"), location_of(text, "net = f("))
         once = fixed(text, edit)
         assert once == "a()\n\n# for all\nseed(0)  # here\n# the net\nnet = f(\n    1,\n)\nb()\n"
-        again = MoveBefore(place_of(once, "seed(0)"), place_of(once, "net = f("))
+        again = MoveBefore(location_of(once, "seed(0)"), location_of(once, "net = f("))
         assert fixed(once, again) == once
 
     def test_a_statement_goes_after_another(self) -> None:
         text = "def main():\n    opt = g(net)\n\n    net = f()\n    for x in y:\n        z\n"
-        edit = MoveAfter(place_of(text, "g(net)"), place_of(text, "f()"))
+        edit = MoveAfter(location_of(text, "g(net)"), location_of(text, "f()"))
         assert fixed(text, edit) == "def main():\n\n    net = f()\n    opt = g(net)\n    for x in y:\n        z\n"
 
     @pytest.mark.parametrize("text", ["if x:\n    a()\nb()\n", "a(); b()\n", "b()\nif x: a()\n"])
     def test_no_statement_leaves_its_block_or_its_line(self, text: str) -> None:
         with pytest.raises(FixError, match="within its block"):
-            fixed(text, MoveAfter(place_of(text, "a()"), place_of(text, "b()")))
+            fixed(text, MoveAfter(location_of(text, "a()"), location_of(text, "b()")))
 
     def test_the_first_statement_of_a_cell_stays_in_it(self) -> None:
         text = "make()\n# %% cell 2\nseed(0)\ntrain()\n"
         with pytest.raises(FixError, match="first statement of a cell"):
-            fixed(text, MoveBefore(place_of(text, "seed(0)"), place_of(text, "make()")))
+            fixed(text, MoveBefore(location_of(text, "seed(0)"), location_of(text, "make()")))
 
     def test_the_target_may_be_the_first_statement_of_a_cell(self) -> None:
         text = "show\n# %% cell 2\nmake()\n# once\nseed(0)\n"
-        edit = MoveBefore(place_of(text, "seed(0)"), place_of(text, "make()"))
+        edit = MoveBefore(location_of(text, "seed(0)"), location_of(text, "make()"))
         assert fixed(text, edit) == "show\n# %% cell 2\n# once\nseed(0)\nmake()\n"

@@ -20,8 +20,8 @@ import pytest
 
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import Record, read_record
 from lintrain.source.source import Source
@@ -104,18 +104,18 @@ def test_a_probe_gives_exactly_the_listed_verdicts(name: str, assets: Path, tmp_
         "exit": document["exit_code"],
         "fails": failed.name if failed else None,
         "confirmed": ruled(document, "confirmed"),
-        "unsettled": ruled(document, "unsettled"),
+        "inconclusive": ruled(document, "inconclusive"),
         "refuted": ruled(document, "refuted"),
         "planted": verdicts_on_planted(name, record),
     } == {
         "exit": expected["exit"],
         "fails": expected.get("fails"),
         "confirmed": expected["confirmed"],
-        "unsettled": expected["unsettled"],
+        "inconclusive": expected["inconclusive"],
         "refuted": [],
-        "planted": {rule: {Ruling.REFUTED} for rule in expected.get("planted", [])},
+        "planted": {rule: {Outcome.REFUTED} for rule in expected.get("planted", [])},
     }
-    assert [claim_of_a_gone_import(name, evidence) for evidence in record.runs] == [Ruling.REFUTED] * len(record.runs)
+    assert [claim_of_a_gone_import(name, evidence) for evidence in record.runs] == [Outcome.REFUTED] * len(record.runs)
 
 
 def probe(name: str, folder: Path) -> tuple[dict[str, Any], Record]:
@@ -127,40 +127,40 @@ def probe(name: str, folder: Path) -> tuple[dict[str, Any], Record]:
     return json.loads(done.stdout), read_record(evidence)
 
 
-def ruled(document: dict[str, Any], ruling: str) -> list[str]:
+def ruled(document: dict[str, Any], outcome: str) -> list[str]:
     """The rules of the findings with a ruling, in order, once for each finding."""
     return sorted(
         finding["rule"]
         for finding in document["findings"]
-        if finding["verdict"] and finding["verdict"]["ruling"] == ruling
+        if finding["verdict"] and finding["verdict"]["outcome"] == outcome
     )
 
 
-def verdicts_on_planted(name: str, record: Record) -> dict[str, set[Ruling]]:
+def verdicts_on_planted(name: str, record: Record) -> dict[str, set[Outcome]]:
     """What the evidence says of claims that were true of another script and are false of this one."""
     expected = EXPECTED[name]
     rules = {rule.name: rule.rule for rule in load_rules()}
-    verdicts: dict[str, set[Ruling]] = {}
+    verdicts: dict[str, set[Outcome]] = {}
     for claim in claims(expected["claimed_by"], name) if "planted" in expected else []:
         if claim.rule in expected["planted"]:
-            rulings = {rules[claim.rule].verify(claim, evidence).ruling for evidence in record.runs}
-            verdicts.setdefault(claim.rule, set()).update(rulings)
+            outcomes = {rules[claim.rule].verify(claim, evidence).outcome for evidence in record.runs}
+            verdicts.setdefault(claim.rule, set()).update(outcomes)
     return verdicts
 
 
-def claim_of_a_gone_import(name: str, evidence: Evidence) -> Ruling:
+def claim_of_a_gone_import(name: str, evidence: Evidence) -> Outcome:
     """What the evidence says of a claim that no script may get away with: that an import which works has no target."""
     lines = (COURSE / name).read_text().splitlines()
     line = next(number for number, text in enumerate(lines, start=1) if "AutoTokenizer" in text)
-    place = Place(f"fixtures/course/{name}", line, 1, line, 2)
+    location = Location(f"fixtures/course/{name}", line, 1, line, 2)
     facts: dict[str, str | int | float | bool | None] = {
         "module": "transformers",
         "name": "AutoTokenizer",
         "is_certain": True,
     }
     (rule,) = (each.rule for each in load_rules() if each.name == "removed-name")
-    claim = rule.finding(place, "`AutoTokenizer` is gone", facts=facts)
-    return rule.verify(claim, evidence).ruling
+    claim = rule.finding(location, "`AutoTokenizer` is gone", facts=facts)
+    return rule.verify(claim, evidence).outcome
 
 
 def claims(maker: str, subject: str) -> list[Finding]:

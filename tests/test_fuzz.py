@@ -95,7 +95,7 @@ def test_any_json_is_a_notebook_or_refused(document: object, random: Random) -> 
 def test_any_comment_is_a_suppression_or_none(text: str) -> None:
     lines = text.split("\n")
     for found in find_suppressions("t.py", text, lines):
-        assert 1 <= found.place.line <= len(lines)
+        assert 1 <= found.location.line <= len(lines)
 
 
 @bounded

@@ -65,8 +65,8 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 
 def ran(runner: str, folder: Path, *words: str, name: str = "lintrain") -> tuple[int, str]:
-    places = {"PRE_COMMIT_HOME": str(folder.parent / "pc"), "PREK_HOME": str(folder.parent / "prek")}
-    environment = {**os.environ, **places, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    locations = {"PRE_COMMIT_HOME": str(folder.parent / "pc"), "PREK_HOME": str(folder.parent / "prek")}
+    environment = {**os.environ, **locations, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     command = [runner, "run", name, *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr

@@ -202,8 +202,8 @@ def test_an_error_of_the_collator_is_the_answer_of_the_batch_stage(tmp_path: Pat
     assert failure is not None
     assert (report.ok, report.exit_code) == (False, 1)
     assert (failure.type, failure.code) == ("KeyError", 'raise KeyError("sentence")')
-    assert failure.place is not None
-    assert failure.place.path.endswith("test_inside_trainer.py")
+    assert failure.location is not None
+    assert failure.location.path.endswith("test_inside_trainer.py")
     with pytest.raises(lintrain.MistakesError, match="training fails in its batch stage") as raised:
         report.raise_if_confirmed()
     assert raised.value.report is report
@@ -229,8 +229,8 @@ def test_a_report_shows_itself_in_terminals_notebooks_and_programs(tmp_path: Pat
 def test_the_text_of_a_script_is_judged_with_the_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\nfrom transformers import Trainer\nprint(undefined)\n")
     report = lintrain.probe(trainer_of(tmp_path), script=str(tmp_path / "train.py"))
-    assert [(finding.rule, verdict.ruling.value) for finding, verdict in report.verdicts] == [
-        ("undefined-name", "unsettled")
+    assert [(finding.rule, verdict.outcome.value) for finding, verdict in report.verdicts] == [
+        ("undefined-name", "inconclusive")
     ]
 
 

@@ -42,7 +42,7 @@ def typed(code: str, name: str) -> lintrain.Report:
 @pytest.mark.slow
 def test_a_finding_stands_in_the_cell_that_it_is_about() -> None:
     report = typed(PARTS, "<ipython-input-7-0a1b2c3d4e5f>")
-    assert [(str(finding.place), finding.rule) for finding in report.findings] == [
+    assert [(str(finding.location), finding.rule) for finding in report.findings] == [
         ("In[7]:11:12", "softmax-before-cross-entropy")
     ]
     assert "return torch.nn.functional.cross_entropy(output, target)" in report.text()

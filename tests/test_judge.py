@@ -14,9 +14,9 @@ from lintrain.check.selection import Choice, choose
 from lintrain.evidence.run import Evidence, Failure, ForwardEvidence, Stage
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.rule import Rule
-from lintrain.model.verdict import Ruling, Verdict, confirmed, refuted, unsettled
+from lintrain.model.location import Location
+from lintrain.rule import Rule
+from lintrain.model.verdict import Outcome, Verdict, confirmed, inconclusive, refuted
 from lintrain.runtime.parent.record import SCHEMA, Ending, EvidenceFileError, Record, read_record, write_record
 from lintrain.verdicts.conclusion import conclude
 from lintrain.verdicts.judgement import judge_record
@@ -25,7 +25,7 @@ from lintrain.verdicts.static_findings import StaticFindings
 from tests.planted import rule_file
 from tests.probing import command, path_for_lintrain
 
-HERE = Place("train.py", 3, 1, 3, 5)
+HERE = Location("train.py", 3, 1, 3, 5)
 CLAIM = Finding("claimed", Level.ERROR, HERE, "`x` is claimed")
 
 
@@ -43,7 +43,7 @@ class Claimed(Rule):
             case "Broken":
                 raise ZeroDivisionError("no luck")
             case _:
-                return unsettled("not looked at")
+                return inconclusive("not looked at")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         if evidence.trainer == "Seen":
@@ -59,27 +59,29 @@ def record(*runs: Evidence, kind: str = "measured", findings: tuple[Finding, ...
 
 
 @pytest.mark.parametrize(
-    ("trainers", "ruling"),
+    ("trainers", "outcome"),
     [
-        (["Right"], Ruling.CONFIRMED),
-        (["Wrong"], Ruling.REFUTED),
-        (["Wrong", "Right"], Ruling.CONFIRMED),
-        (["Other", "Wrong"], Ruling.REFUTED),
-        (["Broken"], Ruling.UNSETTLED),
-        ([], Ruling.UNSETTLED),
+        (["Right"], Outcome.CONFIRMED),
+        (["Wrong"], Outcome.REFUTED),
+        (["Wrong", "Right"], Outcome.CONFIRMED),
+        (["Other", "Wrong"], Outcome.REFUTED),
+        (["Broken"], Outcome.INCONCLUSIVE),
+        ([], Outcome.INCONCLUSIVE),
     ],
 )
-def test_the_best_verdict_of_all_runs_counts(trainers: list[str], ruling: Ruling) -> None:
+def test_the_best_verdict_of_all_runs_counts(trainers: list[str], outcome: Outcome) -> None:
     [(finding, verdict)] = judge([run(trainer) for trainer in trainers], [CLAIM], [rule_file(Claimed)])
-    assert (finding, verdict.ruling) == (CLAIM, ruling)
+    assert (finding, verdict.outcome) == (CLAIM, outcome)
 
 
-@pytest.mark.parametrize(("last", "ruling"), [(2, Ruling.UNSETTLED), (3, Ruling.REFUTED), (None, Ruling.REFUTED)])
-def test_a_run_refutes_nothing_of_lines_that_it_did_not_come_to(last: int | None, ruling: Ruling) -> None:
-    claim = Finding("claimed", Level.ERROR, Place("train.py", 3, 1, 3, 5), "`x` is claimed")
-    stopped = replace(run("Wrong"), ended_in=Place("train.py", last, 1, last, 9) if last else None)
+@pytest.mark.parametrize(
+    ("last", "outcome"), [(2, Outcome.INCONCLUSIVE), (3, Outcome.REFUTED), (None, Outcome.REFUTED)]
+)
+def test_a_run_refutes_nothing_of_lines_that_it_did_not_come_to(last: int | None, outcome: Outcome) -> None:
+    claim = Finding("claimed", Level.ERROR, Location("train.py", 3, 1, 3, 5), "`x` is claimed")
+    stopped = replace(run("Wrong"), ended_in=Location("train.py", last, 1, last, 9) if last else None)
     [(_, verdict)] = judge([stopped], [claim], [rule_file(Claimed)])
-    assert verdict.ruling is ruling
+    assert verdict.outcome is outcome
 
 
 def test_a_rule_that_fails_is_named_in_its_verdict() -> None:
@@ -92,15 +94,15 @@ def test_a_rule_that_fails_is_named_in_its_verdict() -> None:
 
 def test_what_only_the_probe_saw_is_added_once() -> None:
     judged = judge([run("Seen"), run("Seen")], [], [rule_file(Claimed)])
-    assert [(finding.message, verdict.ruling) for finding, verdict in judged] == [("`x` is seen", Ruling.CONFIRMED)]
+    assert [(finding.message, verdict.outcome) for finding, verdict in judged] == [("`x` is seen", Outcome.CONFIRMED)]
 
 
-@pytest.mark.parametrize(("line", "ruling"), [(3, Ruling.CONFIRMED), (4, Ruling.UNSETTLED)])
-def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, ruling: Ruling) -> None:
-    failure = Failure("NameError", "name 'x' is not defined", Place("train.py", line, 1, line, 2))
+@pytest.mark.parametrize(("line", "outcome"), [(3, Outcome.CONFIRMED), (4, Outcome.INCONCLUSIVE)])
+def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, outcome: Outcome) -> None:
+    failure = Failure("NameError", "name 'x' is not defined", Location("train.py", line, 1, line, 2))
     evidence = run("", Stage("script", "failed", failure=failure))
     [(_, verdict)] = judge([evidence], [Finding("undefined-name", Level.ERROR, HERE, "`x`")], [])
-    assert verdict.ruling is ruling
+    assert verdict.outcome is outcome
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pytest
 from lintrain.evidence.run import ColumnEvidence, Evidence, ModelEvidence, SplitEvidence
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.rulebook import load_rules
 
-HERE = Place("train.py", 1, 1, 1, 9)
+HERE = Location("train.py", 1, 1, 1, 9)
 CLAIM = Finding("label-imbalance", Level.WARNING, HERE, "labels are of one class", subject="train_dataset")
 
 
@@ -41,44 +41,44 @@ def verdict(
     rule = next(each.rule for each in load_rules() if each.name == "label-imbalance")
     told = rule.verify(CLAIM, evidence)
     assert [each.message for each, _ in rule.inspect(evidence)] == (
-        ["the training labels are nearly all of one class, or a class has none"] if told.ruling == "confirmed" else []
+        ["the training labels are nearly all of one class, or a class has none"] if told.outcome == "confirmed" else []
     )
     return told
 
 
 @pytest.mark.parametrize(
-    ("counts", "ruling"),
+    ("counts", "outcome"),
     [
         ({0: 960, 1: 20, 2: 20}, "confirmed"),
         ({0: 950, 1: 30, 2: 20}, "refuted"),
         ({0: 400, 1: 300, 2: 300}, "refuted"),
         # a class of the head that no row has
         ({0: 500, 2: 500}, "confirmed"),
-        ({0: 199}, "unsettled"),
+        ({0: 199}, "inconclusive"),
         ({0: 200}, "confirmed"),
-        ({}, "unsettled"),
+        ({}, "inconclusive"),
     ],
 )
-def test_the_share_of_the_largest_class_and_empty_classes_count(counts: dict[int, int], ruling: str) -> None:
-    assert verdict(counts).ruling == ruling
+def test_the_share_of_the_largest_class_and_empty_classes_count(counts: dict[int, int], outcome: str) -> None:
+    assert verdict(counts).outcome == outcome
 
 
 @pytest.mark.parametrize("task", ["TokenClassification", "CausalLM", ""])
 def test_counts_of_what_is_no_whole_row_say_nothing(task: str) -> None:
-    assert verdict({0: 1000}, task=task).ruling == "unsettled"
+    assert verdict({0: 1000}, task=task).outcome == "inconclusive"
 
 
 @pytest.mark.parametrize("replaced", ["compute_loss", "compute_loss_func", "get_train_dataloader", "training_step"])
 def test_counts_that_the_trainer_may_make_up_for_say_nothing(replaced: str) -> None:
-    assert verdict({0: 1000}, replaced=replaced).ruling == "unsettled"
+    assert verdict({0: 1000}, replaced=replaced).outcome == "inconclusive"
 
 
 def test_other_methods_that_are_replaced_change_no_counts() -> None:
-    assert verdict({0: 1000}, replaced="log").ruling == "confirmed"
+    assert verdict({0: 1000}, replaced="log").outcome == "confirmed"
 
 
 def test_where_the_head_is_not_known_only_the_largest_class_counts() -> None:
-    assert verdict({0: 500, 2: 500}, classes=None).ruling == "refuted"
+    assert verdict({0: 500, 2: 500}, classes=None).outcome == "refuted"
 
 
 @pytest.mark.parametrize(

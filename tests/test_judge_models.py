@@ -19,11 +19,11 @@ from lintrain.evidence.run import (
 )
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome
 from lintrain.rulebook import load_rules
 
-HERE = Place("train.py", 3, 1, 3, 5)
+HERE = Location("train.py", 3, 1, 3, 5)
 ERROR = Failure("ValueError", "You must specify exactly one of input_ids or inputs_embeds", HERE)
 PLAIN = ModelEvidence(
     "T5Model", ("input_ids", "kwargs"), (), "", None, (), None, False, True, 10, 10, True, True, "cpu"
@@ -34,20 +34,20 @@ FAILED = Evidence(
 
 
 @pytest.mark.parametrize(
-    ("model", "ruling", "said"),
+    ("model", "outcome", "said"),
     [
-        (PLAIN, Ruling.CONFIRMED, "`T5Model` has 2 inputs and no labels among them"),
-        (replace(PLAIN, task="ConditionalGeneration"), Ruling.UNSETTLED, "the forward stage failed: ValueError"),
-        (replace(PLAIN, inputs=("input_ids", "labels")), Ruling.UNSETTLED, "the forward stage failed: ValueError"),
-        (None, Ruling.UNSETTLED, "the forward stage failed: ValueError"),
+        (PLAIN, Outcome.CONFIRMED, "`T5Model` has 2 inputs and no labels among them"),
+        (replace(PLAIN, task="ConditionalGeneration"), Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
+        (replace(PLAIN, inputs=("input_ids", "labels")), Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
+        (None, Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
     ],
 )
 def test_only_a_model_that_takes_no_labels_is_to_blame_for_an_error_of_another_kind(
-    model: ModelEvidence | None, ruling: Ruling, said: str
+    model: ModelEvidence | None, outcome: Outcome, said: str
 ) -> None:
     rule = next(each.rule for each in load_rules() if each.name == "headless-model")
     verdict = rule.verify(Finding("headless-model", Level.ERROR, HERE, "it is claimed"), replace(FAILED, model=model))
-    assert (verdict.ruling, said in verdict.reason) == (ruling, True)
+    assert (verdict.outcome, said in verdict.reason) == (outcome, True)
 
 
 @pytest.mark.parametrize(
@@ -61,28 +61,28 @@ def test_inputs_that_only_a_batch_shows_to_be_too_long_are_found_once(longest: i
     found = list(rule.inspect(seen))
     assert [str(finding.level.value) for finding, _ in found] == ([level] if level else [])
     claim = Finding("over-long-input", Level.ERROR, HERE, "it is claimed")
-    assert rule.verify(claim, seen).ruling is (Ruling.CONFIRMED if level else Ruling.REFUTED)
+    assert rule.verify(claim, seen).outcome is (Outcome.CONFIRMED if level else Outcome.REFUTED)
     assert all(rule.follows_from(finding, verdict, claim) for finding, verdict in found)
 
 
 @pytest.mark.parametrize(
-    ("length", "passes", "rotary", "ruling", "said"),
+    ("length", "passes", "rotary", "outcome", "said"),
     [
         (
             600,
             True,
             False,
-            Ruling.REFUTED,
+            Outcome.REFUTED,
             "batches of 600 tokens, padding among them, go through the model of 512 positions",
         ),
-        (700, True, False, Ruling.CONFIRMED, "700 tokens for 512 positions"),
-        (600, True, True, Ruling.CONFIRMED, "600 tokens for 512 positions"),
-        (600, False, False, Ruling.CONFIRMED, "600 tokens for 512 positions"),
+        (700, True, False, Outcome.CONFIRMED, "700 tokens for 512 positions"),
+        (600, True, True, Outcome.CONFIRMED, "600 tokens for 512 positions"),
+        (600, False, False, Outcome.CONFIRMED, "600 tokens for 512 positions"),
     ],
     ids=["padding takes no positions", "longer rows come later", "rotary positions decay", "nothing went through"],
 )
 def test_rows_that_learned_positions_were_enough_for_are_not_too_long(
-    length: int, passes: bool, rotary: bool, ruling: Ruling, said: str
+    length: int, passes: bool, rotary: bool, outcome: Outcome, said: str
 ) -> None:
     rule = next(each.rule for each in load_rules() if each.name == "over-long-input")
     ids = ColumnEvidence("input_ids", "list", "int64", lengths=(8, length))
@@ -98,4 +98,4 @@ def test_rows_that_learned_positions_were_enough_for_are_not_too_long(
         stages=(),
     )
     verdict = rule.verify(Finding("over-long-input", Level.ERROR, HERE, "it is claimed"), seen)
-    assert (verdict.ruling, verdict.reason) == (ruling, said)
+    assert (verdict.outcome, verdict.reason) == (outcome, said)

@@ -21,40 +21,40 @@ from lintrain.evidence.run import (
     Stage,
     StepStop,
 )
-from lintrain.model.finding import Finding, Reason
+from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome
 from lintrain.rulebook import load_rules
 
-HERE, ABOVE, BELOW = (Place("train.py", line, 1, line, 60) for line in (7, 3, 9))
-EVIDENCE = Evidence("train.py", "torch", "a loop", Place("train.py", 20, 1, 20, 9), None, "cpu", {})
+HERE, ABOVE, BELOW = (Location("train.py", line, 1, line, 60) for line in (7, 3, 9))
+EVIDENCE = Evidence("train.py", "torch", "a loop", Location("train.py", 20, 1, 20, 9), None, "cpu", {})
 RULES = {rule.name: rule.rule for rule in load_rules()}
-CONFIRMED, REFUTED, UNSETTLED = Ruling.CONFIRMED, Ruling.REFUTED, Ruling.UNSETTLED
+CONFIRMED, REFUTED, INCONCLUSIVE = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.INCONCLUSIVE
 STREAM = CopiedRows(is_stream=True, read=8, different=8, alike=8, shared=8, alone=8)
 DRAWN = CopiedRows(is_stream=False, read=16, different=16, alike=16, shared=16)
 MODEL = MovedModel(HERE, "Net", 4096, beside=0, calls=0, steps=4, is_held=True, trains=False)
 
 
-def ruling(rule: str, evidence: Evidence, *because: Reason, **facts: bool) -> Ruling:
-    claim = Finding(rule, Level.ERROR, HERE, "it is claimed", because=because, facts=facts)
+def outcome(rule: str, evidence: Evidence, *related: Related, **facts: bool) -> Outcome:
+    claim = Finding(rule, Level.ERROR, HERE, "it is claimed", related=related, facts=facts)
     verdict = RULES[rule].verify(claim, evidence)
-    assert verdict.ruling is UNSETTLED or any(letter.isdigit() for letter in verdict.reason)
-    return verdict.ruling
+    assert verdict.outcome is INCONCLUSIVE or any(letter.isdigit() for letter in verdict.reason)
+    return verdict.outcome
 
 
 def of(**objects: object) -> Evidence:
     return replace(EVIDENCE, objects=replace(ObjectEvidence(), **objects))  # type: ignore[arg-type]
 
 
-def loader(place: Place = HERE, **values: object) -> Evidence:
-    made = MadeLoader(place, 8, 4, 2, drops_last=False, sampler="SequentialSampler", workers=2)
+def loader(location: Location = HERE, **values: object) -> Evidence:
+    made = MadeLoader(location, 8, 4, 2, drops_last=False, sampler="SequentialSampler", workers=2)
     return of(loaders=(replace(made, **values),))  # type: ignore[arg-type]
 
 
-def stopped(error: str, place: Place) -> Evidence:
+def stopped(error: str, location: Location) -> Evidence:
     kind, _, message = error.partition(": ")
-    return replace(EVIDENCE, call=None, stages=(Stage("script", "failed", failure=Failure(kind, message, place)),))
+    return replace(EVIDENCE, call=None, stages=(Stage("script", "failed", failure=Failure(kind, message, location)),))
 
 
 @pytest.mark.parametrize(
@@ -67,19 +67,19 @@ def stopped(error: str, place: Place) -> Evidence:
     ],
 )
 def test_an_error_confirms_the_claim_about_its_own_line_only(rule: str, error: str) -> None:
-    assert ruling(rule, stopped(error, HERE)) is CONFIRMED
-    assert ruling(rule, stopped(error, BELOW)) is UNSETTLED
-    assert ruling(rule, stopped("ConnectionError: could not be reached", HERE)) is UNSETTLED
+    assert outcome(rule, stopped(error, HERE)) is CONFIRMED
+    assert outcome(rule, stopped(error, BELOW)) is INCONCLUSIVE
+    assert outcome(rule, stopped("ConnectionError: could not be reached", HERE)) is INCONCLUSIVE
 
 
 def test_a_loader_that_was_built_refutes_the_claim_about_its_own_line_only() -> None:
-    assert ruling("shuffle-with-sampler", loader()) is REFUTED
-    assert ruling("shuffle-with-sampler", loader(BELOW)) is UNSETTLED
+    assert outcome("shuffle-with-sampler", loader()) is REFUTED
+    assert outcome("shuffle-with-sampler", loader(BELOW)) is INCONCLUSIVE
 
 
-@pytest.mark.parametrize(("batches", "expected"), [(0, CONFIRMED), (4, REFUTED), (None, UNSETTLED)])
-def test_a_loader_says_how_many_batches_it_has(batches: int | None, expected: Ruling) -> None:
-    assert ruling("empty-last-batch", loader(batches=batches)) is expected
+@pytest.mark.parametrize(("batches", "expected"), [(0, CONFIRMED), (4, REFUTED), (None, INCONCLUSIVE)])
+def test_a_loader_says_how_many_batches_it_has(batches: int | None, expected: Outcome) -> None:
+    assert outcome("empty-last-batch", loader(batches=batches)) is expected
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,17 @@ def test_a_loader_says_how_many_batches_it_has(batches: int | None, expected: Ru
     [
         (STREAM, CONFIRMED),
         (replace(STREAM, alike=0, shared=0), REFUTED),
-        (replace(STREAM, alike=0, shared=0, is_steady=False), UNSETTLED),
-        (replace(STREAM, different=1), UNSETTLED),
-        (replace(STREAM, alone=1), UNSETTLED),
-        (replace(STREAM, alike=0, shared=3), UNSETTLED),
-        (None, UNSETTLED),
+        (replace(STREAM, alike=0, shared=0, is_steady=False), INCONCLUSIVE),
+        (replace(STREAM, different=1), INCONCLUSIVE),
+        (replace(STREAM, alone=1), INCONCLUSIVE),
+        (replace(STREAM, alike=0, shared=3), INCONCLUSIVE),
+        (None, INCONCLUSIVE),
     ],
 )
 def test_a_stream_is_duplicated_where_all_workers_read_what_one_alone_reads(
-    copies: CopiedRows | None, expected: Ruling
+    copies: CopiedRows | None, expected: Outcome
 ) -> None:
-    assert ruling("duplicated-worker-data", loader(copies=copies)) is expected
+    assert outcome("duplicated-worker-data", loader(copies=copies)) is expected
 
 
 @pytest.mark.parametrize(
@@ -106,29 +106,29 @@ def test_a_stream_is_duplicated_where_all_workers_read_what_one_alone_reads(
         (DRAWN, 1, CONFIRMED),
         (replace(DRAWN, alike=0, shared=0), 1, REFUTED),
         (replace(DRAWN, different=1), 1, REFUTED),
-        (replace(DRAWN, alike=5, shared=5), 1, UNSETTLED),
-        (None, 1, UNSETTLED),
+        (replace(DRAWN, alike=5, shared=5), 1, INCONCLUSIVE),
+        (None, 1, INCONCLUSIVE),
         (None, 0, REFUTED),
-        (None, None, UNSETTLED),
+        (None, None, INCONCLUSIVE),
     ],
 )
 def test_a_kept_generator_is_shared_where_workers_draw_alike(
-    copies: CopiedRows | None, generators: int | None, expected: Ruling
+    copies: CopiedRows | None, generators: int | None, expected: Outcome
 ) -> None:
-    assert ruling("stored-worker-rng", loader(copies=copies, generators=generators)) is expected
+    assert outcome("stored-worker-rng", loader(copies=copies, generators=generators)) is expected
 
 
 def test_a_chat_is_what_its_call_gave() -> None:
     columns = EncodedChat(HERE, "BatchEncoding", ("input_ids", "attention_mask"))
     ids = EncodedChat(HERE, "list")
-    chats: list[tuple[tuple[EncodedChat, ...], Ruling]] = [
+    chats: list[tuple[tuple[EncodedChat, ...], Outcome]] = [
         ((columns,), CONFIRMED),
         ((ids,), REFUTED),
-        ((columns, ids), UNSETTLED),
-        ((replace(columns, place=BELOW),), UNSETTLED),
+        ((columns, ids), INCONCLUSIVE),
+        ((replace(columns, location=BELOW),), INCONCLUSIVE),
     ]
     for given, expected in chats:
-        assert ruling("chat-template-return-type", of(chats=given)) is expected
+        assert outcome("chat-template-return-type", of(chats=given)) is expected
 
 
 @pytest.mark.parametrize(
@@ -136,18 +136,18 @@ def test_a_chat_is_what_its_call_gave() -> None:
     [
         ((96, 0), (96, 72, 1), CONFIRMED),
         ((72, 1), (96, 72, 0), REFUTED),
-        ((96, 1), (96, 72, 0), UNSETTLED),
-        ((40, 0), (96, 72, 1), UNSETTLED),
+        ((96, 1), (96, 72, 0), INCONCLUSIVE),
+        ((40, 0), (96, 72, 1), INCONCLUSIVE),
     ],
 )
 def test_a_learner_has_seen_the_rows_that_are_set_aside_after_it(
-    learned: tuple[int, int], split: tuple[int, int, int], expected: Ruling
+    learned: tuple[int, int], split: tuple[int, int, int], expected: Outcome
 ) -> None:
     seen = of(
         learned=(LearnedRows(HERE, "StandardScaler", *learned),),
         splits=(SplitRows(BELOW, *split),),
     )
-    assert ruling("fit-before-split", seen, Reason(BELOW, "the rows are split here", "split")) is expected
+    assert outcome("fit-before-split", seen, Related(BELOW, "the rows are split here", "split")) is expected
 
 
 @pytest.mark.parametrize(
@@ -157,35 +157,35 @@ def test_a_learner_has_seen_the_rows_that_are_set_aside_after_it(
         (replace(MODEL, is_held=False), REFUTED),
         (replace(MODEL, calls=4), REFUTED),
         (replace(MODEL, trains=True), REFUTED),
-        (replace(MODEL, steps=1), UNSETTLED),
+        (replace(MODEL, steps=1), INCONCLUSIVE),
     ],
 )
-def test_a_model_that_is_held_and_never_called_lies_idle(moved: MovedModel, expected: Ruling) -> None:
-    origin = Reason(HERE, "moved here", "origin")
-    assert ruling("two-models-on-device", of(moved=(moved,)), origin) is expected
+def test_a_model_that_is_held_and_never_called_lies_idle(moved: MovedModel, expected: Outcome) -> None:
+    origin = Related(HERE, "moved here", "origin")
+    assert outcome("two-models-on-device", of(moved=(moved,)), origin) is expected
 
 
-@pytest.mark.parametrize(("beside", "expected"), [(4096, CONFIRMED), (0, REFUTED), (None, UNSETTLED)])
-def test_a_model_that_is_made_again_meets_the_one_before_it(beside: int | None, expected: Ruling) -> None:
+@pytest.mark.parametrize(("beside", "expected"), [(4096, CONFIRMED), (0, REFUTED), (None, INCONCLUSIVE)])
+def test_a_model_that_is_made_again_meets_the_one_before_it(beside: int | None, expected: Outcome) -> None:
     passes = (MODEL, replace(MODEL, beside=beside))
-    assert ruling("two-models-on-device", of(moved=passes), Reason(ABOVE, "this loop", "loop")) is expected
+    assert outcome("two-models-on-device", of(moved=passes), Related(ABOVE, "this loop", "loop")) is expected
 
 
-@pytest.mark.parametrize(("times", "expected"), [(4, CONFIRMED), (3, CONFIRMED), (1, UNSETTLED), (0, REFUTED)])
-def test_a_call_stops_every_step_where_it_comes_as_often(times: int, expected: Ruling) -> None:
+@pytest.mark.parametrize(("times", "expected"), [(4, CONFIRMED), (3, CONFIRMED), (1, INCONCLUSIVE), (0, REFUTED)])
+def test_a_call_stops_every_step_where_it_comes_as_often(times: int, expected: Outcome) -> None:
     seen = of(stops=(StepStop(HERE, "gc.collect", times, 4),) if times else ())
-    assert ruling("synchronized-every-step", replace(seen, loop=LoopEvidence(steps=4, backwards=4))) is expected
+    assert outcome("synchronized-every-step", replace(seen, loop=LoopEvidence(steps=4, backwards=4))) is expected
 
 
 @pytest.mark.parametrize(("searched", "expected"), [(4, CONFIRMED), (0, REFUTED)])
-def test_anomalies_are_searched_for_where_a_backward_pass_does_it(searched: int, expected: Ruling) -> None:
+def test_anomalies_are_searched_for_where_a_backward_pass_does_it(searched: int, expected: Outcome) -> None:
     loop = LoopEvidence(steps=4, backwards=4, searched_for_nan=searched)
-    assert ruling("synchronized-every-step", replace(EVIDENCE, loop=loop), detects=True) is expected
+    assert outcome("synchronized-every-step", replace(EVIDENCE, loop=loop), detects=True) is expected
 
 
 def test_adapters_are_told_by_how_much_of_a_model_trains() -> None:
     built = replace(EVIDENCE, stages=(Stage("construction", "passed"),))
     model = ModelEvidence("Net", (), (), "CausalLM", None, (), None, False, True, 100, 4, True, False, "cpu")
-    assert ruling("quantized-without-adapter", replace(built, model=model)) is REFUTED
+    assert outcome("quantized-without-adapter", replace(built, model=model)) is REFUTED
     whole = replace(model, trainable_parameters=100)
-    assert ruling("quantized-without-adapter", replace(built, model=whole)) is UNSETTLED
+    assert outcome("quantized-without-adapter", replace(built, model=whole)) is INCONCLUSIVE

@@ -18,14 +18,14 @@ from lintrain.evidence.run import (
 )
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.text.stages import numbers
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.timeline import Gathered, Trail
 from lintrain.runtime.passes.ranks import gathers_of
 
-HERE = Place("train.py", 3, 1, 3, 5)
+HERE = Location("train.py", 3, 1, 3, 5)
 LOOP = LoopEvidence(
     loader=LoaderUse(batches=40, batch_size=16, drops_last=False, sampler="RandomSampler"),
     schedules=(ScheduleUse("LambdaLR", steps=4, length=120),),
@@ -54,8 +54,8 @@ def verdict(rule: str, ranks: RanksEvidence | None) -> Verdict:
     return RULES[rule].verify(Finding(rule, Level.ERROR, HERE, "it is claimed"), replace(MEASURED, ranks=ranks))
 
 
-def ruling(rule: str, ranks: RanksEvidence | None) -> str:
-    return verdict(rule, ranks).ruling.value
+def outcome(rule: str, ranks: RanksEvidence | None) -> str:
+    return verdict(rule, ranks).outcome.value
 
 
 RULES_ON_RANKS = ("duplicated-eval-rows", "multiplied-scheduler-steps", "undivided-rows", "unsynchronized-replicas")
@@ -68,30 +68,30 @@ def test_without_two_processes_the_option_is_named(rule: str) -> None:
 
 @pytest.mark.parametrize(
     ("gathered", "fetched", "expected"),
-    [(64, 64, "confirmed"), (52, 64, "refuted"), (52, 52, "unsettled"), (640, 64, "unsettled")],
+    [(64, 64, "confirmed"), (52, 64, "refuted"), (52, 52, "inconclusive"), (640, 64, "inconclusive")],
 )
 def test_gathered_rows_are_counted_against_those_there_are(gathered: int, fetched: int, expected: str) -> None:
     gather = replace(GATHER, gathered=gathered, fetched=fetched)
-    assert ruling("duplicated-eval-rows", replace(RANKS, gathers=(gather,))) == expected
+    assert outcome("duplicated-eval-rows", replace(RANKS, gathers=(gather,))) == expected
 
 
 def test_a_line_that_no_process_came_to_gathers_nothing() -> None:
-    elsewhere = replace(GATHER, place=replace(HERE, line=9, end_line=9))
-    assert ruling("duplicated-eval-rows", replace(RANKS, gathers=(elsewhere,))) == "unsettled"
+    elsewhere = replace(GATHER, location=replace(HERE, line=9, end_line=9))
+    assert outcome("duplicated-eval-rows", replace(RANKS, gathers=(elsewhere,))) == "inconclusive"
 
 
 @pytest.mark.parametrize(
     ("length", "pace", "expected"),
-    [(60, 2, "confirmed"), (120, 2, "refuted"), (120, 1, "refuted"), (60, 1, "refuted"), (60, 0, "unsettled")],
+    [(60, 2, "confirmed"), (120, 2, "refuted"), (120, 1, "refuted"), (60, 1, "refuted"), (60, 0, "inconclusive")],
 )
 def test_a_schedule_is_as_long_as_on_one_process_or_not(length: int, pace: int, expected: str) -> None:
     ranks = replace(RANKS, schedules=(RankSchedule("LambdaLR", pace, length),))
-    assert ruling("multiplied-scheduler-steps", ranks) == expected
+    assert outcome("multiplied-scheduler-steps", ranks) == expected
 
 
 def test_a_schedule_without_an_end_is_not_judged() -> None:
     ranks = replace(RANKS, schedules=(RankSchedule("LambdaLR", 2, None),))
-    assert ruling("multiplied-scheduler-steps", ranks) == "unsettled"
+    assert outcome("multiplied-scheduler-steps", ranks) == "inconclusive"
 
 
 APART = replace(RANKS, apart=("0.weight",), different_gradients=("0.weight",))
@@ -102,14 +102,14 @@ APART = replace(RANKS, apart=("0.weight",), different_gradients=("0.weight",))
     [
         (APART, "confirmed"),
         (RANKS, "refuted"),
-        (replace(APART, is_joined=False), "unsettled"),
-        (replace(APART, keeps_apart="LocalSGD"), "unsettled"),
-        (replace(APART, shared_rows=32), "unsettled"),
-        (replace(APART, shared_rows=None), "unsettled"),
+        (replace(APART, is_joined=False), "inconclusive"),
+        (replace(APART, keeps_apart="LocalSGD"), "inconclusive"),
+        (replace(APART, shared_rows=32), "inconclusive"),
+        (replace(APART, shared_rows=None), "inconclusive"),
     ],
 )
 def test_models_may_be_apart_by_intent(ranks: RanksEvidence, expected: str) -> None:
-    assert ruling("unsynchronized-replicas", ranks) == expected
+    assert outcome("unsynchronized-replicas", ranks) == expected
 
 
 SAME = replace(RANKS, same_batches=2, shared_rows=32)
@@ -120,14 +120,14 @@ SAME = replace(RANKS, same_batches=2, shared_rows=32)
     [
         (SAME, "confirmed"),
         (RANKS, "refuted"),
-        (replace(SAME, same_batches=1), "unsettled"),
-        (replace(SAME, is_joined=False), "unsettled"),
-        (replace(SAME, apart=("0.weight",)), "unsettled"),
-        (replace(SAME, shared_rows=None), "unsettled"),
+        (replace(SAME, same_batches=1), "inconclusive"),
+        (replace(SAME, is_joined=False), "inconclusive"),
+        (replace(SAME, apart=("0.weight",)), "inconclusive"),
+        (replace(SAME, shared_rows=None), "inconclusive"),
     ],
 )
 def test_parts_of_one_model_work_on_the_same_rows(ranks: RanksEvidence, expected: str) -> None:
-    assert ruling("undivided-rows", ranks) == expected
+    assert outcome("undivided-rows", ranks) == expected
 
 
 def trail(calls: tuple[int, ...], batches: tuple[tuple[int, ...], ...], *, is_whole: bool = True) -> Trail:
@@ -181,7 +181,7 @@ RESUMED = CheckpointEvidence(
 def test_a_trainer_that_resumes_with_its_weights_alone_is_told_so_where_it_is_asked_to() -> None:
     trainer = replace(MEASURED, framework="transformers", loop=None, checkpoint=RESUMED)
     ((finding, found),) = RULES["weights-only-resume"].inspect(trainer)
-    assert (finding.place, found.ruling.value) == (HERE, "confirmed")
+    assert (finding.location, found.outcome.value) == (HERE, "confirmed")
     assert "10 of 12 tensors of the optimizer" in found.reason
     assert "its rate is 0.0001, 5e-05 without the interruption" in found.reason
     never = replace(trainer, checkpoint=replace(RESUMED, resume_is_asked=False))

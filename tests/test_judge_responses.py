@@ -21,12 +21,12 @@ from lintrain.evidence.run import (
 )
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling, Verdict
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.report.text.stages import numbers
 from lintrain.rulebook import load_rules
 
-HERE = Place("train.py", 3, 1, 3, 5)
+HERE = Location("train.py", 3, 1, 3, 5)
 FORWARD = ForwardEvidence(losses=(1.0,), chance=None, finite=True)
 MEASURED = Evidence("train.py", "torch", "a loop", HERE, None, "cpu", {}, forward=FORWARD)
 RULES = {rule.name: rule.rule for rule in load_rules()}
@@ -37,58 +37,62 @@ def verdict(rule: str, evidence: Evidence) -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("future", "noise", "ruling"),
+    ("future", "noise", "outcome"),
     [
-        (FutureEvidence(4, 1.0, 0.2), 0.0, Ruling.CONFIRMED),
-        (FutureEvidence(4, 1.0, 5e-4), 0.0, Ruling.CONFIRMED),
-        (FutureEvidence(4, 1.0, 0.0), 0.0, Ruling.REFUTED),
-        (FutureEvidence(4, 1.0, 5e-5), 0.0, Ruling.UNSETTLED),
-        (FutureEvidence(4, 1.0, 0.2), 0.1, Ruling.UNSETTLED),
-        (FutureEvidence(4, 1.0, 0.2, "the model has an encoder beside its decoder"), 0.0, Ruling.UNSETTLED),
-        (None, 0.0, Ruling.UNSETTLED),
+        (FutureEvidence(4, 1.0, 0.2), 0.0, Outcome.CONFIRMED),
+        (FutureEvidence(4, 1.0, 5e-4), 0.0, Outcome.CONFIRMED),
+        (FutureEvidence(4, 1.0, 0.0), 0.0, Outcome.REFUTED),
+        (FutureEvidence(4, 1.0, 5e-5), 0.0, Outcome.INCONCLUSIVE),
+        (FutureEvidence(4, 1.0, 0.2), 0.1, Outcome.INCONCLUSIVE),
+        (FutureEvidence(4, 1.0, 0.2, "the model has an encoder beside its decoder"), 0.0, Outcome.INCONCLUSIVE),
+        (None, 0.0, Outcome.INCONCLUSIVE),
     ],
 )
 def test_a_leak_needs_a_change_above_the_noise_and_no_doubt(
-    future: FutureEvidence | None, noise: float, ruling: Ruling
+    future: FutureEvidence | None, noise: float, outcome: Outcome
 ) -> None:
-    assert verdict("future-leak", replace(MEASURED, responses=ResponseEvidence(noise, future=future))).ruling is ruling
+    assert (
+        verdict("future-leak", replace(MEASURED, responses=ResponseEvidence(noise, future=future))).outcome is outcome
+    )
 
 
 @pytest.mark.parametrize(
-    ("spread", "norms", "ruling"),
+    ("spread", "norms", "outcome"),
     [
-        (SpreadEvidence(8, "float32", 0.0, 0.0), (1.0,), Ruling.CONFIRMED),
-        (SpreadEvidence(8, "float32", 2e-7, 1e-7), (1.0,), Ruling.CONFIRMED),
-        (SpreadEvidence(8, "float32", 0.0, None), (0.0, 0.0), Ruling.CONFIRMED),
-        (SpreadEvidence(8, "float32", 0.0, 1e-8), (1.0,), Ruling.REFUTED),
-        (SpreadEvidence(8, "float32", 0.3), (1.0,), Ruling.REFUTED),
-        (SpreadEvidence(8, "float32", 0.0, None), (1.0,), Ruling.UNSETTLED),
-        (SpreadEvidence(8, "bfloat16", 0.0, 0.0), (1.0,), Ruling.UNSETTLED),
-        (None, (1.0,), Ruling.UNSETTLED),
+        (SpreadEvidence(8, "float32", 0.0, 0.0), (1.0,), Outcome.CONFIRMED),
+        (SpreadEvidence(8, "float32", 2e-7, 1e-7), (1.0,), Outcome.CONFIRMED),
+        (SpreadEvidence(8, "float32", 0.0, None), (0.0, 0.0), Outcome.CONFIRMED),
+        (SpreadEvidence(8, "float32", 0.0, 1e-8), (1.0,), Outcome.REFUTED),
+        (SpreadEvidence(8, "float32", 0.3), (1.0,), Outcome.REFUTED),
+        (SpreadEvidence(8, "float32", 0.0, None), (1.0,), Outcome.INCONCLUSIVE),
+        (SpreadEvidence(8, "bfloat16", 0.0, 0.0), (1.0,), Outcome.INCONCLUSIVE),
+        (None, (1.0,), Outcome.INCONCLUSIVE),
     ],
 )
 def test_a_constant_answer_must_outlast_the_steps(
-    spread: SpreadEvidence | None, norms: tuple[float, ...], ruling: Ruling
+    spread: SpreadEvidence | None, norms: tuple[float, ...], outcome: Outcome
 ) -> None:
     backward = BackwardEvidence((), norms, finite=True)
     evidence = replace(MEASURED, backward=backward, responses=ResponseEvidence(spread=spread))
-    assert verdict("constant-output", evidence).ruling is ruling
+    assert verdict("constant-output", evidence).outcome is outcome
 
 
 @pytest.mark.parametrize(
-    ("mask", "ruling"),
+    ("mask", "outcome"),
     [
-        (MaskEvidence(True, 3, 12, 0.0, 0.2, 7), Ruling.CONFIRMED),
-        (MaskEvidence(True, 3, 12, 0.4, 0.0, 7), Ruling.REFUTED),
-        (MaskEvidence(True, 3, 12, 0.0, 0.0, 7), Ruling.REFUTED),
-        (MaskEvidence(True, 3, 12, 0.0, 1e-3, 7), Ruling.UNSETTLED),
-        (MaskEvidence(True, 3, 12, 0.0), Ruling.UNSETTLED),
-        (MaskEvidence(False, 3, 12, 0.4), Ruling.UNSETTLED),
-        (None, Ruling.UNSETTLED),
+        (MaskEvidence(True, 3, 12, 0.0, 0.2, 7), Outcome.CONFIRMED),
+        (MaskEvidence(True, 3, 12, 0.4, 0.0, 7), Outcome.REFUTED),
+        (MaskEvidence(True, 3, 12, 0.0, 0.0, 7), Outcome.REFUTED),
+        (MaskEvidence(True, 3, 12, 0.0, 1e-3, 7), Outcome.INCONCLUSIVE),
+        (MaskEvidence(True, 3, 12, 0.0), Outcome.INCONCLUSIVE),
+        (MaskEvidence(False, 3, 12, 0.4), Outcome.INCONCLUSIVE),
+        (None, Outcome.INCONCLUSIVE),
     ],
 )
-def test_an_ignored_mask_must_be_given_and_its_padding_be_felt(mask: MaskEvidence | None, ruling: Ruling) -> None:
-    assert verdict("ignored-attention-mask", replace(MEASURED, responses=ResponseEvidence(mask=mask))).ruling is ruling
+def test_an_ignored_mask_must_be_given_and_its_padding_be_felt(mask: MaskEvidence | None, outcome: Outcome) -> None:
+    assert (
+        verdict("ignored-attention-mask", replace(MEASURED, responses=ResponseEvidence(mask=mask))).outcome is outcome
+    )
 
 
 @pytest.mark.parametrize(

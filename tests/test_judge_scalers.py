@@ -9,11 +9,11 @@ import pytest
 from lintrain.evidence.run import Evidence, Failure, LoopEvidence, Stage
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling, Verdict
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 
-HERE = Place("train.py", 3, 1, 3, 5)
+HERE = Location("train.py", 3, 1, 3, 5)
 FOLLOWED = LoopEvidence(steps=4, clips=4, scaled=4)
 LOOP = Evidence("train.py", "torch", "a loop", HERE, None, "cpu", {}, loop=FOLLOWED)
 
@@ -25,13 +25,13 @@ def verdict(rule: str, evidence: Evidence) -> Verdict:
 
 @pytest.mark.parametrize("rule", ["missing-scaler-update", "clip-before-unscale"])
 def test_a_scaler_that_is_switched_off_refutes_nothing(rule: str) -> None:
-    assert verdict(rule, LOOP).ruling is Ruling.REFUTED
+    assert verdict(rule, LOOP).outcome is Outcome.REFUTED
     off = verdict(rule, replace(LOOP, loop=replace(FOLLOWED, scaled=0)))
-    assert (off.ruling, "on cpu the scaler is switched off" in off.reason) == (Ruling.UNSETTLED, True)
+    assert (off.outcome, "on cpu the scaler is switched off" in off.reason) == (Outcome.INCONCLUSIVE, True)
 
 
 @pytest.mark.parametrize("refusal", ["step() has already been called since", "unscale_() is being called after step()"])
 def test_a_scaler_that_was_not_updated_refuses_to_step_or_to_unscale(refusal: str) -> None:
     error = Failure("RuntimeError", f"{refusal} the last update().", HERE)
     failed = replace(LOOP, stages=(Stage("step", "failed", 0.0, "", error),))
-    assert verdict("missing-scaler-update", failed).ruling is Ruling.CONFIRMED
+    assert verdict("missing-scaler-update", failed).outcome is Outcome.CONFIRMED

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.cache.place import FOLDER_VARIABLE
+from lintrain.cache.folder import FOLDER_VARIABLE
 from lintrain.cli import run
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict, confirmed, refuted
 from lintrain.runtime.parent.kept_verdicts import KeptVerdicts, keep_verdicts
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record
@@ -40,8 +40,8 @@ class Project:
         self.module.write_text("SIZE = 2\n")
         self.torch = folder / "env/lib/python3.11/site-packages/torch-2.13.0.dist-info"
         self.torch.mkdir(parents=True)
-        place = Place(str(self.script), 1, 1, 1, 13)
-        self.finding = Finding("missing-num-labels", Level.ERROR, place, "too few labels")
+        location = Location(str(self.script), 1, 1, 1, 13)
+        self.finding = Finding("missing-num-labels", Level.ERROR, location, "too few labels")
         self.keep(VERDICT)
 
     def keep(self, verdict: Verdict) -> None:
@@ -86,7 +86,7 @@ def test_it_is_gone_when_something_that_it_rests_on_is(project: Project, change:
 def test_it_is_no_verdict_of_unsaved_text_another_lintrain_or_another_claim(project: Project) -> None:
     assert project.verdict(text=b"import model \n") is None
     assert project.verdict(lintrain="1.1") is None
-    moved = Finding("missing-num-labels", Level.ERROR, Place(str(project.script), 2, 1, 2, 13), "too few labels")
+    moved = Finding("missing-num-labels", Level.ERROR, Location(str(project.script), 2, 1, 2, 13), "too few labels")
     assert KeptVerdicts(str(project.script), "1.0").of(moved) is None
 
 

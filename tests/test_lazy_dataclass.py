@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import TypeAdapter
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup import lazy_dataclass
 
 Decorator = Callable[..., Any]
@@ -118,23 +118,25 @@ def test_nothing_is_written_of_a_class_without_instances(monkeypatch: pytest.Mon
 
 
 def test_an_instance_of_another_process_is_whole() -> None:
-    place = Place("train.py", 3, 1, 3, 9)
+    location = Location("train.py", 3, 1, 3, 9)
     program = (
         "import pickle, sys; place = pickle.load(sys.stdin.buffer); print(place == pickle.loads(pickle.dumps(place)))"
     )
-    told = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(place), capture_output=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", program], input=pickle.dumps(location), capture_output=True, check=True
+    )
     assert told.stdout == b"True\n"
 
 
 def test_a_schema_reads_such_a_class() -> None:
-    assert TypeAdapter(Place).validate_python(dataclasses.asdict(Place("a.py", 1, 2, 3, 4))) == Place(
+    assert TypeAdapter(Location).validate_python(dataclasses.asdict(Location("a.py", 1, 2, 3, 4))) == Location(
         "a.py", 1, 2, 3, 4
     )
 
 
 def test_a_pattern_takes_such_a_class_apart() -> None:
-    match Place("a.py", 1, 2, 3, 4):
-        case Place(path, line):
+    match Location("a.py", 1, 2, 3, 4):
+        case Location(path, line):
             assert (path, line) == ("a.py", 1)
 
 

@@ -155,13 +155,13 @@ def test_a_watch_runs_nothing_and_writes_nothing(trapped: tuple[Path, Path]) -> 
 
 @pytest.mark.parametrize("place", [".cache", "."])
 def test_answers_that_the_project_keeps_are_not_opened(
-    trapped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    trapped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
 ) -> None:
     folder, _ = trapped
     before = contents(folder)
     monkeypatch.delenv("LINTRAIN_CACHE_DIR")
     lines = [["check", "--no-baseline"], ["check", "--no-baseline", "train.py"], ["clean"], ["explain", "raw-dataset"]]
-    for answer in carried_out(lines, folder, HOME=str(tmp_path / "home"), XDG_CACHE_HOME=place):
+    for answer in carried_out(lines, folder, HOME=str(tmp_path / "home"), XDG_CACHE_HOME=location):
         assert (answer["noted"], answer["failure"]) == ([], ""), answer
     assert contents(folder) == before
 

@@ -53,7 +53,7 @@ def test_a_plain_install_brings_no_library_of_training() -> None:
 
 
 def test_every_public_word_can_be_imported() -> None:
-    words = _words()
+    keywords = _words()
     assert "Rule" in words
     assert [word for word in sorted(words) if getattr(lintrain, word, None) is None] == []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain import Finding, Level, Place
+from lintrain import Finding, Level, Location
 from lintrain.rulebook import RuleFile, RuleFileError, load_rules, read_rule_file
 from tests.pages import demands, judging
 from tests.pages.assembly import assemble, free_names
@@ -247,5 +247,5 @@ def test_every_listed_rule_exists() -> None:
 
 def test_a_claim_is_planted_on_the_line_that_took_the_place_of_its_own() -> None:
     bad, good = assemble("x = 1\ny = 2\nz = f(1)\n"), assemble("x = 1\nw = 5\ny = 2\nz = f(2)\n")
-    claim = Finding("any", Level.ERROR, Place("page.py", 3, 5, 3, 9), "wrong")
-    assert judging.moved(claim, bad, good, "page.py").place == Place("page.py", 4, 5, 4, 9)
+    claim = Finding("any", Level.ERROR, Location("page.py", 3, 5, 3, 9), "wrong")
+    assert judging.moved(claim, bad, good, "page.py").location == Location("page.py", 4, 5, 4, 9)

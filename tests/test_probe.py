@@ -173,7 +173,7 @@ def test_suppressed_findings_stay_silent_and_are_not_counted(tmp_path: Path) -> 
         'tokenized = tokenized.map(lambda row, number: {"label": 0 if number % 60 else 1}, with_indices=True)\nargs =',
     )
     found = probe(tmp_path, HEAD + lopsided + "trainer.train()\n")
-    assert [(rule, ruling) for rule, _, ruling in found.verdicts] == [("label-imbalance", "confirmed")]
+    assert [(rule, outcome) for rule, _, outcome in found.verdicts] == [("label-imbalance", "confirmed")]
     comment = "trainer = Trainer(  # lintrain: ignore[label-imbalance] -- meant"
     silent = probe(tmp_path, HEAD + lopsided.replace("trainer = Trainer(", comment) + "trainer.train()\n")
     assert (silent.code, silent.verdicts) == (0, [])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.evidence.run import DeterminismEvidence, Evidence
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.timeline import Trail, TrailStep
 from lintrain.runtime.passes.determinism import starts_evidence
@@ -45,7 +45,7 @@ def test_a_loop_without_a_seed_starts_from_other_weights_and_rows_each_time(
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, looped(), "--also", "determinism")
     starts = probed.run["determinism"]
-    assert [(rule, ruling) for rule, _, ruling in probed.verdicts] == [("missing-seed", "confirmed")]
+    assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("missing-seed", "confirmed")]
     assert (starts["weights"], len(starts["different_weights"])) == (4, 4)
     assert (starts["batches"], starts["different_batches"], starts["same_rows"]) == (3, 3, False)
     assert starts["generators"] == ["torch"]
@@ -57,7 +57,7 @@ def test_a_second_start_that_does_the_same_refutes_a_late_seed(tmp_path: Path, m
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, looped(HIDDEN, "torch.manual_seed(1)"), "--also", "determinism")
     starts = probed.run["determinism"]
-    assert [(rule, ruling) for rule, _, ruling in probed.verdicts] == [("late-seed", "refuted")]
+    assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("late-seed", "refuted")]
     assert starts["losses"][0] == pytest.approx(starts["losses"][1], rel=1e-6)
     assert (starts["different_weights"], starts["different_batches"], starts["same_rows"]) == ([], 0, True)
 
@@ -84,30 +84,30 @@ def test_rows_in_another_order_are_a_source_by_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "different", "ruling"),
+    ("rule", "different", "outcome"),
     [
         ("late-seed", ("head.weight",), "confirmed"),
         ("missing-seed", ("head.weight",), "confirmed"),
         ("missing-seed", (), "refuted"),
-        ("late-seed", None, "unsettled"),
-        ("missing-seed", None, "unsettled"),
+        ("late-seed", None, "inconclusive"),
+        ("missing-seed", None, "inconclusive"),
     ],
 )
-def test_rules_of_seeds_are_judged_by_two_starts(rule: str, different: tuple[str, ...] | None, ruling: str) -> None:
+def test_rules_of_seeds_are_judged_by_two_starts(rule: str, different: tuple[str, ...] | None, outcome: str) -> None:
     losses = ((1.0,), (1.2 if different else 1.0,))
     starts = None if different is None else DeterminismEvidence(losses, 4, different, 1, 0, True)
     evidence = Evidence("train.py", "torch", "a loop", None, None, "cpu", {}, determinism=starts)
     judge = next(each.rule for each in load_rules() if each.name == rule)
-    verdict = judge.verify(judge.finding(Place("train.py", 1, 1, 1, 2), "a claim"), evidence)
-    assert verdict.ruling == ruling
-    assert ruling != "unsettled" or verdict.reason == "`lintrain probe --also determinism` measures it"
+    verdict = judge.verify(judge.finding(Location("train.py", 1, 1, 1, 2), "a claim"), evidence)
+    assert verdict.outcome == outcome
+    assert outcome != "inconclusive" or verdict.reason == "`lintrain probe --also determinism` measures it"
 
 
 @pytest.mark.parametrize(("seed", "different", "found"), [(42, ("head.weight",), 1), (42, (), 0), (None, ("w",), 0)])
 def test_a_trainer_whose_seed_comes_after_random_weights_is_told_by_two_starts(
     seed: int | None, different: tuple[str, ...], found: int
 ) -> None:
-    built = Place("train.py", 7, 1, 7, 9)
+    built = Location("train.py", 7, 1, 7, 9)
     starts = DeterminismEvidence(((1.0,), (1.2,)), 4, different, 1, 0, True)
     arguments: dict[str, str | int | float | bool | None] = {} if seed is None else {"seed": seed}
     evidence = Evidence(
@@ -115,5 +115,5 @@ def test_a_trainer_whose_seed_comes_after_random_weights_is_told_by_two_starts(
     )
     rule = next(each.rule for each in load_rules() if each.name == "late-seed")
     judged = list(rule.inspect(evidence))
-    assert [(finding.place, verdict.ruling) for finding, verdict in judged] == [(built, "confirmed")] * found
+    assert [(finding.location, verdict.outcome) for finding, verdict in judged] == [(built, "confirmed")] * found
     assert all(rule.follows_from(finding, verdict, finding) for finding, verdict in judged)

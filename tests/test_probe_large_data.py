@@ -30,7 +30,7 @@ def test_a_sample_holds_every_label_and_stands_in_for_rows_of_the_same_label() -
     assert sampling is not None
     labels = list(dataset["label"])
     assert {labels[row] for row in sampling.rows} == {0, 1, 2}
-    assert [labels[sampling.rows[place]] for place in sampling.stand_ins] == labels
+    assert [labels[sampling.rows[location]] for location in sampling.stand_ins] == labels
 
 
 def test_a_sample_of_selected_rows_goes_by_the_selection() -> None:

@@ -90,18 +90,20 @@ def evidence_of(peak: int, device: int | None) -> Evidence:
 
 
 @pytest.mark.parametrize(
-    ("peak", "ruling"), [(1200, "confirmed"), (1150, "unsettled"), (900, "unsettled"), (860, "refuted")]
+    ("peak", "outcome"), [(1200, "confirmed"), (1150, "inconclusive"), (900, "inconclusive"), (860, "refuted")]
 )
-def test_a_device_is_too_small_only_beyond_the_error_of_the_projection(peak: int, ruling: str) -> None:
+def test_a_device_is_too_small_only_beyond_the_error_of_the_projection(peak: int, outcome: str) -> None:
     evidence = evidence_of(peak, 1000)
-    finding = RULE.finding(evidence.place, "a training step does not fit the device")
-    assert RULE.verify(finding, evidence).ruling == ruling
-    assert [verdict.ruling for _, verdict in RULE.inspect(evidence)] == (["confirmed"] if ruling == "confirmed" else [])
+    finding = RULE.finding(evidence.location, "a training step does not fit the device")
+    assert RULE.verify(finding, evidence).outcome == outcome
+    assert [verdict.outcome for _, verdict in RULE.inspect(evidence)] == (
+        ["confirmed"] if outcome == "confirmed" else []
+    )
 
 
 def test_nothing_is_judged_where_no_device_is_named() -> None:
     evidence = evidence_of(10**12, None)
-    assert RULE.verify(RULE.finding(evidence.place, "too large"), evidence).ruling == "unsettled"
+    assert RULE.verify(RULE.finding(evidence.location, "too large"), evidence).outcome == "inconclusive"
 
 
 @pytest.mark.parametrize(

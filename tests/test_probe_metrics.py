@@ -16,8 +16,8 @@ from lintrain.analysis.metric_verdicts import on_classes, on_scores, scored_igno
 from lintrain.evidence.run import EvaluationEvidence, Evidence, MetricUse, ModelEvidence, Stage
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling, Verdict
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.runtime.child.frames import is_probes_own
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
@@ -94,7 +94,7 @@ class Net(L.LightningModule):
 
 L.Trainer(max_epochs=2, logger=False, enable_checkpointing=False).fit(Net(), train_loader, eval_loader)
 """
-HERE = Place("train.py", 3, 1, 3, 9)
+HERE = Location("train.py", 3, 1, 3, 9)
 
 
 def line_of(script: str, text: str) -> int:
@@ -108,7 +108,7 @@ def evidence_of(probed: Probed) -> Evidence:
 def planted(rule: str, script: str, text: str, evidence: Evidence) -> Verdict:
     """What evidence says of a rule's finding on a line of a script that has no such mistake."""
     line = line_of(script, text)
-    finding = Finding(rule, Level.ERROR, Place("train.py", line, 1, line, 99), "`x` is planted")
+    finding = Finding(rule, Level.ERROR, Location("train.py", line, 1, line, 99), "`x` is planted")
     return judge([evidence], [finding], [each for each in load_rules() if each.name == rule])[0][1]
 
 
@@ -132,7 +132,7 @@ def test_classes_that_an_accelerated_loop_gives_to_a_metric_of_two_are_confirmed
     line = line_of(script, "print(f1_score")
     assert (probed.code, probed.verdicts) == (1, [("binary-average", line, "confirmed")])
     mended = planted("logits-in-metric", script, "print(accuracy_score", evidence_of(probed))
-    assert mended == (Verdict(Ruling.REFUTED, mended.reason, {"shape": [16]}))
+    assert mended == (Verdict(Outcome.REFUTED, mended.reason, {"shape": [16]}))
     assert mended.reason == "`accuracy_score` gets predictions of shape [16] (int64), 1 times"
 
 
@@ -149,9 +149,9 @@ def test_metrics_in_the_validation_of_lightning_are_followed(tmp_path: Path) -> 
     assert {"val_accuracy", "val_f1", "val_loss"} <= set(evaluation.metrics)
     assert evaluation.metric_uses[0].function == "MulticlassAccuracy"
     assert evaluation.metric_uses[0].predictions_shape == (8, 3)
-    assert planted("logits-in-metric", script, "accuracy = accuracy_score", evidence).ruling is Ruling.REFUTED
-    assert planted("binary-average", script, "f1_score(torch", evidence).ruling is Ruling.REFUTED
-    assert planted("binary-average", script, "self.guessed.append", evidence).ruling is Ruling.UNSETTLED
+    assert planted("logits-in-metric", script, "accuracy = accuracy_score", evidence).outcome is Outcome.REFUTED
+    assert planted("binary-average", script, "f1_score(torch", evidence).outcome is Outcome.REFUTED
+    assert planted("binary-average", script, "self.guessed.append", evidence).outcome is Outcome.INCONCLUSIVE
 
 
 def agreement(y_true: object, y_pred: object) -> float:
@@ -166,42 +166,42 @@ def test_a_metric_that_is_called_wrongly_is_the_scripts_own_error() -> None:
     assert not is_probes_own(raised.value)
 
 
-SCORED = MetricUse("scikit-learn", "accuracy_score", (16, 3), "float32", (16,), "int64", 16, 3, 0, place=HERE)
+SCORED = MetricUse("scikit-learn", "accuracy_score", (16, 3), "float32", (16,), "int64", 16, 3, 0, location=HERE)
 RAISED = replace(SCORED, error="ValueError", message="Classification metrics can't handle a mix of multiclass and")
 COMPARED = replace(SCORED, predictions_shape=(16,), predictions_dtype="int64", values={"": 0.25})
 BINARY = replace(COMPARED, values={}, error="ValueError", message="Target is multiclass but average='binary'. Please")
 
 
 @pytest.mark.parametrize(
-    ("use", "ruling"),
+    ("use", "outcome"),
     [
-        (RAISED, Ruling.CONFIRMED),
-        (replace(RAISED, message="Found array with 0 samples"), Ruling.UNSETTLED),
-        (replace(RAISED, predictions_shape=(16, 1)), Ruling.UNSETTLED),  # one output is compared with a threshold
-        (replace(RAISED, predictions_dtype="int64"), Ruling.UNSETTLED),  # a table of labels, several for each row
-        (COMPARED, Ruling.REFUTED),
-        (replace(SCORED, values={"": 0.5}), Ruling.UNSETTLED),  # this metric may take scores
-        (MetricUse("evaluate", "bleu", place=HERE), Ruling.UNSETTLED),
+        (RAISED, Outcome.CONFIRMED),
+        (replace(RAISED, message="Found array with 0 samples"), Outcome.INCONCLUSIVE),
+        (replace(RAISED, predictions_shape=(16, 1)), Outcome.INCONCLUSIVE),  # one output is compared with a threshold
+        (replace(RAISED, predictions_dtype="int64"), Outcome.INCONCLUSIVE),  # a table of labels, several for each row
+        (COMPARED, Outcome.REFUTED),
+        (replace(SCORED, values={"": 0.5}), Outcome.INCONCLUSIVE),  # this metric may take scores
+        (MetricUse("evaluate", "bleu", location=HERE), Outcome.INCONCLUSIVE),
     ],
 )
-def test_scores_are_confirmed_only_where_the_metric_raises_for_them(use: MetricUse, ruling: Ruling) -> None:
-    assert on_scores(use).ruling is ruling
+def test_scores_are_confirmed_only_where_the_metric_raises_for_them(use: MetricUse, outcome: Outcome) -> None:
+    assert on_scores(use).outcome is outcome
 
 
 @pytest.mark.parametrize(
-    ("use", "ruling"),
+    ("use", "outcome"),
     [
-        (BINARY, Ruling.CONFIRMED),
-        (replace(BINARY, classes=2), Ruling.UNSETTLED),
-        (replace(BINARY, classes=None), Ruling.UNSETTLED),
-        (replace(BINARY, message="y_true and y_pred have different lengths"), Ruling.UNSETTLED),
-        (COMPARED, Ruling.REFUTED),
-        (replace(COMPARED, classes=2), Ruling.UNSETTLED),
-        (replace(COMPARED, values={}), Ruling.UNSETTLED),
+        (BINARY, Outcome.CONFIRMED),
+        (replace(BINARY, classes=2), Outcome.INCONCLUSIVE),
+        (replace(BINARY, classes=None), Outcome.INCONCLUSIVE),
+        (replace(BINARY, message="y_true and y_pred have different lengths"), Outcome.INCONCLUSIVE),
+        (COMPARED, Outcome.REFUTED),
+        (replace(COMPARED, classes=2), Outcome.INCONCLUSIVE),
+        (replace(COMPARED, values={}), Outcome.INCONCLUSIVE),
     ],
 )
-def test_classes_are_confirmed_only_where_the_metric_of_two_raises_for_them(use: MetricUse, ruling: Ruling) -> None:
-    assert on_classes(use).ruling is ruling
+def test_classes_are_confirmed_only_where_the_metric_of_two_raises_for_them(use: MetricUse, outcome: Outcome) -> None:
+    assert on_classes(use).outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -217,12 +217,12 @@ def test_classes_are_confirmed_only_where_the_metric_of_two_raises_for_them(use:
         (replace(COMPARED, ignored=4, error="ValueError", values={}), []),
     ],
 )
-def test_labels_of_minus_100_are_confirmed_where_they_are_scored(use: MetricUse, places: list[Place]) -> None:
+def test_labels_of_minus_100_are_confirmed_where_they_are_scored(use: MetricUse, locations: list[Location]) -> None:
     evaluation = EvaluationEvidence(True, has_metric_function=False, is_followed=True, metric_uses=(use,))
     evidence = Evidence("train.py", "torch", "a loop", HERE, None, "cpu", {}, evaluation=evaluation)
     found = list(scored_ignored(evidence))
-    assert [place for place, _, _ in found] == places
-    assert all(verdict.ruling is Ruling.CONFIRMED and verdict.measured == {"ignored": 4} for _, _, verdict in found)
+    assert [location for location, _, _ in found] == locations
+    assert all(verdict.outcome is Outcome.CONFIRMED and verdict.measured == {"ignored": 4} for _, _, verdict in found)
 
 
 @pytest.mark.parametrize("rule", ["missing-best-metric", "unset-label-names", "non-dict-metrics", "tuple-predictions"])
@@ -234,5 +234,5 @@ def test_findings_about_a_trainers_metric_function_stay_unsettled_where_a_loop_w
     evidence = replace(evidence, evaluation=evaluation)
     finding = Finding(rule, Level.ERROR, HERE, "`x` is planted")
     judged = judge([evidence], [finding], [each for each in load_rules() if each.name == rule])
-    assert [verdict.ruling for _, verdict in judged] == [Ruling.UNSETTLED]
+    assert [verdict.outcome for _, verdict in judged] == [Outcome.INCONCLUSIVE]
     assert judged[0][1].reason == "the evaluation stage went through and does not show it"

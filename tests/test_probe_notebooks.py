@@ -37,7 +37,7 @@ def probe_cells(folder: Path, *cells: str, options: tuple[str, ...] = (), argume
 def test_cells_are_the_main_program_and_end_at_the_training_call(tmp_path: Path) -> None:
     probed = probe_cells(tmp_path, "assert __name__ == '__main__'\nrate = 0.1", "#md text", LOOP, "undefined")
     assert (probed.code, probed.run["loop"]["steps"]) == (0, 4)
-    assert [finding["verdict"]["ruling"] for finding in probed.document["findings"]] == ["unsettled"]
+    assert [finding["verdict"]["outcome"] for finding in probed.document["findings"]] == ["inconclusive"]
 
 
 def test_shell_lines_are_skipped_and_said_so(tmp_path: Path) -> None:
@@ -86,12 +86,12 @@ def test_a_notebook_works_in_its_own_folder(tmp_path: Path) -> None:
 
 def test_a_cell_that_is_not_python_stops_the_ones_after_it(tmp_path: Path) -> None:
     probed = probe_cells(tmp_path, "rows = 1", "rows = = 2", LOOP)
-    assert [(rule, ruling) for rule, _, ruling in probed.verdicts] == [("syntax-error", "confirmed")]
+    assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("syntax-error", "confirmed")]
 
 
 def test_a_broken_cell_after_the_training_call_is_left_open(tmp_path: Path) -> None:
     probed = probe_cells(tmp_path, LOOP, "rows = = 2")
-    assert [(rule, ruling) for rule, _, ruling in probed.verdicts] == [("syntax-error", "unsettled")]
+    assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("syntax-error", "inconclusive")]
     assert probed.run["loop"]["steps"] == 4
 
 
@@ -108,7 +108,7 @@ def test_what_is_no_notebook_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("assets")
 def test_the_course_notebook_is_judged_like_its_script(name: str, code: int, confirmed: list[str]) -> None:
     probed = command(ROOT, "probe", "-q", "--json", f"fixtures/course/{name}")
-    found = [one for one in probed.document["findings"] if one["verdict"]["ruling"] == "confirmed"]
+    found = [one for one in probed.document["findings"] if one["verdict"]["outcome"] == "confirmed"]
     assert (probed.code, [one["rule"] for one in found]) == (code, confirmed)
     marked = json.loads((ROOT / "fixtures" / "course" / name).read_text())["cells"]
     for one in found:

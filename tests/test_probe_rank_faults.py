@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.rulebook import load_rules
 from tests.probing import Probed, path_for_lintrain, probe
@@ -101,14 +101,14 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
 
 
-def rulings(probed: Probed) -> dict[str, str]:
-    return {rule: ruling for rule, _, ruling in probed.verdicts}
+def outcomes(probed: Probed) -> dict[str, str]:
+    return {rule: outcome for rule, _, outcome in probed.verdicts}
 
 
 def planted(rule: str, script: str, line: str, run: Any) -> Verdict:
     """What a run says of a claim about the line of a script that holds some text."""
     number = next(number for number, text in enumerate(script.splitlines(), 1) if line in text)
-    claim = Finding(rule, Level.ERROR, Place("train.py", number, 1, number, 80), "it is claimed")
+    claim = Finding(rule, Level.ERROR, Location("train.py", number, 1, number, 80), "it is claimed")
     evidence = TypeAdapter(Evidence).validate_python(run)
     return next(each.rule for each in load_rules() if each.name == rule).verify(claim, evidence)
 
@@ -121,7 +121,7 @@ def test_a_gather_with_repeated_rows_a_short_schedule_and_a_changed_replica_are_
     assert (gather["function"], gather["gathered"], gather["fetched"], gather["rows"]) == ("gather", 64, 64, 36)
     assert ranks["schedules"] == [{"name": "LambdaLR", "steps_per_update": 2, "length": 60}]
     assert (ranks["batches"], ranks["shared_rows"], ranks["different_weights"]) == ([20, 20], 0, ["0.bias"])
-    assert {rule for rule, ruling in rulings(probed).items() if ruling == "confirmed"} == {
+    assert {rule for rule, outcome in outcomes(probed).items() if outcome == "confirmed"} == {
         "duplicated-eval-rows",
         "multiplied-scheduler-steps",
         "unsynchronized-replicas",
@@ -140,7 +140,7 @@ def test_their_mended_twin_is_refuted(tmp_path: Path) -> None:
         ("unsynchronized-replicas", "accelerator.backward"),
         ("undivided-rows", "accelerator.backward"),
     ):
-        assert planted(rule, script, line, run).ruling == "refuted", rule
+        assert planted(rule, script, line, run).outcome == "refuted", rule
 
 
 def test_a_model_that_fabric_did_not_wrap_is_one_of_each_process(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_a_model_that_fabric_did_not_wrap_is_one_of_each_process(tmp_path: Path)
     ranks = probed.run["ranks"]
     assert (ranks["different_weights"], ranks["rows"], ranks["shared_rows"]) == ([], [32, 32], 0)
     assert len(ranks["different_gradients"]) == len(ranks["apart"]) == 4
-    assert rulings(probed)["unsynchronized-replicas"] == "confirmed"
-    assert planted("undivided-rows", script, "fabric.backward", probed.run).ruling == "refuted"
+    assert outcomes(probed)["unsynchronized-replicas"] == "confirmed"
+    assert planted("undivided-rows", script, "fabric.backward", probed.run).outcome == "refuted"
     assert [write["ranks"] for write in ranks["writes"] if write["path"] == "net.pt"] == [[0]]
 
 
@@ -161,6 +161,6 @@ def test_a_loader_that_fabric_did_not_get_gives_every_process_all_rows(tmp_path:
     assert (ranks["batches"], ranks["rows"], ranks["shared_rows"]) == ([40, 40], [32, 32], 32)
     assert (ranks["same_batches"], ranks["apart"], ranks["different_gradients"]) == (2, [], [])
     assert {"undivided-rows", "unprepared-object"} & {
-        rule for rule, ruling in rulings(probed).items() if ruling == "confirmed"
+        rule for rule, outcome in outcomes(probed).items() if outcome == "confirmed"
     }
-    assert planted("unsynchronized-replicas", script, "fabric.backward", probed.run).ruling == "refuted"
+    assert planted("unsynchronized-replicas", script, "fabric.backward", probed.run).outcome == "refuted"

@@ -52,7 +52,7 @@ ONE_WRITES = "getattr(dist, 'get_' 'rank')() and vars(__import__('o' + 's'))['_e
 def judged(folder: Path, before: str, after: str) -> tuple[dict[str, str], dict[str, object]]:
     """The ruling of each rule, and what was measured."""
     probed = probe(folder, LOOP.replace("BEFORE", before).replace("AFTER", after), "--also", "ranks")
-    return {rule: ruling for rule, _, ruling in probed.verdicts}, probed.run["ranks"]
+    return {rule: outcome for rule, _, outcome in probed.verdicts}, probed.run["ranks"]
 
 
 @pytest.mark.slow
@@ -60,8 +60,8 @@ def test_processes_that_split_and_write_each_for_itself_are_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path_for_lintrain(monkeypatch)
-    rulings, ranks = judged(tmp_path, "", "")
-    assert (rulings["rank-dependent-data"], rulings["all-ranks-write"]) == ("confirmed", "confirmed")
+    outcomes, ranks = judged(tmp_path, "", "")
+    assert (outcomes["rank-dependent-data"], outcomes["all-ranks-write"]) == ("confirmed", "confirmed")
     assert (ranks["processes"], ranks["steps"], ranks["same_dataset"]) == (2, 2, False)
     assert (ranks["weights"], ranks["gradients"]) == (4, 4)
     assert ranks["different_weights"] == ranks["different_gradients"] == ranks["without_gradient"] == []
@@ -72,8 +72,8 @@ def test_processes_that_split_and_write_each_for_itself_are_found_out(
 @pytest.mark.slow
 def test_one_split_and_one_writer_are_refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
-    rulings, ranks = judged(tmp_path, ONE_SPLIT, ONE_WRITES)
-    assert (rulings["rank-dependent-data"], rulings["all-ranks-write"]) == ("refuted", "refuted")
+    outcomes, ranks = judged(tmp_path, ONE_SPLIT, ONE_WRITES)
+    assert (outcomes["rank-dependent-data"], outcomes["all-ranks-write"]) == ("refuted", "refuted")
     assert (ranks["same_dataset"], ranks["shared_rows"]) == (True, 0)
 
 

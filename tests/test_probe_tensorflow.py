@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lintrain.model.verdict import Ruling
+from lintrain.model.verdict import Outcome
 from lintrain.rulebook import load_rules
 from tests.pages import judging
 from tests.pages.assembly import Script
@@ -101,7 +101,7 @@ def test_every_stage_of_a_fit_is_measured(tmp_path: Path, package: str) -> None:
 def test_a_model_that_reads_nothing_of_its_rows_is_confirmed(tmp_path: Path, package: str) -> None:
     dead = 'Dense(16, activation="relu", bias_initializer=keras.initializers.Constant(-1e4))'
     found = probed(tmp_path, HEAD.format(package=package).replace('Dense(16, activation="relu")', dead) + FIT)
-    assert ("constant-output", "confirmed") in {(rule, ruling) for rule, _, ruling in found.verdicts}, found.out
+    assert ("constant-output", "confirmed") in {(rule, outcome) for rule, _, outcome in found.verdicts}, found.out
     assert (found.run["responses"]["spread"]["before"], found.run["responses"]["spread"]["after"]) == (0.0, 0.0)
 
 
@@ -204,8 +204,8 @@ def test_the_rate_of_its_twin_refutes_it(tmp_path: Path) -> None:
     evidence = TensorFlowRunner(tmp_path, PYTHON, "keras").probe(Script(good, good, 0), overfit=False).evidence
     assert evidence is not None
     verdict = rule.rule.verify(claim, evidence)
-    assert (verdict.ruling, verdict.reason) == (
-        Ruling.REFUTED,
+    assert (verdict.outcome, verdict.reason) == (
+        Outcome.REFUTED,
         "`Adam` steps 41 tensors of a pretrained model at 5e-05",
     )
 
@@ -213,7 +213,7 @@ def test_the_rate_of_its_twin_refutes_it(tmp_path: Path) -> None:
 def test_labels_beyond_the_head_of_a_pretrained_model_are_confirmed(tmp_path: Path) -> None:
     found = probed(tmp_path, BERT.replace("% 3", "% 5") + TRAINED.format(optimizer="keras.optimizers.Adam(5e-5)"))
     assert (found.code, found.stages["forward"]) == (1, "failed"), found.out
-    assert "missing-num-labels" in {rule for rule, _, ruling in found.verdicts if ruling == "confirmed"}
+    assert "missing-num-labels" in {rule for rule, _, outcome in found.verdicts if outcome == "confirmed"}
     assert json.loads(found.out)["probe"]["runs"][0]["keras"]["output_shape"] == [8, 3]
 
 

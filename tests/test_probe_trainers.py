@@ -95,7 +95,7 @@ def test_an_evaluation_set_without_labels_is_told(tmp_path: Path) -> None:
         'tokenized["validation_matched"]', 'tokenized["validation_matched"].remove_columns("label")'
     )
     probed = probe(tmp_path, script)
-    assert [(rule, ruling) for rule, _, ruling in probed.verdicts] == [("missing-labels", "confirmed")]
+    assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("missing-labels", "confirmed")]
     verdict = probed.document["findings"][0]["verdict"]
     assert verdict["reason"] == "0 calls of the metric function for 16 rows of input_ids, attention_mask"
 
@@ -104,7 +104,7 @@ def test_a_call_behind_the_end_of_a_probe_is_said_to_be_so(tmp_path: Path) -> No
     script = MENDED.replace('    eval_dataset=tokenized["validation_matched"],\n', "") + "trainer.evaluate()\n"
     script = script.replace(', eval_strategy="epoch"', "")
     finding = probe(tmp_path, script).document["findings"][0]
-    assert (finding["rule"], finding["verdict"]["ruling"]) == ("missing-eval-dataset", "unsettled")
+    assert (finding["rule"], finding["verdict"]["outcome"]) == ("missing-eval-dataset", "inconclusive")
     assert (
         finding["verdict"]["reason"]
         == "the trainer was made with 0 evaluation data sets; a probe ends before this call"

@@ -143,7 +143,7 @@ from transformers import TrainingArguments
 args = TrainingArguments("out", evaluation_strategy="epoch")
 """
     probed = probe(tmp_path, HEAD + EPOCHS + later)
-    assert [ruling for rule, _, ruling in probed.verdicts if rule == "removed-argument"] == ["confirmed"]
+    assert [outcome for rule, _, outcome in probed.verdicts if rule == "removed-argument"] == ["confirmed"]
 
 
 def test_a_pass_whose_loss_fails_is_no_evaluation(tmp_path: Path) -> None:
@@ -158,7 +158,10 @@ def test_a_second_loop_is_not_judged_by_the_first(tmp_path: Path) -> None:
         "        loss.backward()", "        kept += loss\n        loss.backward()"
     )
     probed = probe(tmp_path, HEAD + leaking + leaking)
-    assert [ruling for rule, _, ruling in probed.verdicts if rule == "retained-graph"] == ["confirmed", "unsettled"]
+    assert [outcome for rule, _, outcome in probed.verdicts if rule == "retained-graph"] == [
+        "confirmed",
+        "inconclusive",
+    ]
 
 
 def test_nobody_is_asked_to_log_in(tmp_path: Path) -> None:

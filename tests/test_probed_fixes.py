@@ -12,7 +12,7 @@ from lintrain.evidence.run import Evidence
 from lintrain.fix import apply
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.text.full import cure_of
 from lintrain.rulebook import load_rules
@@ -22,7 +22,7 @@ from lintrain.source.source import Source
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.probed_fix import probed_fix
 from lintrain.verdicts.static_findings import check_script
-from tests.mending import place_of
+from tests.mending import location_of
 from tests.probing import probe
 
 Facts = Mapping[str, str | int | float | bool | None]
@@ -54,7 +54,7 @@ for start in range(0, 64, 16):
 def mended(rule: str, code: str, facts: Facts, at: str = "") -> str | None:
     """The code with the fix of a finding that a run showed at all of it, or at a part."""
     text = f"pass\nloss = {code} + 1\n"
-    finding = Finding(rule, Level.ERROR, place_of(text, at or code), "it was seen", facts=facts)
+    finding = Finding(rule, Level.ERROR, location_of(text, at or code), "it was seen", facts=facts)
     fix = probed_fix(RULES[rule], finding, Source("train.py", text))
     if fix is None:
         return None
@@ -103,7 +103,7 @@ def test_another_call_is_left_alone(rule: str, code: str, facts: Facts) -> None:
 
 def test_a_place_that_is_no_call_is_left_alone() -> None:
     assert mended("binary-average", "f1_score(y, z)", F1, at="f1_score(y") is None
-    beyond = Finding("binary-average", Level.ERROR, place_of("\n\nf1(y)", "f1(y)"), "it was seen", facts=F1)
+    beyond = Finding("binary-average", Level.ERROR, location_of("\n\nf1(y)", "f1(y)"), "it was seen", facts=F1)
     assert probed_fix(RULES["binary-average"], beyond, Source("train.py", "f1(y)")) is None
     assert probed_fix(RULES["binary-average"], beyond, None) is None
 
@@ -112,7 +112,7 @@ def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) ->
     probed = probe(tmp_path, SPREAD)
     (found,) = [one for one in probed.document["findings"] if one["rule"] == "broadcast-loss"]
     line = SPREAD.split("\n").index("    loss = F.mse_loss(net(rows[start : start + 16]), prices[start : start + 16])")
-    assert (found["position"]["line"], found["verdict"]["ruling"]) == (line + 1, "confirmed")
+    assert (found["position"]["line"], found["verdict"]["outcome"]) == (line + 1, "confirmed")
     assert (found["fix"]["title"], found["fix"]["safe"]) == ("drop the last axis of the prediction", False)
     (edit,) = found["fix"]["edits"]
     assert (edit["line"], edit["text"]) == (line + 1, ".squeeze(-1)")
@@ -120,16 +120,16 @@ def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) ->
     assert before[: edit["column"] - 1].endswith("net(rows[start : start + 16])")
 
 
-def entry_of(line: int, ruling: str) -> dict[str, object]:
+def entry_of(line: int, outcome: str) -> dict[str, object]:
     position = {"path": "train.py", "cell": None, "line": line, "column": 8, "end_line": line, "end_column": 25}
-    verdict: dict[str, object] = {"ruling": ruling, "reason": "as seen", "measured": {}}
+    verdict: dict[str, object] = {"outcome": outcome, "reason": "as seen", "measured": {}}
     said: dict[str, object] = {"rule": "binary-average", "level": "error", "message": "seen", "why": "", "help": ""}
-    return {**said, "because": (), "position": position, "facts": F1, "verdict": verdict}
+    return {**said, "related": (), "position": position, "facts": F1, "verdict": verdict}
 
 
 def test_only_what_is_confirmed_is_mended_in_an_editor(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("f1   = f1_score(y, pred)\n" * 2)
-    report = {"findings": [entry_of(1, "confirmed"), entry_of(2, "unsettled")]}
+    report = {"findings": [entry_of(1, "confirmed"), entry_of(2, "inconclusive")]}
     ((_, seen),) = measured_findings(report, str(tmp_path)).values()
     assert [one.fix.title if one.fix else None for one in seen] == ['average over the classes: `"macro"`', None]
     assert cure_of(seen[0]) == 'average over the classes: `"macro"` (an editor offers it after a probe)'
@@ -142,8 +142,8 @@ def test_a_rule_that_failed_on_a_run_mends_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(RULES["binary-average"], "inspect", fail)
     script = tmp_path / "train.py"
     script.write_text("trainer = Trainer(net)\n")
-    seen = Evidence(str(script), "transformers", "Trainer", Place(str(script), 1, 11, 1, 23), None, "cpu", {})
+    seen = Evidence(str(script), "transformers", "Trainer", Location(str(script), 1, 11, 1, 23), None, "cpu", {})
     record = Record(SCHEMA, __version__, str(script), "", "python", Ending("measured"), (seen,))
     judged = judge_record(record, check_script(str(script))).judged
     (failed,) = [one for one in judged if one.finding.rule == "binary-average"]
-    assert (failed.finding.place, failed.fix) == (seen.call, None)
+    assert (failed.finding.location, failed.fix) == (seen.call, None)

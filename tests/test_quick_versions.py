@@ -106,7 +106,7 @@ def test_a_bad_example_trains_or_shows_its_mistake_at_a_glance(rule: RuleFile) -
     for script in scripts(rule, "Bad"):
         source = Source("train.py", script.text)
         assert says_words(source, rule)
-        assert may_train(source) or rule.rule.glance(source, installed_versions())
+        assert may_train(source) or rule.rule.prescreen(source, installed_versions())
 
 
 NOTHING_TRAINS = """from transformers import AutoModel, AutoTokenizer

@@ -78,7 +78,7 @@ def test_text_of_unknown_columns_is_found_where_a_copy_of_it_is_tokenized() -> N
     """
     (finding,) = findings(code)
     assert finding.rule == "raw-dataset"
-    assert [reason.text for reason in finding.related("tokenized copy")] == ['encoded["train"]']
+    assert [reason.text for reason in finding.with_role("tokenized copy")] == ['encoded["train"]']
 
 
 def test_training_and_evaluation_data_are_found_one_by_one() -> None:
@@ -92,7 +92,7 @@ def test_training_and_evaluation_data_are_found_one_by_one() -> None:
     """
     found = findings(code)
     assert [finding.subject for finding in found] == ["train_dataset", "eval_dataset"]
-    assert len({finding.place.line for finding in found}) == 2
+    assert len({finding.location.line for finding in found}) == 2
 
 
 def test_with_two_tokenized_copies_none_is_put_in_its_stead() -> None:
@@ -102,7 +102,7 @@ def test_with_two_tokenized_copies_none_is_put_in_its_stead() -> None:
     """
     (finding,) = findings(code)
     (rule,) = (each.rule for each in load_rules() if each.name == "raw-dataset")
-    assert len(finding.related("tokenized copy")) == 2
+    assert len(finding.with_role("tokenized copy")) == 2
     assert rule.fix(finding) is None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.model.fix import InsertAfter
+from lintrain.model.fixes import InsertAfter
 from tests.loops import codes_of, fixes_of, helps_of, lines_of
 
 FILMS = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import lines_of, reasons_of
+from tests.loops import lines_of, related_of
 
 NETWORK = """
 from tensorflow import keras
@@ -79,8 +79,8 @@ def test_rows_that_a_trainer_is_given_later_are_not_known(change: str) -> None:
 
 def test_the_step_that_both_come_from_is_shown() -> None:
     code = TRAINS.format(steps="", named="", held_out="rows")
-    assert reasons_of("train-data-in-eval", code) == [(3, "both come from here")]
-    assert reasons_of("train-data-in-eval", NETWORK + "network.fit(x, y, validation_data=(x, y))\n") == []
+    assert related_of("train-data-in-eval", code) == [(3, "both come from here")]
+    assert related_of("train-data-in-eval", NETWORK + "network.fit(x, y, validation_data=(x, y))\n") == []
 
 
 LOADERS = """

@@ -19,7 +19,7 @@ from accelerate import Accelerator
 
 def test_a_sum_that_was_there_before_the_loop_keeps_what_is_added() -> None:
     events = acts_of("total = 0\nfor x in loader:\n    total += x\n    total = total + x\n", Act.RETAIN)
-    assert [event.place.line for event in events] == [6, 7]
+    assert [event.location.line for event in events] == [6, 7]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_launcher_knows_what_it_prepared() -> None:
         "optimizer = torch.optim.SGD(net.parameters())\noptimizer, net = accelerator.prepare(optimizer, net)\n"
     )
     (launcher,) = pipeline.launchers
-    assert set(launcher.argument_places) == {
+    assert set(launcher.argument_locations) == {
         "device_placement",
         "split_batches",
         "mixed_precision",

@@ -25,7 +25,7 @@ SMALL = "model = keras.Sequential([layers.Dense(32, activation='relu'), layers.D
 def lines_of(rule: str, code: str) -> list[int]:
     checked = next(each.rule for each in load_rules() if each.name == rule)
     findings = checked.check(pipeline_of(IMPORTS + dedent(code).lstrip("\n")))
-    return [finding.place.line - IMPORTS.count("\n") for finding in findings]
+    return [finding.location.line - IMPORTS.count("\n") for finding in findings]
 
 
 def test_compile_and_fit_belong_together() -> None:

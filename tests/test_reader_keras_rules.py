@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import lines_of, reasons_of
+from tests.loops import lines_of, related_of
 
 NETWORK = """
 import keras
@@ -37,4 +37,4 @@ def test_logits_are_found_in_a_loss_of_probabilities(last: str, loss: str, is_fo
 
 def test_the_layer_that_gives_logits_is_shown() -> None:
     code = NETWORK.format(last="keras.layers.Dense(3)", loss="'sparse_categorical_crossentropy'")
-    assert [line for line, _ in reasons_of("keras-logits-loss", code)] == [2]
+    assert [line for line, _ in related_of("keras-logits-loss", code)] == [2]

@@ -19,8 +19,8 @@ def found(rule: str, code: str, targets: TargetVersions = NEWEST) -> list[tuple[
     """The lines of the code, counted from 1, and the columns where a rule reports something."""
     pipeline = read_pipeline(Source("script.py", IMPORTS + dedent(code)), targets)
     (known,) = (each for each in load_rules() if each.name == rule)
-    places = [finding.place for finding in known.rule.check(pipeline)]
-    return [(place.line - 2, place.column) for place in places]
+    locations = [finding.location for finding in known.rule.check(pipeline)]
+    return [(location.line - 2, location.column) for location in locations]
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def found(rule: str, code: str, targets: TargetVersions = NEWEST) -> list[tuple[
         ("def make(**kw):\n    return TrainingArguments('x', **kw)\nmake(no_cuda=True)", (3, 6)),
     ],
 )
-def test_an_argument_is_found_where_it_is_written(code: str, place: tuple[int, int]) -> None:
-    assert found("removed-argument", code) == [place]
+def test_an_argument_is_found_where_it_is_written(code: str, location: tuple[int, int]) -> None:
+    assert found("removed-argument", code) == [location]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_random_split_of_a_hub_data_set_is_one_still() -> None:
 def test_a_loader_knows_its_arguments_and_where_they_stand() -> None:
     loader = value_of("x = DataLoader(tensors, 4, shuffle=True)")
     assert isinstance(loader, Loader)
-    assert {name: place.column for name, place in loader.places.items()} == {
+    assert {name: location.column for name, location in loader.locations.items()} == {
         "dataset": 16,
         "batch_size": 25,
         "shuffle": 36,

@@ -161,9 +161,9 @@ def test_places_and_code_are_those_of_the_module(tmp_path: Path) -> None:
     module = f"{SHOW}\ndef arguments(rate):\n    return TrainingArguments('out', rate)\n"
     pipeline = read(tmp_path, {"m.py": module, "train.py": "from m import arguments\nmade = arguments(1)"})
     call = pipeline.calls[-1]
-    assert (call.place.path, call.place.line) == (str(tmp_path / "m.py"), 4)
-    assert pipeline.code(call.place) == "TrainingArguments('out', rate)"
-    assert pipeline.bindings[-1].place.path == str(tmp_path / "train.py")
+    assert (call.location.path, call.location.line) == (str(tmp_path / "m.py"), 4)
+    assert pipeline.code(call.location) == "TrainingArguments('out', rate)"
+    assert pipeline.bindings[-1].location.path == str(tmp_path / "train.py")
 
 
 def test_the_top_level_of_a_module_is_read_once(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ LOADER = 19
 def lines(script: str) -> list[int]:
     rule = next(each.rule for each in load_rules() if each.name == "tokenizer-model-mismatch")
     pipeline = read_pipeline(Source("script.py", script), TargetVersions())
-    return [finding.place.line for finding in rule.check(pipeline)]
+    return [finding.location.line for finding in rule.check(pipeline)]
 
 
 def test_ids_of_another_tokenizer_are_told_at_the_loader_that_gives_them() -> None:

@@ -15,7 +15,7 @@ from tests.notebooks import notebook
 def said(folder: Path, rule: str) -> list[tuple[str, int]]:
     outcome = Run(request_of(folder, [rule])).check()
     assert not outcome.crashes
-    return [(Path(one.finding.place.path).name, one.finding.place.line) for one in outcome.reported]
+    return [(Path(one.finding.location.path).name, one.finding.location.line) for one in outcome.reported]
 
 
 MAPPED = (
@@ -192,7 +192,7 @@ def test_no_row_is_added_behind_an_optimizer_that_another_file_makes(tmp_path: P
     (tmp_path / f"{name}.py").write_text(making)
     (tmp_path / "train.py").write_text(EMBEDDED.replace("a_rate", name))
     (one,) = Run(request_of(tmp_path, ["pad-token-is-eos"])).check().reported
-    assert (one.finding.place.line, one.fix) == (8, None)
+    assert (one.finding.location.line, one.fix) == (8, None)
 
 
 SPARE = """from datasets import load_dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import codes_of, lines_of, reasons_of
+from tests.loops import codes_of, lines_of, related_of
 
 COMPARES = """
 from torch.utils.data import DataLoader, TensorDataset
@@ -70,12 +70,12 @@ def test_a_squeeze_is_offered_where_it_can_be_written_behind_the_prediction(
 
 def test_both_sides_of_a_spread_comparison_are_shown() -> None:
     code = comparing(1, "torch.randn(96)", SQUARES.format("line(x)"))
-    assert reasons_of("broadcast-loss", code) == [
+    assert related_of("broadcast-loss", code) == [
         (4, "of shape (N, 1)"),
         (3, "the targets are made here, in batches of shape (N,)"),
     ]
     unmade = comparing(1, "torch.randn(96)", SQUARES.format("line(x) * 2"))
-    assert [line for line, _ in reasons_of("broadcast-loss", unmade)] == [3]
+    assert [line for line, _ in related_of("broadcast-loss", unmade)] == [3]
 
 
 BINARY = "F.binary_cross_entropy_with_logits({0}, {1})"
@@ -103,7 +103,7 @@ def test_only_targets_that_are_certainly_whole_numbers_are_found(targets: str, g
 
 def test_the_place_where_whole_numbers_are_made_is_shown() -> None:
     code = comparing(1, "torch.randint(2, (96, 1))", BINARY.format("line(x)", "-y"))
-    assert reasons_of("integer-bce-targets", code) == [(3, "the targets are made here, as whole numbers")]
+    assert related_of("integer-bce-targets", code) == [(3, "the targets are made here, as whole numbers")]
 
 
 def test_a_loss_of_predictions_that_nobody_knows_is_left_alone() -> None:

@@ -25,7 +25,7 @@ def test_a_padding_token_that_is_the_end_of_text_is_known_with_its_place() -> No
     pipeline = read("tokenizer.pad_token = tokenizer.eos_token\n")
     setting = padding_by_eos(pipeline, pipeline.tokenizers[0])
     assert setting is not None
-    assert setting.place.line == 3
+    assert setting.location.line == 3
 
 
 def test_a_setting_that_waits_for_a_missing_padding_token_is_certain_where_it_is_known_to_be_missing() -> None:
@@ -51,9 +51,9 @@ def test_a_tokenizer_given_to_unknown_code_may_have_been_changed() -> None:
 
 def test_an_end_of_text_is_found_in_text_by_another_name() -> None:
     pipeline = read("EOS = tokenizer.eos_token\ndef form(row):\n    return f\"{row['question']} {EOS}\"\n")
-    place = put_into_data(pipeline, pipeline.tokenizers[0], "eos")
-    assert place is not None
-    assert place.line == 5
+    location = put_into_data(pipeline, pipeline.tokenizers[0], "eos")
+    assert location is not None
+    assert location.line == 5
 
 
 def test_an_end_of_text_is_found_in_rows_of_ids() -> None:

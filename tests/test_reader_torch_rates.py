@@ -8,7 +8,7 @@ import pytest
 
 from lintrain.evidence.run import Evidence, ModelEvidence, OverfitEvidence
 from lintrain.model.finding import Finding
-from lintrain.model.verdict import Ruling
+from lintrain.model.verdict import Outcome
 from lintrain.rulebook import load_rules
 from tests.loops import lines_of, pipeline_of
 
@@ -84,52 +84,52 @@ def claim() -> tuple[Finding, Evidence]:
 
 
 @pytest.mark.parametrize(
-    ("overfit", "ruling"),
+    ("overfit", "outcome"),
     [
-        (None, Ruling.UNSETTLED),
-        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, predicted_classes=1, batch_classes=3), Ruling.CONFIRMED),
-        (OverfitEvidence(20, (1.1, 0.1), (), 2e-3, predicted_classes=3, batch_classes=3), Ruling.REFUTED),
-        (OverfitEvidence(20, (1.1, 0.8), (), 2e-3, predicted_classes=2, batch_classes=3), Ruling.UNSETTLED),
-        (OverfitEvidence(20, (1.1, 1.2), (), 5e-5, predicted_classes=1, batch_classes=3), Ruling.REFUTED),
-        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Ruling.CONFIRMED),
-        (OverfitEvidence(20, (1.1, float("nan")), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Ruling.CONFIRMED),
-        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, 1, 3, losses_at_a_tenth=(1.1, 1.1)), Ruling.UNSETTLED),
-        (OverfitEvidence(20, (1.1, 9.0, 1.2), (), 2e-3, 1, 3, losses_at_a_tenth=(1.1, 1.2)), Ruling.CONFIRMED),
-        (OverfitEvidence(20, (-1.1, 1.2), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Ruling.UNSETTLED),
+        (None, Outcome.INCONCLUSIVE),
+        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, predicted_classes=1, batch_classes=3), Outcome.CONFIRMED),
+        (OverfitEvidence(20, (1.1, 0.1), (), 2e-3, predicted_classes=3, batch_classes=3), Outcome.REFUTED),
+        (OverfitEvidence(20, (1.1, 0.8), (), 2e-3, predicted_classes=2, batch_classes=3), Outcome.INCONCLUSIVE),
+        (OverfitEvidence(20, (1.1, 1.2), (), 5e-5, predicted_classes=1, batch_classes=3), Outcome.REFUTED),
+        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Outcome.CONFIRMED),
+        (OverfitEvidence(20, (1.1, float("nan")), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Outcome.CONFIRMED),
+        (OverfitEvidence(20, (1.1, 1.2), (), 2e-3, 1, 3, losses_at_a_tenth=(1.1, 1.1)), Outcome.INCONCLUSIVE),
+        (OverfitEvidence(20, (1.1, 9.0, 1.2), (), 2e-3, 1, 3, losses_at_a_tenth=(1.1, 1.2)), Outcome.CONFIRMED),
+        (OverfitEvidence(20, (-1.1, 1.2), (), 2e-3, losses_at_a_tenth=(1.1, 0.2)), Outcome.INCONCLUSIVE),
     ],
 )
 def test_a_high_learning_rate_is_judged_by_what_it_does_to_one_batch(
-    overfit: OverfitEvidence | None, ruling: Ruling
+    overfit: OverfitEvidence | None, outcome: Outcome
 ) -> None:
     rule = next(each.rule for each in load_rules() if each.name == "high-learning-rate")
     finding, evidence = claim()
-    assert rule.verify(finding, replace(evidence, overfit=overfit)).ruling is ruling
+    assert rule.verify(finding, replace(evidence, overfit=overfit)).outcome is outcome
 
 
 BATCH = ModelEvidence("Net", (), (), "", None, (), None, False, False, 10, 10, True, False, "cpu")
 
 
 @pytest.mark.parametrize(
-    ("framework", "overfit", "ruling"),
+    ("framework", "overfit", "outcome"),
     [
         (
             "transformers",
             OverfitEvidence(20, (1.0, 0.99), (1.0, 0.97), 1e-4, losses_at_a_tenth=(1.0, 1.0)),
             "confirmed",
         ),
-        ("torch", OverfitEvidence(20, (1.0, 0.99), (1.0, 0.97), 1e-4, losses_at_a_tenth=(1.0, 1.0)), "unsettled"),
+        ("torch", OverfitEvidence(20, (1.0, 0.99), (1.0, 0.97), 1e-4, losses_at_a_tenth=(1.0, 1.0)), "inconclusive"),
         ("torch", OverfitEvidence(20, (1.0, 1.0), (1.0, 1.0), 1e-9, losses_at_a_tenth=(1.0, 1.0)), "confirmed"),
         ("torch", OverfitEvidence(20, (1.0, 3.0), (1.0, 9.0), 1e-1, losses_at_a_tenth=(1.0, 0.1)), "refuted"),
-        ("torch", OverfitEvidence(20, (0.0, 0.0), (0.0, 0.0), 1e-3), "unsettled"),
+        ("torch", OverfitEvidence(20, (0.0, 0.0), (0.0, 0.0), 1e-3), "inconclusive"),
     ],
 )
 def test_a_batch_is_learnt_by_heart_at_one_of_three_rates(
-    framework: str, overfit: OverfitEvidence, ruling: str
+    framework: str, overfit: OverfitEvidence, outcome: str
 ) -> None:
     rule = next(each.rule for each in load_rules() if each.name == "cannot-overfit-batch")
     finding, evidence = claim()
     measured = replace(evidence, framework=framework, overfit=overfit, model=BATCH)
-    assert rule.verify(finding, measured).ruling == Ruling(ruling)
+    assert rule.verify(finding, measured).outcome == Outcome(outcome)
 
 
 ON_DEVICE = "AutoModel.from_pretrained('bert-base-uncased')"

@@ -153,7 +153,7 @@ def test_freezing_the_parameters_of_a_part_is_noted_on_the_model() -> None:
         for name, parameter in model.base_model.named_parameters():
             parameter.requires_grad = False
     """)
-    assert [place.line - IMPORTS.count("\n") for place in model.frozen] == [4]
+    assert [location.line - IMPORTS.count("\n") for location in model.frozen] == [4]
 
 
 def test_an_adapter_marks_the_model_that_it_is_put_into() -> None:

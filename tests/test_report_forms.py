@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from junitparser import Error, Failure, JUnitXml
 
-from lintrain.check.outcome import FileOutcome, Outcome, Reported
+from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.document import CheckReport, ProbeEntry
 from lintrain.report.machine.entries import check_report, no_edits
@@ -57,7 +57,7 @@ def test_a_report_is_the_same_every_time_and_has_no_half_characters_or_escapes(n
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_clean_check_gives_a_report_that_says_so(name: str) -> None:
     source = read_bytes("t.py", b"x = 1\n")
-    document = check_report(Outcome((FileOutcome("t.py", source),)), {"t.py": source}.get)
+    document = check_report(CheckResult((FileOutcome("t.py", source),)), {"t.py": source}.get)
     written = program_text(name, document, {"t.py": source}.get, ())
     if name in ("github", "azure", "pylint", "json-lines"):
         assert written == ""
@@ -154,9 +154,9 @@ def test_gitlab_gets_paths_of_its_project_and_fingerprints_that_differ(
 
 
 def moved(one: Reported, lines: int) -> Reported:
-    place = one.finding.place
-    place = replace(place, line=place.line + lines, end_line=place.end_line + lines)
-    return replace(one, finding=replace(one.finding, place=place))
+    location = one.finding.location
+    location = replace(location, line=location.line + lines, end_line=location.end_line + lines)
+    return replace(one, finding=replace(one.finding, location=location))
 
 
 def fingerprints(code: str) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.check.outcome import Reported
-from lintrain.model.finding import Finding, Reason
-from lintrain.model.fix import Fix
+from lintrain.check.result import Reported
+from lintrain.model.finding import Finding, Related
+from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import confirmed
 from lintrain.report.text.columns import clip, columns, printable, window, wrap
 from lintrain.report.text.concise import concise
@@ -31,13 +31,13 @@ trainer = Trainer(
 """
 
 
-def place(source: Source, code: str, nth: int = 0) -> Place:
+def location(source: Source, code: str, nth: int = 0) -> Location:
     found = [(line, text.index(code) + 1) for line, text in enumerate(source.lines, start=1) if code in text]
     line, column = found[nth]
-    return Place(source.path, line, column, line, column + len(code))
+    return Location(source.path, line, column, line, column + len(code))
 
 
-def finding(at: Place, *reasons: Reason, why: str = "", cure: str = "") -> Finding:
+def finding(at: Location, *reasons: Related, why: str = "", cure: str = "") -> Finding:
     return Finding("raw-dataset", Level.ERROR, at, "`raw` reaches Trainer", why, cure, tuple(reasons))
 
 
@@ -51,9 +51,9 @@ def test_a_finding_is_drawn_with_its_code_its_reasons_its_cure_and_its_verdict()
     source = Source("train.py", TEXT)
     one = Reported(
         finding(
-            place(source, 'raw_datasets["train"]'),
-            Reason(place(source, "tokenized_datasets"), "its tokenized copy, not used"),
-            Reason(place(source, "load_dataset(", 0), "made here, never tokenized"),
+            location(source, 'raw_datasets["train"]'),
+            Related(location(source, "tokenized_datasets"), "its tokenized copy, not used"),
+            Related(location(source, "load_dataset(", 0), "made here, never tokenized"),
             why="Trainer drops the text columns",
         ),
         Fix.of('pass `tokenized_datasets["train"]`', safe=False),
@@ -75,8 +75,8 @@ def test_a_finding_is_drawn_with_its_code_its_reasons_its_cure_and_its_verdict()
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     source = Source("train.py", TEXT)
-    reasons = [Reason(place(source, "tokenized_datasets"), "its tokenized copy, which this Trainer does not use")]
-    one = Reported(finding(place(source, 'raw_datasets["train"]'), *reasons, why="because " * 30))
+    reasons = [Related(location(source, "tokenized_datasets"), "its tokenized copy, which this Trainer does not use")]
+    one = Reported(finding(location(source, 'raw_datasets["train"]'), *reasons, why="because " * 30))
     assert max(columns(line) for line in report(one, source, width=width)) <= width
 
 
@@ -84,7 +84,8 @@ def test_in_a_narrow_terminal_the_note_stands_below_its_line() -> None:
     source = Source("train.py", TEXT)
     one = Reported(
         finding(
-            place(source, 'raw_datasets["train"]'), Reason(place(source, "raw_datasets"), "made here, never tokenized")
+            location(source, 'raw_datasets["train"]'),
+            Related(location(source, "raw_datasets"), "made here, never tokenized"),
         )
     )
     lines = report(one, source, width=60)
@@ -94,14 +95,14 @@ def test_in_a_narrow_terminal_the_note_stands_below_its_line() -> None:
 
 def test_carets_stand_below_the_place_behind_wide_characters_and_tabs() -> None:
     source = Source("t.py", "if x:\n\tf('日本', bad)\n")
-    lines = report(Reported(finding(place(source, "bad"))), source)
+    lines = report(Reported(finding(location(source, "bad"))), source)
     assert lines[2] == "2 │     f('日本', bad)"
     assert lines[3] == "  │               ^^^"
 
 
 def test_a_place_far_to_the_right_is_moved_into_view() -> None:
     source = Source("t.py", f"x = [{'0, ' * 100}bad, {'1, ' * 100}]\n")
-    lines = report(Reported(finding(place(source, "bad"))), source, width=60)
+    lines = report(Reported(finding(location(source, "bad"))), source, width=60)
     start = lines[3].index("^")
     assert lines[2][start : start + 3] == "bad"
     assert lines[3].count("^") == 3
@@ -110,13 +111,13 @@ def test_a_place_far_to_the_right_is_moved_into_view() -> None:
 
 def test_a_place_over_several_lines_says_that_it_goes_on() -> None:
     source = Source("t.py", "x = f(\n    1,\n)\n")
-    lines = report(Reported(finding(Place("t.py", 1, 5, 3, 2))), source)
+    lines = report(Reported(finding(Location("t.py", 1, 5, 3, 2))), source)
     assert lines[2:4] == ["1 │ x = f(", "  │     ^^ and below"]
 
 
 def test_characters_that_steer_a_terminal_are_shown_not_obeyed() -> None:
     source = Source("t.py", "x = '\x1b[31m\u202e'; bad\n")
-    text = "\n".join(report(Reported(finding(place(source, "bad"))), source))
+    text = "\n".join(report(Reported(finding(location(source, "bad"))), source))
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "␛[31m" in text
@@ -124,7 +125,7 @@ def test_characters_that_steer_a_terminal_are_shown_not_obeyed() -> None:
 
 def test_a_reason_in_another_file_is_shown_under_its_name() -> None:
     source, other = Source("t.py", "import d\nf(d.raw)\n"), Source("d.py", "raw = load()\n")
-    one = Reported(finding(place(source, "d.raw"), Reason(place(other, "raw"), "made here")))
+    one = Reported(finding(location(source, "d.raw"), Related(location(other, "raw"), "made here")))
     assert report(one, source, other)[1:] == [
         "  │",
         "  │ d.py",
@@ -137,8 +138,8 @@ def test_a_reason_in_another_file_is_shown_under_its_name() -> None:
 
 def test_lines_of_several_cells_are_shown_under_their_cells() -> None:
     source = read_bytes("n.ipynb", notebook("#md x", "raw = load()", "!ls\nf(raw, 1)").encode())
-    at = place(source, "f(raw, 1)")
-    one = Reported(finding(at, Reason(place(source, "raw = load()"), "made here")))
+    at = location(source, "f(raw, 1)")
+    one = Reported(finding(at, Related(location(source, "raw = load()"), "made here")))
     assert report(one, source) == [
         "n.ipynb:cell 3:2:1: error[raw-dataset] `raw` reaches Trainer (line 48 of the file)",
         "  │",
@@ -152,36 +153,38 @@ def test_lines_of_several_cells_are_shown_under_their_cells() -> None:
 
 def test_two_notes_on_one_line_stand_below_each_other() -> None:
     source = Source("t.py", "a = b\nf(a)\n")
-    one = Reported(finding(place(source, "f(a)"), Reason(place(source, "a"), "one"), Reason(place(source, "b"), "two")))
+    one = Reported(
+        finding(location(source, "f(a)"), Related(location(source, "a"), "one"), Related(location(source, "b"), "two"))
+    )
     assert report(one, source)[2:4] == ["1 │ a = b   one", "  │         two"]
 
 
 def test_why_is_said_once_in_a_report() -> None:
     source = Source("train.py", TEXT)
-    one = Reported(finding(place(source, "raw_datasets"), why="it hurts"))
+    one = Reported(finding(location(source, "raw_datasets"), why="it hurts"))
     blocks = list(full([one, one], {"train.py": source}.get, Look()))
     assert ["why" in block for block in blocks] == [True, False]
 
 
 def test_a_finding_without_a_source_has_no_frame() -> None:
-    one = Reported(finding(Place("gone.py", 2, 1, 2, 1), cure="save it as UTF-8"))
+    one = Reported(finding(Location("gone.py", 2, 1, 2, 1), cure="save it as UTF-8"))
     assert report(one) == ["gone.py:2:1: error[raw-dataset] `raw` reaches Trainer", "   = fix: save it as UTF-8"]
 
 
 def test_signs_outside_ascii_are_left_out_where_they_cannot_be_written() -> None:
     source = Source("t.py", "f(a)\n")
-    (block,) = full([Reported(finding(place(source, "a")))], {"t.py": source}.get, Look(unicode=False))
+    (block,) = full([Reported(finding(location(source, "a")))], {"t.py": source}.get, Look(unicode=False))
     assert block.isascii()
 
 
 def test_concise_is_one_line_with_place_level_and_rule() -> None:
     source = read_bytes("n.ipynb", notebook("f(a)").encode())
-    lines = list(concise([Reported(finding(place(source, "a")))], {"n.ipynb": source}.get, Look()))
+    lines = list(concise([Reported(finding(location(source, "a")))], {"n.ipynb": source}.get, Look()))
     assert lines == ["n.ipynb:cell 1:1:3: error[raw-dataset] `raw` reaches Trainer (line 20 of the file)"]
 
 
 def many(*levels: Level) -> list[Reported]:
-    return [Reported(Finding(f"rule-{level}", level, Place("t.py", 1, 1, 1, 2), "m")) for level in levels]
+    return [Reported(Finding(f"rule-{level}", level, Location("t.py", 1, 1, 1, 2), "m")) for level in levels]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_the_closing_line_counts(reported: list[Reported], files: int, fixed: in
 
 
 def test_the_closing_line_tells_what_can_be_fixed() -> None:
-    at = Place("t.py", 1, 1, 1, 2)
+    at = Location("t.py", 1, 1, 1, 2)
     safe, unsafe = Reported(finding(at), Fix.of("t", safe=True)), Reported(finding(at), Fix.of("t", safe=False))
     assert summary([safe, unsafe], 1).endswith(
         "; can be fixed: 1 safely (`--fix`), 1 unsafely (`--fix --unsafe-fixes`)"

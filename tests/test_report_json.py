@@ -6,11 +6,11 @@ import json
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 
-from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported, Silenced
-from lintrain.model.finding import Finding, Reason
-from lintrain.model.fix import Fix
+from lintrain.check.result import CheckResult, Crash, FileOutcome, Reported, Silenced
+from lintrain.model.finding import Finding, Related
+from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import confirmed
 from lintrain.report.machine.document import as_json
 from lintrain.report.machine.entries import check_report
@@ -22,9 +22,9 @@ from tests.notebooks import notebook
 CELLS = ("#md x", "a = 1", "!ls\nf(a)")
 
 
-def outcome() -> Outcome:
+def outcome() -> CheckResult:
     source = read_bytes("n.ipynb", notebook(*CELLS).encode())
-    at = Place("n.ipynb", 5, 3, 5, 4)
+    at = Location("n.ipynb", 5, 3, 5, 4)
     finding = Finding(
         "raw-dataset",
         Level.ERROR,
@@ -32,7 +32,7 @@ def outcome() -> Outcome:
         "`é` is raw",
         "why",
         "help",
-        (Reason(Place("n.ipynb", 2, 1, 2, 2), "made here"),),
+        (Related(Location("n.ipynb", 2, 1, 2, 2), "made here"),),
         "train_dataset",
         {"num_labels": 2, "known": True, "name": None, "rate": 0.5},
     )
@@ -42,7 +42,7 @@ def outcome() -> Outcome:
     silenced = Silenced(Reported(finding), Suppression(at, (), 5, reason="known"))
     crash = Crash("n.ipynb", "unwell", "ValueError: no")
     file = FileOutcome("n.ipynb", source, (reported,), (crash,), (silenced, silenced))
-    return Outcome((file, FileOutcome("gone.py", None)))
+    return CheckResult((file, FileOutcome("gone.py", None)))
 
 
 def test_everything_about_a_finding_is_in_the_report() -> None:
@@ -60,7 +60,7 @@ def test_everything_about_a_finding_is_in_the_report() -> None:
         "file_end_line": 48,
         "file_end_column": 9,
     }
-    assert [(reason["position"]["cell"], reason["note"]) for reason in finding["because"]] == [(2, "made here")]
+    assert [(reason["position"]["cell"], reason["note"]) for reason in finding["related"]] == [(2, "made here")]
     assert finding["facts"] == {"num_labels": 2, "known": True, "name": None, "rate": 0.5}
     assert finding["fix"] == {"title": "write it", "safe": True, "edits": []}
     assert [(one["reason"], one["comment"]["line"]) for one in written["suppressed"]] == [("known", 2), ("known", 2)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.evidence.run import (
     BackwardEvidence,
     BatchEvidence,
@@ -31,7 +31,7 @@ from lintrain.evidence.run import (
 )
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import confirmed
 from lintrain.report.page.document import page
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record, write_record
@@ -92,7 +92,7 @@ def measured() -> Evidence:
         script="train.py",
         framework="transformers",
         trainer="Trainer",
-        call=Place("train.py", 2, 1, 2, 21),
+        call=Location("train.py", 2, 1, 2, 21),
         construction=None,
         device="cpu",
         versions={"torch": "2.13.0"},
@@ -112,7 +112,7 @@ def measured() -> Evidence:
 
 def shown(*runs: Evidence, ending: Ending | None = None, code: int = 1) -> str:
     record = Record(SCHEMA, "0.1", "train.py", "", "python3", ending or Ending("measured"), runs, (), (HOSTILE,))
-    finding = Finding("some-rule", Level.ERROR, Place("train.py", 2, 14, 2, 20), HOSTILE, HOSTILE, HOSTILE)
+    finding = Finding("some-rule", Level.ERROR, Location("train.py", 2, 14, 2, 20), HOSTILE, HOSTILE, HOSTILE)
     judged = [Reported(finding, None, confirmed(HOSTILE, value=HOSTILE, share=0.25))] if runs else []
     source = read_bytes("train.py", SCRIPT.encode())
     return page(record, judged, Conclusion(code, "1 mistake confirmed"), {"train.py": source}.get)
@@ -121,7 +121,9 @@ def shown(*runs: Evidence, ending: Ending | None = None, code: int = 1) -> str:
 def failed_at(name: str) -> Evidence:
     """The same run, ending in one stage."""
     reached = STAGES.index(name)
-    error = Failure("ValueError", HOSTILE, Place("train.py", 2, 1, 2, 5), "train(model)", ("train.py:2 in <module>",))
+    error = Failure(
+        "ValueError", HOSTILE, Location("train.py", 2, 1, 2, 5), "train(model)", ("train.py:2 in <module>",)
+    )
     stages = (
         *(Stage(each, "passed") for each in STAGES[:reached]),
         Stage(name, "failed", 0.1, "", error),
@@ -197,7 +199,7 @@ def test_code_of_a_notebook_stands_under_its_cell() -> None:
     raw = json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5}).encode()
     source = read_bytes("nb.ipynb", raw)
     line = next(number for number, text in enumerate(source.lines, start=1) if text.startswith("train"))
-    finding = Finding("some-rule", Level.ERROR, Place("nb.ipynb", line, 14, line, 20), "`rate` is large")
+    finding = Finding("some-rule", Level.ERROR, Location("nb.ipynb", line, 14, line, 20), "`rate` is large")
     found = Record(SCHEMA, "0.1", "nb.ipynb", "", "python3", Ending("measured"), (measured(),))
     text = page(found, [Reported(finding)], Conclusion(1, "why"), {"nb.ipynb": source}.get)
     assert "nb.ipynb:cell 2:1:14" in text

@@ -175,7 +175,7 @@ def test_fingerprints_are_all_different_and_stay_when_lines_move() -> None:
 
 def test_what_a_probe_measured_is_a_property() -> None:
     first = run_of(report())["results"][0]
-    verdict = {"ruling": "confirmed", "reason": "3 of 4 rows", "measured": {"ratio": "NaN"}}
+    verdict = {"outcome": "confirmed", "reason": "3 of 4 rows", "measured": {"ratio": "NaN"}}
     assert first["properties"] == {"facts": {"rows": 3}, "subject": "raw", "verdict": verdict, "fixIsSafe": True}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.one_file import check_source
-from lintrain.model.rule import Rule
+from lintrain.rule import Rule
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.project import Project
 from lintrain.source.source import Source
@@ -57,4 +57,4 @@ def test_words_said_by_a_module_of_the_script_count(tmp_path: Path) -> None:
     script.write_text(text)
     rules = [RuleFile(rule.path) for rule in RULES if rule.name == "missing-zero-grad"]
     reading = check_source(Source(str(script), text), rules, installed_versions, Project())
-    assert [Path(one.finding.place.path).name for one in reading.reported] == ["steps.py"]
+    assert [Path(one.finding.location.path).name for one in reading.reported] == ["steps.py"]

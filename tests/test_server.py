@@ -9,7 +9,7 @@ from textwrap import indent
 
 import pytest
 
-from lintrain.cache.place import FOLDER_VARIABLE
+from lintrain.cache.folder import FOLDER_VARIABLE
 from tests.language_client import PULLS, Json, LanguageClient, applied, span, start_inside
 
 LOOP = """import torch

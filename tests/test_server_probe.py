@@ -42,13 +42,13 @@ def finding(path: str, line: int, verdict: Json, rule: str = "unused-parameters"
         "position": position,
         "why": "",
         "help": "",
-        "because": [],
+        "related": [],
         "facts": facts or {},
         "verdict": {"measured": {}, **verdict},
     }
 
 
-CONFIRMED = {"ruling": "confirmed", "reason": "2 of 3"}
+CONFIRMED = {"outcome": "confirmed", "reason": "2 of 3"}
 
 
 def stand_in(
@@ -127,7 +127,7 @@ def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Pa
     from lintrain import __version__
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level
-    from lintrain.model.location import Place
+    from lintrain.model.location import Location
     from lintrain.model.verdict import refuted
     from lintrain.runtime.parent.kept_verdicts import keep_verdicts
     from lintrain.runtime.parent.record import SCHEMA, Ending, Record
@@ -136,8 +136,8 @@ def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Pa
     client = connect(RELATED | {"textDocument": {"hover": {"contentFormat": ["markdown"]}}})
     uri = client.open(path)
     (before,) = client.diagnostics(uri)
-    place = Place(str(path), 7, 5, 7, 20)
-    claim = Finding("missing-zero-grad", Level.ERROR, place, before["message"].partition("\n")[0])
+    location = Location(str(path), 7, 5, 7, 20)
+    claim = Finding("missing-zero-grad", Level.ERROR, location, before["message"].partition("\n")[0])
     record = Record(SCHEMA, __version__, str(path), "", sys.executable, Ending("measured"), ())
     keep_verdicts(record, [(claim, refuted("each step starts from zero"))])
     client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})

@@ -42,9 +42,9 @@ def test_an_edit_below_a_form_feed_meets_its_line() -> None:
 
 
 @pytest.mark.parametrize("place", [((99, 0), (99, 5)), ((1, 99), (1, 99)), ((99, 99), (0, 99))])
-def test_a_place_that_the_text_does_not_have_is_its_nearest(place: tuple[tuple[int, int], tuple[int, int]]) -> None:
-    after = changed("ab\ncd", between(*place), "!", Units())
-    assert after == ("ab!" if place[1] == (0, 99) else "ab\ncd!")
+def test_a_place_that_the_text_does_not_have_is_its_nearest(location: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    after = changed("ab\ncd", between(*location), "!", Units())
+    assert after == ("ab!" if location[1] == (0, 99) else "ab\ncd!")
 
 
 def test_a_change_without_a_place_is_the_whole_text() -> None:

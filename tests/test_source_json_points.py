@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.source.reading import read_bytes
 
 CODE = 'a = "\\t\\\\é😀"\n!ls\nf(a)\n'
@@ -15,9 +15,9 @@ CODE = 'a = "\\t\\\\é😀"\n!ls\nf(a)\n'
 def in_file(written: str, line: int, column: int, length: int) -> str:
     """What the file has at a place of the joined code."""
     source = read_bytes("n.ipynb", written.encode())
-    place = source.place_in_file(Place("n.ipynb", line, column, line, column + length))
-    assert place.line == place.end_line
-    return written.split("\n")[place.line - 1][place.column - 1 : place.end_column - 1]
+    location = source.location_in_file(Location("n.ipynb", line, column, line, column + length))
+    assert location.line == location.end_line
+    return written.split("\n")[location.line - 1][location.column - 1 : location.end_column - 1]
 
 
 def written(source: object, **options: object) -> str:
@@ -46,10 +46,10 @@ def test_every_layout_of_a_cell_is_found_to_the_character(layout: str) -> None:
 
 def test_the_line_is_that_of_the_cell_and_not_of_the_same_text_elsewhere() -> None:
     layout = LAYOUTS[0]
-    place = read_bytes("n.ipynb", layout.encode()).place_in_file(Place("n.ipynb", 4, 1, 4, 5))
-    assert [number for number, line in enumerate(layout.split("\n"), start=1) if '"f(a)\\n"' in line] == [place.line]
+    location = read_bytes("n.ipynb", layout.encode()).location_in_file(Location("n.ipynb", 4, 1, 4, 5))
+    assert [number for number, line in enumerate(layout.split("\n"), start=1) if '"f(a)\\n"' in line] == [location.line]
 
 
 def test_a_place_in_a_script_is_where_it_says() -> None:
-    place = Place("t.py", 1, 1, 1, 2)
-    assert read_bytes("t.py", b"x\n").place_in_file(place) is place
+    location = Location("t.py", 1, 1, 1, 2)
+    assert read_bytes("t.py", b"x\n").location_in_file(location) is location

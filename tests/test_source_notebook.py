@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
 from lintrain.source.writing import editable_text, file_bytes
@@ -19,16 +19,16 @@ def source_of(*cells: str, indent: int | None = 1, as_lists: bool = True) -> Sou
     return read_bytes("n.ipynb", notebook(*cells, indent=indent, as_lists=as_lists).encode())
 
 
-def place_of(source: Source, code: str) -> Place:
+def location_of(source: Source, code: str) -> Location:
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.expr) and source.code(source.place(node)) == code:
-            return source.place(node)
+        if isinstance(node, ast.expr) and source.code(source.location(node)) == code:
+            return source.location(node)
     raise AssertionError(f"no {code} in {source.text}")
 
 
 def test_a_place_is_found_by_cell_and_line_and_markdown_cells_are_counted() -> None:
     source = source_of("#md hello", "x = 1\ny = f(x)", "z = g(y)")
-    location = source.locate(place_of(source, "g(y)"))
+    location = source.locate(location_of(source, "g(y)"))
     assert (location.cell, location.line, location.column) == (3, 1, 5)
 
 
@@ -38,13 +38,13 @@ def test_the_line_of_the_file_itself_is_known(indent: int) -> None:
     assert source.notebook
     file_lines = source.notebook.json.split("\n")
     for code in ("f(x)", "g(y)"):
-        assert code in file_lines[source.locate(place_of(source, code)).file_line - 1]
+        assert code in file_lines[source.locate(location_of(source, code)).file_line - 1]
 
 
 def test_a_cell_written_as_one_string_lies_on_one_line_of_the_file() -> None:
     source = source_of("x = 1\ny = f(x)", as_lists=False)
     assert source.notebook
-    line = source.locate(place_of(source, "f(x)")).file_line
+    line = source.locate(location_of(source, "f(x)")).file_line
     assert "f(x)" in source.notebook.json.split("\n")[line - 1]
 
 
@@ -52,13 +52,13 @@ def test_of_strings_that_share_a_line_of_a_cell_the_last_with_text_tells_the_lin
     cell = {"cell_type": "code", "source": ["x = 1\n", "y = ", "f(x)", ""]}
     source = read_bytes("n.ipynb", json.dumps({"cells": [cell]}, indent=1).encode())
     assert source.notebook
-    line = source.locate(place_of(source, "y")).file_line
+    line = source.locate(location_of(source, "y")).file_line
     assert "f(x)" in source.notebook.json.split("\n")[line - 1]
 
 
 def test_a_notebook_on_one_line_has_everything_there() -> None:
     source = source_of("x = 1\ny = f(x)", indent=None)
-    assert source.locate(place_of(source, "f(x)")).file_line == 1
+    assert source.locate(location_of(source, "f(x)")).file_line == 1
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_notebook_on_one_line_has_everything_there() -> None:
 )
 def test_code_below_a_magic_keeps_its_place(line: str) -> None:
     source = source_of(f"{line}\nfound = f(1)")
-    location = source.locate(place_of(source, "f(1)"))
+    location = source.locate(location_of(source, "f(1)"))
     assert (location.line, location.column) == (line.count("\n") + 2, 9)
 
 
@@ -107,7 +107,7 @@ def test_a_cell_of_one_line_that_is_python_stays() -> None:
 
 def test_a_timed_statement_without_its_percent_sign_is_read_in_its_place() -> None:
     source = source_of("time trainer.train()")
-    assert source.place(source.tree.body[1]).column == 6
+    assert source.location(source.tree.body[1]).column == 6
 
 
 def test_without_its_percent_sign_a_magic_among_other_lines_is_an_error() -> None:
@@ -117,14 +117,14 @@ def test_without_its_percent_sign_a_magic_among_other_lines_is_an_error() -> Non
 
 def test_prompts_of_the_interpreter_are_no_code() -> None:
     source = source_of(">>> for x in y:\n...     f(x)", "z = 1")
-    location = source.locate(place_of(source, "f(x)"))
+    location = source.locate(location_of(source, "f(x)"))
     assert (location.cell, location.line, location.column) == (1, 2, 9)
 
 
 def test_a_timed_statement_is_read_in_its_place() -> None:
     source = source_of("%time trainer.train()")
-    assert source.place(source.tree.body[1]).column == 7
-    assert source.code(place_of(source, "trainer.train()")) == "trainer.train()"
+    assert source.location(source.tree.body[1]).column == 7
+    assert source.code(location_of(source, "trainer.train()")) == "trainer.train()"
 
 
 @pytest.mark.parametrize("magic", ["%%bash", "%%writefile train.py", "%%html", "%%javascript"])
@@ -145,14 +145,14 @@ def test_the_author_s_own_line_is_shown_not_the_masked_one() -> None:
 def test_the_last_expression_of_a_cell_is_displayed() -> None:
     source = source_of("f(1)\ng(2)", "h(3);", "x = i(4)", "j(5)\n# the end")
     displayed = [
-        code for code in ("f(1)", "g(2)", "h(3)", "i(4)", "j(5)") if source.is_displayed(place_of(source, code))
+        code for code in ("f(1)", "g(2)", "h(3)", "i(4)", "j(5)") if source.is_displayed(location_of(source, code))
     ]
     assert displayed == ["g(2)", "j(5)"]
 
 
 def test_nothing_of_a_script_is_displayed() -> None:
     source = Source("t.py", "f(1)\n")
-    assert not source.is_displayed(place_of(source, "f(1)"))
+    assert not source.is_displayed(location_of(source, "f(1)"))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '"cells"', '{"cells": {"a": 1}}', '{"cells": [1, null]}', "", "{}"])
@@ -173,7 +173,7 @@ def test_a_notebook_of_the_third_format_is_read() -> None:
         "nbformat": 3,
     }
     source = read_bytes("n.ipynb", json.dumps(old, indent=1).encode())
-    location = source.locate(place_of(source, "f(1)"))
+    location = source.locate(location_of(source, "f(1)"))
     assert (location.cell, location.line) == (1, 1)
     assert location.file_line > 5
 
@@ -215,9 +215,9 @@ def test_lines_put_above_all_cells_go_into_the_first() -> None:
 
 def test_a_cell_that_starts_indented_is_read_as_a_notebook_runs_it() -> None:
     source = source_of("x = 1", "  y = f(x)\n  g(y)", "z = 2")
-    location = source.locate(place_of(source, "f(x)"))
+    location = source.locate(location_of(source, "f(x)"))
     assert (location.cell, location.line, location.column) == (2, 1, 7)
-    assert source.is_displayed(place_of(source, "g(y)"))
+    assert source.is_displayed(location_of(source, "g(y)"))
 
 
 def test_an_edit_in_a_cell_that_starts_indented_leaves_its_other_code() -> None:

@@ -51,8 +51,8 @@ def test_only_outputs_are_blank_and_everything_keeps_its_place(seed: int, indent
     assert [at for at, sign in enumerate(slim) if sign == "\n"] == [at for at, sign in enumerate(text) if sign == "\n"]
     emptied = notebook(*(cell(code, []) for code in codes))
     assert json.loads(slim) == emptied
-    places = [(found.number, found.start, found.end) for found in written_sources(text)]
-    assert [json.loads(text[start:end]) for _, start, end in places] == codes
+    locations = [(found.number, found.start, found.end) for found in written_sources(text)]
+    assert [json.loads(text[start:end]) for _, start, end in locations] == codes
 
 
 @pytest.mark.usefixtures("all_large")

@@ -18,33 +18,33 @@ def first_call(source: Source) -> ast.Call:
 
 def test_columns_count_characters_where_the_parser_counts_bytes() -> None:
     source = Source("t.py", 'größe = "日本" + f(1)\n')
-    place = source.place(first_call(source))
-    assert (place.line, place.column, place.end_column) == (1, 16, 20)
-    assert source.code(place) == "f(1)"
+    location = source.location(first_call(source))
+    assert (location.line, location.column, location.end_column) == (1, 16, 20)
+    assert source.code(location) == "f(1)"
 
 
 def test_code_of_several_lines_keeps_its_line_ends() -> None:
     source = Source("t.py", "x = f(\n    1,\n)\n")
-    assert source.code(source.place(first_call(source))) == "f(\n    1,\n)"
+    assert source.code(source.location(first_call(source))) == "f(\n    1,\n)"
 
 
 def test_a_form_feed_does_not_begin_a_line() -> None:
     source = read_bytes("t.py", b"a = 1\n\x0cb = f(2)\n")
-    assert source.place(first_call(source)).line == 2
+    assert source.location(first_call(source)).line == 2
     assert len(source.lines) == 3
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_every_kind_of_line_end_gives_the_same_places(newline: str) -> None:
     source = read_bytes("t.py", f"a = 1{newline}b = f(2){newline}".encode())
-    place = source.place(first_call(source))
-    assert (place.line, place.column) == (2, 5)
-    assert source.code(place) == "f(2)"
+    location = source.location(first_call(source))
+    assert (location.line, location.column) == (2, 5)
+    assert source.code(location) == "f(2)"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_code() -> None:
     source = read_bytes("t.py", b"\xef\xbb\xbff(1)\n")
-    assert source.place(first_call(source)).column == 1
+    assert source.location(first_call(source)).column == 1
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_a_doubtful_escape_in_a_string_is_no_error() -> None:
 def test_an_f_string_may_hold_its_own_quotes_whatever_python_reads_it(code: str) -> None:
     source = Source("t.py", f"y = f(\n    {code}, z\n)\n")
     [call] = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
-    assert source.code(source.place(call.args[0])) == code
-    assert source.code(source.place(call.args[1])) == "z"
+    assert source.code(source.location(call.args[0])) == code
+    assert source.code(source.location(call.args[1])) == "z"
 
 
 def test_an_f_string_that_no_python_parses_stays_an_error() -> None:

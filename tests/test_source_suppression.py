@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.source.source import Source
 from lintrain.source.suppression import Suppression
 
@@ -14,8 +14,8 @@ def only(text: str) -> Suppression:
     return suppression
 
 
-def at(line: int, end_line: int | None = None) -> Place:
-    return Place("t.py", line, 1, end_line or line, 2)
+def at(line: int, end_line: int | None = None) -> Location:
+    return Location("t.py", line, 1, end_line or line, 2)
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_no_comment_silences_what_leaves_a_file_unchecked(words: str, rule: str)
 
 def test_the_place_of_a_suppression_is_the_comment_without_its_reason() -> None:
     source = Source("t.py", "x = 1  # lintrain: ignore[raw-dataset] -- why\n")
-    assert source.code(source.suppressions[0].place) == "# lintrain: ignore[raw-dataset]"
+    assert source.code(source.suppressions[0].location) == "# lintrain: ignore[raw-dataset]"

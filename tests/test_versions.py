@@ -223,9 +223,9 @@ def test_a_specifier_allows_minor_versions(specifier: str, expected: list[tuple[
 
 
 @pytest.mark.parametrize("place", ["transformers", "src/transformers"])
-def test_in_its_own_repository_a_library_has_no_version(project: Path, place: str) -> None:
-    (project / place).mkdir(parents=True)
-    (project / place / "__init__.py").touch()
+def test_in_its_own_repository_a_library_has_no_version(project: Path, location: str) -> None:
+    (project / location).mkdir(parents=True)
+    (project / location / "__init__.py").touch()
     (project / "examples").mkdir()
     (project / ".git").mkdir()
     assert find_versions(project / "examples").get("transformers") is not None

@@ -54,7 +54,7 @@ def report_on(path: Path) -> ScriptReport:
     """Check one script and all its mutants."""
     code = Code.of(path)
     false = tuple(
-        f"{finding.place.line}: {finding.rule}: {finding.message}" for finding in findings_of(code, code.text)
+        f"{finding.location.line}: {finding.rule}: {finding.message}" for finding in findings_of(code, code.text)
     )
     return ScriptReport(str(path), false, tuple(score(mutant) for mutant in mutants_of(code, load_injections())))
 
@@ -64,8 +64,8 @@ def score(mutant: Mutant) -> Score:
     findings = findings_of(mutant.script, mutant.text)
     rule, name = mutant.injection.rule, Path(mutant.script.path).name
     own = [finding for finding in findings if finding.rule == rule]
-    placed = any(finding.place.line in mutant.lines and Path(finding.place.path).name == name for finding in own)
-    said = tuple(f"{finding.place.line}: {finding.rule}" for finding in findings)
+    placed = any(finding.location.line in mutant.lines and Path(finding.location.path).name == name for finding in own)
+    said = tuple(f"{finding.location.line}: {finding.rule}" for finding in findings)
     return Score(rule, f"{mutant.name} (line {mutant.lines[0]})", bool(own), placed, said)
 
 

@@ -16,8 +16,8 @@ from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.untouched import strays, strays_of_file
 from lintrain.check.mending import mend
-from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.check.run import Run
 from lintrain.fix import FixError, apply
 from lintrain.source.reading import read_bytes
@@ -92,19 +92,19 @@ def _mended(mutant: Mutant) -> Mending | None:
         return Mending(rule, name, SAFE if own.fix.safe else ASKS, "", tuple(troubles))
 
 
-def own_finding(mutant: Mutant, outcome: Outcome) -> tuple[FileOutcome | None, Reported | None]:
+def own_finding(mutant: Mutant, outcome: CheckResult) -> tuple[FileOutcome | None, Reported | None]:
     """The finding of a mutant's mistake, on one of its lines."""
     for file in outcome.files:
         for one in file.reported:
             is_named = (
                 one.finding.rule == mutant.injection.rule and Path(file.path).name == Path(mutant.script.path).name
             )
-            if is_named and one.finding.place.line in mutant.lines:
+            if is_named and one.finding.location.line in mutant.lines:
                 return file, one
     return None, None
 
 
-def _troubles(request: Request, outcome: Outcome, own: Reported, *, unsafe: bool) -> Iterator[str]:
+def _troubles(request: Request, outcome: CheckResult, own: Reported, *, unsafe: bool) -> Iterator[str]:
     """What is wrong after all fixes are written."""
     mended = mend(request, outcome, unsafe=unsafe)
     yield from mended.notes
@@ -119,7 +119,7 @@ def _troubles(request: Request, outcome: Outcome, own: Reported, *, unsafe: bool
     before, after = _claims(outcome), _claims(mended.outcome)
     yield from (f"brings {rule}: {message}" for _, rule, message in _new(before, after))
     if own.fix and (own.fix.safe or unsafe):
-        claim = (own.finding.place.path, own.finding.rule, own.finding.message)
+        claim = (own.finding.location.path, own.finding.rule, own.finding.message)
         if after[claim] >= before[claim]:
             yield "the finding is still there"
     if mend(request, mended.outcome, unsafe=unsafe).contents:
@@ -134,5 +134,5 @@ def _new(before: Counter[tuple[str, str, str]], after: Counter[tuple[str, str, s
             yield claim
 
 
-def _claims(outcome: Outcome) -> Counter[tuple[str, str, str]]:
-    return Counter((one.finding.place.path, one.finding.rule, one.finding.message) for one in outcome.reported)
+def _claims(outcome: CheckResult) -> Counter[tuple[str, str, str]]:
+    return Counter((one.finding.location.path, one.finding.rule, one.finding.message) for one in outcome.reported)

@@ -38,7 +38,7 @@ class Probing:
     exit_code: int
     reason: str
     false: tuple[str, ...]
-    rulings: tuple[tuple[str, str, str], ...]
+    outcomes: tuple[tuple[str, str, str], ...]
 
 
 def probe_all(scripts: Sequence[Path], only: Sequence[str] | None, *, everything: bool, jobs: int) -> bool:
@@ -49,12 +49,12 @@ def probe_all(scripts: Sequence[Path], only: Sequence[str] | None, *, everything
         for probing in pool.map(partial(probe_one, prober, only=only, everything=everything), scripts):
             probings.append(probing)
             print_one(probing)
-    rulings = Counter(ruling for probing in probings for _, ruling, _ in probing.rulings)
+    outcomes = Counter(outcome for probing in probings for _, outcome, _ in probing.outcomes)
     false = sum(len(probing.false) for probing in probings)
     unjudged = sum(probing.exit_code not in (0, 1) for probing in probings)
-    said = ", ".join(f"{number} {ruling}" for ruling, number in sorted(rulings.items()))
+    said = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
     print(f"{len(scripts)} correct scripts probed: {false} false confirmations, {unjudged} not judged; mutants: {said}")
-    return not false and not rulings["refuted"]
+    return not false and not outcomes["refuted"]
 
 
 def print_one(probing: Probing) -> None:
@@ -63,9 +63,9 @@ def print_one(probing: Probing) -> None:
         print(f"{probing.name}: exit code {probing.exit_code}: {probing.reason}", flush=True)
     for said in probing.false:
         print(f"{probing.name}: falsely confirmed: {said}", flush=True)
-    for mutant, ruling, reason in probing.rulings:
-        if ruling != "confirmed":
-            print(f"{mutant}: {ruling}: {reason}", flush=True)
+    for mutant, outcome, reason in probing.outcomes:
+        if outcome != "confirmed":
+            print(f"{mutant}: {outcome}: {reason}", flush=True)
 
 
 class Prober:
@@ -100,7 +100,7 @@ def probe_one(prober: Prober, path: Path, only: Sequence[str] | None, *, everyth
     """Probe one script as it is, then those of its mutants that are asked for."""
     code = Code.of(path)
     document = prober.probe(code, code.text)
-    confirmed = [one for one in document["findings"] if one["verdict"]["ruling"] == "confirmed"]
+    confirmed = [one for one in document["findings"] if one["verdict"]["outcome"] == "confirmed"]
     injections = tuple(each for each in load_injections() if not each.not_probed)
     mutants = [mutant for mutant in mutants_of(code, injections) if is_asked_for(mutant, only, everything)]
     return Probing(
@@ -108,11 +108,11 @@ def probe_one(prober: Prober, path: Path, only: Sequence[str] | None, *, everyth
         document["exit_code"],
         document["reason"],
         tuple(f"{one['position']['line']}: {one['rule']}: {one['verdict']['reason']}" for one in confirmed),
-        tuple((mutant.name, *ruling_of(prober, mutant)) for mutant in mutants),
+        tuple((mutant.name, *outcome_of(prober, mutant)) for mutant in mutants),
     )
 
 
-def ruling_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
+def outcome_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
     """What a probe of a mutant said of its mistake, and why."""
     document = prober.probe(mutant.script, mutant.text)
     name = Path(mutant.script.path).with_suffix(".py").name
@@ -123,10 +123,10 @@ def ruling_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
         and one["position"]["line"] in mutant.lines
         and Path(one["position"]["path"]).name == name
     ]
-    rulings = {verdict["ruling"]: verdict["reason"] for verdict in own}
-    for ruling in ("confirmed", "unsettled", "refuted"):
-        if ruling in rulings:
-            return ruling, rulings[ruling]
+    outcomes = {verdict["outcome"]: verdict["reason"] for verdict in own}
+    for outcome in ("confirmed", "inconclusive", "refuted"):
+        if outcome in outcomes:
+            return outcome, outcomes[outcome]
     return MISSED, str(document["reason"])
 
 

@@ -20,7 +20,7 @@ from benchmarks.accuracy.probing import Prober
 from lintrain.check.mending import mend
 from lintrain.check.run import Run
 from lintrain.model.finding import Finding
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.parent.record import EvidenceFileError, read_record
 from lintrain.source.reading import read_bytes
 from lintrain.source.writing import editable_text
@@ -33,7 +33,7 @@ class Refuting:
     """What a probe says of a mended mutant: the ruling on the claim that was made of it, and the reason."""
 
     name: str
-    ruling: str
+    outcome: str
     reason: str
 
 
@@ -45,12 +45,12 @@ def refute_all(scripts: Sequence[Path], only: Sequence[str] | None, *, everythin
         for each in pool.map(partial(_of_script, prober, only=only, everything=everything), scripts):
             found += each
             for one in each:
-                if one.ruling != "refuted":
-                    print(f"{one.name}: {one.ruling}: {one.reason}", flush=True)
-    rulings = Counter(one.ruling for one in found)
-    said = ", ".join(f"{number} {ruling}" for ruling, number in sorted(rulings.items()))
+                if one.outcome != "refuted":
+                    print(f"{one.name}: {one.outcome}: {one.reason}", flush=True)
+    outcomes = Counter(one.outcome for one in found)
+    said = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
     print(f"{len(found)} mended mutants probed: {said or 'none of the sample'}")
-    return not rulings["confirmed"] and not rulings["fails"]
+    return not outcomes["confirmed"] and not outcomes["fails"]
 
 
 def _of_script(prober: Prober, path: Path, only: Sequence[str] | None, *, everything: bool) -> list[Refuting]:
@@ -77,8 +77,8 @@ def _of_mutant(prober: Prober, mutant: Mutant) -> Iterator[Refuting]:
         except EvidenceFileError as error:
             yield Refuting(mutant.name, "fails", str(error))
             return
-    ((_, verdict), *_) = judge(record.runs, [_moved(finding, mutant.text, text, record.runs[0].place.path)], rules())
-    yield Refuting(mutant.name, verdict.ruling.value, verdict.reason)
+    ((_, verdict), *_) = judge(record.runs, [_moved(finding, mutant.text, text, record.runs[0].location.path)], rules())
+    yield Refuting(mutant.name, verdict.outcome.value, verdict.reason)
 
 
 def _mended(mutant: Mutant) -> tuple[Finding, str] | None:
@@ -95,10 +95,10 @@ def _mended(mutant: Mutant) -> tuple[Finding, str] | None:
 
 def _moved(finding: Finding, before: str, after: str, path: str) -> Finding:
     """The claim at the line that stands in the stead of its own."""
-    place = finding.place
-    line = place.line
+    location = finding.location
+    line = location.line
     old, new = before.split("\n"), after.split("\n")
     for _, start, end, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if start <= place.line - 1 < end:
-            line = max(min(first + place.line - start, last), 1)
-    return replace(finding, place=Place(path, line, place.column, line, place.end_column))
+        if start <= location.line - 1 < end:
+            line = max(min(first + location.line - start, last), 1)
+    return replace(finding, location=Location(path, line, location.column, line, location.end_column))

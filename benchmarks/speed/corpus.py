@@ -55,17 +55,17 @@ def installed_code(folder: Path) -> Path:
     """A copy of the installed libraries' scripts: where they lie, every linter leaves them out."""
     for name in PACKAGES:
         spec = find_spec(name)
-        for place in spec.submodule_search_locations or () if spec else ():
-            copied(Path(place).rglob("*.py"), Path(place).parent, folder)
+        for location in spec.submodule_search_locations or () if spec else ():
+            copied(Path(location).rglob("*.py"), Path(location).parent, folder)
     return folder
 
 
 def copied(files: Iterator[Path] | Sequence[Path], base: Path, folder: Path) -> Path:
     """The folder with copies of files, at the same places below it as below their base."""
     for file in files:
-        place = folder / file.relative_to(base)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)
+        location = folder / file.relative_to(base)
+        location.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, location)
     return folder
 
 

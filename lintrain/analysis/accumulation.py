@@ -6,8 +6,8 @@ import re
 
 from lintrain.evidence.run import Evidence
 from lintrain.knowledge.target import Targets, Version
-from lintrain.model.location import Place
-from lintrain.model.verdict import Verdict, confirmed, refuted, unsettled
+from lintrain.model.location import Location
+from lintrain.model.verdict import Verdict, confirmed, inconclusive, refuted
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Constant, Function, Instance, is_missing, literal, number_of, text_of
 from lintrain.pipeline.values.training import TrainerRun
@@ -52,17 +52,17 @@ class Accumulation:
     """How many batches a run adds up for one step, where the script certainly says so."""
 
     steps: int
-    place: Place
+    location: Location
 
 
 def accumulation_of(run: TrainerRun) -> Accumulation | None:
     """The accumulation that a run's arguments ask for; None where there is none or it is not certain."""
     settings = run.settings
     steps = literal(settings.value("gradient_accumulation_steps")) if settings else None
-    place = settings.places.get("gradient_accumulation_steps") if settings else None
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 2 or place is None:
+    location = settings.locations.get("gradient_accumulation_steps") if settings else None
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 2 or location is None:
         return None
-    return Accumulation(steps, place)
+    return Accumulation(steps, location)
 
 
 def is_since(targets: Targets, package: str, version: Version) -> bool:
@@ -119,12 +119,12 @@ def verdict_on_accumulation(evidence: Evidence) -> Verdict:
     if isinstance(asked, int) and asked < 2:
         return refuted(f"each step takes {asked} batch")
     if measured is None:
-        return unsettled("no batch was taken in parts: " + evidence.not_reached("backward"))
+        return inconclusive("no batch was taken in parts: " + evidence.not_reached("backward"))
     parts, ratio = measured.parts, measured.ratio
     said = f"{measured.rows} rows in {parts} batches give {ratio:.2f} times the gradient that they give in one"
     if abs(ratio / parts - 1) <= TOLERANCE:
         return confirmed(said, ratio=ratio, parts=parts)
-    return refuted(said, ratio=ratio) if abs(ratio - 1) <= TOLERANCE else unsettled(said, ratio=ratio)
+    return refuted(said, ratio=ratio) if abs(ratio - 1) <= TOLERANCE else inconclusive(said, ratio=ratio)
 
 
 def counts_labels(run: TrainerRun) -> bool:

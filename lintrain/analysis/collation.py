@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from lintrain.analysis.given import OWN_LOADING, PLAIN_TRAINERS
 from lintrain.interpreter.registry import held_by
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Tokenizer
 from lintrain.pipeline.values.loading import Loader
@@ -26,7 +26,7 @@ class Collation:
     `collator` is None where Trainer makes a `DataCollatorWithPadding` of the tokenizer that it was given.
     """
 
-    place: Place
+    location: Location
     collator: Collator | None
     tokenizer: Tokenizer | None
     dataset: Value
@@ -55,9 +55,9 @@ def _of_trainer(run: TrainerRun) -> Iterator[Collation]:
             yield Collation(run.construction, None, given, dataset, run.model, run)
 
 
-def _of_loader(pipeline: Pipeline, loader: Loader, collator: Collator, place: Place) -> Collation:
+def _of_loader(pipeline: Pipeline, loader: Loader, collator: Collator, location: Location) -> Collation:
     model = pipeline.models[0] if len(pipeline.models) == 1 else None
-    return Collation(place, collator, tokenizer_of(collator), loader.dataset, model)
+    return Collation(location, collator, tokenizer_of(collator), loader.dataset, model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class OwnBatch:
     """A batch as a plain Trainer's collator makes it, the script's own: `parts` is what it holds by name."""
 
     run: TrainerRun
-    place: Place
+    location: Location
     parts: Mapping[str, Value]
 
 
@@ -76,7 +76,7 @@ def own_batches(pipeline: Pipeline) -> Iterator[OwnBatch]:
         has_loss = "compute_loss" in run.overrides or not is_missing(run.value("compute_loss_func"))
         if collator is not None and run.path in PLAIN_TRAINERS and not has_loss and not run.overrides & OWN_LOADING:
             parts = {name: value for name, value in held_by(run.collated)[0].items() if isinstance(name, str)}
-            yield OwnBatch(run, collator.place, parts)
+            yield OwnBatch(run, collator.location, parts)
 
 
 def tokenizer_of(collator: Collator) -> Tokenizer | None:

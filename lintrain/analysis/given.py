@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.interpreter.call import Argument
-from lintrain.model.finding import Reason
-from lintrain.model.location import Place
+from lintrain.model.finding import Related
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
 from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
@@ -139,10 +139,10 @@ def _origins_of_tokens(pipeline: Pipeline, _: Pipeline) -> set[int]:
     return {id(each) for each in ancestors} | {id(each.read_as_text) for each in ancestors if each.read_as_text}
 
 
-def tokenized_copies(pipeline: Pipeline, dataset: Dataset, before: Place) -> list[Reason]:
+def tokenized_copies(pipeline: Pipeline, dataset: Dataset, before: Location) -> list[Related]:
     """The names that hold these rows tokenized, each with the code that would give them: `tokenized["train"]`."""
-    latest = {binding.name: binding for binding in pipeline.bindings if binding.place < before}
-    copies: list[Reason] = []
+    latest = {binding.name: binding for binding in pipeline.bindings if binding.location < before}
+    copies: list[Related] = []
     for name, binding in latest.items():
         made = binding.value
         split = made.split(dataset.split) if isinstance(made, DatasetDict) and dataset.split else None
@@ -157,9 +157,9 @@ def _is_copy(made: Dataset, dataset: Dataset) -> bool:
     return made is not dataset and made.is_tokenized and dataset in made.lineage
 
 
-def _copy(name: str, code: str, made: Dataset) -> Reason:
+def _copy(name: str, code: str, made: Dataset) -> Related:
     maps = [step for step in made.steps if step.operation == "map"] or made.steps
-    return Reason(maps[-1].place, f"its tokenized copy `{name}`, not used here", "tokenized copy", code)
+    return Related(maps[-1].location, f"its tokenized copy `{name}`, not used here", "tokenized copy", code)
 
 
 def name_of(pipeline: Pipeline, value: Value) -> str | None:
@@ -168,28 +168,28 @@ def name_of(pipeline: Pipeline, value: Value) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def tokenizer_name(pipeline: Pipeline, place: Place) -> str | None:
+def tokenizer_name(pipeline: Pipeline, location: Location) -> str | None:
     """The name of the script's only tokenizer where it can be used at a place, or None."""
     names = {name_of(pipeline, each) for each in pipeline.tokenizers}
     name = names.pop() if len(names) == 1 else None
     bound = [binding for binding in pipeline.bindings if binding.name == name and isinstance(binding.value, Tokenizer)]
-    return name if bound and all(is_visible(pipeline, binding.place, place) for binding in bound) else None
+    return name if bound and all(is_visible(pipeline, binding.location, location) for binding in bound) else None
 
 
-def is_visible(pipeline: Pipeline, bound: Place, place: Place) -> bool:
+def is_visible(pipeline: Pipeline, bound: Location, location: Location) -> bool:
     """Whether a name that is bound at one place can be used at another: no function holds the first one only."""
     source = pipeline.source_of(bound)
     functions = source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)
-    around = [source.place(node) for node in functions]
-    return all(each.holds(place) for each in around if each.holds(bound))
+    around = [source.location(node) for node in functions]
+    return all(each.holds(location) for each in around if each.holds(bound))
 
 
-def last_map(dataset: Dataset, note: str = "the rows are made here") -> tuple[Reason, ...]:
+def last_map(dataset: Dataset, note: str = "the rows are made here") -> tuple[Related, ...]:
     """The place of the last `map` behind a data set."""
     maps = [step for step in dataset.steps if step.operation == "map"]
-    return tuple(Reason(step.place, note, "rows", step.text) for step in maps[-1:])
+    return tuple(Related(step.location, note, "rows", step.text) for step in maps[-1:])
 
 
-def origin_of(dataset: Dataset, note: str = "made here") -> tuple[Reason, ...]:
+def origin_of(dataset: Dataset, note: str = "made here") -> tuple[Related, ...]:
     """The place where a data set was first made."""
-    return tuple(Reason(step.place, note, "origin", step.text) for step in dataset.steps[:1])
+    return tuple(Related(step.location, note, "origin", step.text) for step in dataset.steps[:1])

@@ -93,7 +93,7 @@ def _find_inside(_: Pipeline, module: Value) -> frozenset[int]:
 def contradict(one: Event, other: Event) -> bool:
     """Whether two events are never in the same iteration: their conditions exclude one another."""
     return any(
-        (mine.place == yours.place and mine.code != yours.code and bool(mine.code and yours.code))
+        (mine.location == yours.location and mine.code != yours.code and bool(mine.code and yours.code))
         or _plain(mine.code) == _plain(f"not ({yours.code})")
         for mine in one.conditions
         for yours in other.conditions
@@ -113,12 +113,12 @@ def _plain(code: str) -> tuple[str, bool]:
 
 def swap_of(pipeline: Pipeline, first: Event, second: Event) -> tuple[str, str] | None:
     """The code of two one-line statements that stand directly below one another; None where something is between."""
-    one, other = first.place, second.place
+    one, other = first.location, second.location
     if one.path != other.path or one.end_line + 1 != other.line or one.column != other.column:
         return None
     lines = pipeline.source_of(one).lines
-    codes = [pipeline.code(place) for place in (one, other)]
-    whole = [lines[place.line - 1].partition("#")[0].strip() for place in (one, other)]
+    codes = [pipeline.code(location) for location in (one, other)]
+    whole = [lines[location.line - 1].partition("#")[0].strip() for location in (one, other)]
     is_whole = one.line == one.end_line and other.line == other.end_line and whole == codes
     return (codes[0], codes[1]) if is_whole else None
 

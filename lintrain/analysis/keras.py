@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.interpreter.modules import MOST_PARTS
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Layer, Model, ModelOutput, ModelPart, Network, Tensor
 from lintrain.pipeline.values.python import (
@@ -60,7 +60,7 @@ class KerasLoss:
 
     name: str
     from_logits: bool | None = False
-    made: Place | None = None
+    made: Location | None = None
 
 
 def loss_of(run: KerasRun) -> KerasLoss | None:

@@ -11,9 +11,9 @@ from lintrain.interpreter.call import Argument
 from lintrain.knowledge.api import State, keyword_state, signature
 from lintrain.knowledge.versions import exactly
 from lintrain.model.finding import Finding
-from lintrain.model.fix import AddArgument, Fix, RemoveArgument
-from lintrain.model.location import Place
-from lintrain.model.verdict import Verdict, confirmed, refuted, unsettled
+from lintrain.model.fixes import AddArgument, Fix, RemoveArgument
+from lintrain.model.location import Location
+from lintrain.model.verdict import Verdict, confirmed, inconclusive, refuted
 from lintrain.pipeline.record import LibraryCall, Pipeline
 
 
@@ -23,26 +23,26 @@ class GivenKeyword(NamedTuple):
     call: LibraryCall
     name: str
     argument: Argument
-    place: Place
+    location: Location
 
 
 def given_keywords(pipeline: Pipeline) -> Iterator[GivenKeyword]:
     """Every argument that is given by its name, once; those of calls that expect errors or ask for versions are not."""
-    seen = set[Place]()
+    seen = set[Location]()
     for call in pipeline.calls:
-        if call.is_guarded or not call.arguments or demands_version(pipeline, call.place, call.path):
+        if call.is_guarded or not call.arguments or demands_version(pipeline, call.location, call.path):
             continue
         for name, argument in call.arguments.items():
-            place = argument.keyword or argument.named_at
-            if place is not None and place not in seen:
-                seen.add(place)
-                yield GivenKeyword(call, name, argument, place)
+            location = argument.keyword or argument.named_at
+            if location is not None and location not in seen:
+                seen.add(location)
+                yield GivenKeyword(call, name, argument, location)
 
 
-def demands_version(pipeline: Pipeline, place: Place, path: str) -> bool:
+def demands_version(pipeline: Pipeline, location: Location, path: str) -> bool:
     """Whether the file of a place says itself which versions of the library it runs with (`require_version`)."""
     package = path.partition(".")[0]
-    source = pipeline.source_of(place)
+    source = pipeline.source_of(location)
     return source.says("require_version") and source.says(rf"require_version\w*\(\s*f?[\"']{package}\b")
 
 
@@ -66,17 +66,17 @@ def taker_of(pipeline: Pipeline, given: GivenKeyword, path: str, name: str) -> L
     is_written = given.argument.keyword is not None and _is_literal(given.argument.text)
     if len(calls) != 1 or not is_written or calls[0].is_open or calls[0].is_guarded or name in calls[0].arguments:
         return None
-    before, after = calls[0].place, given.call.place
+    before, after = calls[0].location, given.call.location
     same = before.path == after.path and before.end_line < after.line and calls[0].is_certain and given.call.is_certain
     return calls[0] if same and _goes_into(calls[0], given.call) else None
 
 
 def moving(finding: Finding, name: str, new_name: str, value: str) -> Fix | None:
     """The fix that takes a keyword from the finding's call and gives it to the call that is its `taker`."""
-    calls, takers = finding.related("call"), finding.related("taker")
+    calls, takers = finding.with_role("call"), finding.with_role("taker")
     if not calls or not takers:
         return None
-    edits = (RemoveArgument(calls[0].place, name), AddArgument(takers[0].place, new_name, value))
+    edits = (RemoveArgument(calls[0].location, name), AddArgument(takers[0].location, new_name, value))
     return Fix.of(f"give `{new_name}` to the configuration", *edits, safe=True)
 
 
@@ -87,24 +87,26 @@ def verdict_on_keyword(finding: Finding, evidence: Evidence, *states: State) -> 
     version = evidence.versions.get(package, "")
     if evidence.failed_with(f"unexpected keyword argument '{name}'") is not None:
         return confirmed(f"{package} {version} raises TypeError on `{name}`", version=version)
-    if evidence.ran(finding.place) or (evidence.call is not None and not _is_behind(finding.place, evidence.call)):
+    if evidence.ran(finding.location) or (
+        evidence.call is not None and not _is_behind(finding.location, evidence.call)
+    ):
         if finding.facts.get("is_certain"):
             return refuted(f"{package} {version} took the call", version=version)
-        return unsettled(f"nothing shows that {package} {version} was called with `{name}`")
+        return inconclusive(f"nothing shows that {package} {version} was called with `{name}`")
     if version and keyword_state(path, name, exactly(**{package: version})).state in states:
         return confirmed(f"`{path}` of {package} {version} has no `{name}`", version=version)
-    return unsettled(f"whether {package} {version} takes `{name}` was not seen")
+    return inconclusive(f"whether {package} {version} takes `{name}` was not seen")
 
 
-def _is_behind(place: Place, call: Place) -> bool:
+def _is_behind(location: Location, call: Location) -> bool:
     """Whether a place comes after the training call, where a probe ends: a notebook may train more than once."""
-    return place.path == call.path and place.line > call.end_line
+    return location.path == call.path and location.line > call.end_line
 
 
 def _goes_into(config: LibraryCall, trainer: LibraryCall) -> bool:
     """Whether what a call made is given to another one, as far as that is told by name."""
     given = trainer.arguments.get("args")
-    return given is not None and given.value.origin == config.place
+    return given is not None and given.value.origin == config.location
 
 
 def _is_literal(code: str) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.callers import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.record import Pipeline
 from lintrain.startup.lazy_dataclass import dataclass
@@ -49,8 +49,8 @@ class Leak:
     """A `fit` on all rows: which class learns, where, and where the rows are split afterwards."""
 
     learner: str
-    place: Place
-    split: Place
+    location: Location
+    split: Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +75,18 @@ class _Names:
 class _Known:
     """What is known of calls, whatever block they stand in: what they make, split, or give back of rows."""
 
-    classes: dict[Place, str]
-    splits: set[Place]
+    classes: dict[Location, str]
+    splits: set[Location]
     given_back: dict[ast.Call, dict[str, _Learned]]
 
 
 def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     """Each such place; only names that are bound and used in one block, in order, or given back to one, tell enough."""
-    splits = {call.place for call in pipeline.calls if call.path == SPLIT}
+    splits = {call.location for call in pipeline.calls if call.path == SPLIT}
     if not splits:
         return
     own = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
-    classes = {call.place: call.path.rpartition(".")[2] for call in own}
+    classes = {call.location: call.path.rpartition(".")[2] for call in own}
     classes |= dict(_copiers(pipeline))
     known = _Known(classes, splits, {})
     for function in pipeline.source.told(plain_functions).values():
@@ -100,11 +100,11 @@ def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known)
     """Note which names the calls of a function bind to rows that it learned from before it ends."""
     source, names = pipeline.source, _Names({}, {}, set())
     list(_in_block(pipeline, function.node.body, known, names))
-    end = source.place(function.node.body[-1])
+    end = source.location(function.node.body[-1])
     parameters = {each.arg for each in ast.walk(function.node.args) if isinstance(each, ast.arg)}
     for node, bound in source.told(given_back).items():
         learned = names.learned.get(node.id)
-        if learned is None or not end.holds(source.place(node)):
+        if learned is None or not end.holds(source.location(node)):
             continue
         for call, name in zip(function.calls, bound, strict=True):
             given = given_names(function.node.args, call).get(learned.rows)
@@ -113,13 +113,13 @@ def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known)
                 known.given_back.setdefault(call, {})[name] = replace(learned, rows=rows)
 
 
-def _copiers(pipeline: Pipeline) -> Iterator[tuple[Place, str]]:
+def _copiers(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
     """The calls of classes of imbalanced-learn, which the reader does not follow."""
     imports = pipeline.source.nodes_of(ast.ImportFrom)
     names = {each.name for node in imports if (node.module or "").startswith("imblearn.over") for each in node.names}
     for node in pipeline.source.nodes_of(ast.Call) if names else ():
         if isinstance(node.func, ast.Name) and node.func.id in names:
-            yield pipeline.source.place(node), node.func.id
+            yield pipeline.source.location(node), node.func.id
 
 
 def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _Names) -> Iterator[Leak]:
@@ -128,7 +128,7 @@ def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _N
             continue
         value = statement.value
         targets = _targets(statement.targets) if isinstance(statement, ast.Assign) else []
-        if isinstance(value, ast.Call) and pipeline.source.place(value) in known.splits:
+        if isinstance(value, ast.Call) and pipeline.source.location(value) in known.splits:
             yield from _leaks(pipeline, value, names)
             names.parts |= set(targets)
         _forget(names, targets)
@@ -139,7 +139,7 @@ def _leaks(pipeline: Pipeline, split: ast.Call, names: _Names) -> Iterator[Leak]
     for argument in split.args:
         found = names.learned.get(argument.id) if isinstance(argument, ast.Name) else None
         if found is not None:
-            yield Leak(found.learner, pipeline.source.place(found.call), pipeline.source.place(split))
+            yield Leak(found.learner, pipeline.source.location(found.call), pipeline.source.location(split))
             return
 
 
@@ -157,7 +157,7 @@ def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Know
     """Note what a statement makes of an object that learns, or of rows."""
     if not targets or not isinstance(value, ast.Call):
         return
-    made = known.classes.get(pipeline.source.place(value))
+    made = known.classes.get(pipeline.source.location(value))
     if made is not None and made in LEARNERS:
         names.learners[targets[0]] = made
     elif isinstance(value.func, ast.Attribute) and value.func.attr in FITTING:
@@ -174,4 +174,4 @@ def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Know
 
 
 def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: _Known) -> str | None:
-    return known.classes.get(pipeline.source.place(owner)) if isinstance(owner, ast.Call) else None
+    return known.classes.get(pipeline.source.location(owner)) if isinstance(owner, ast.Call) else None

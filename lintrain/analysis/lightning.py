@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.interpreter.registry import lineage_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import ABSENT, Class, Mapping, Sequence, Value, literal, options_of
@@ -20,7 +20,7 @@ MODULES = frozenset({"lightning.LightningModule", "pytorch_lightning.LightningMo
 class HandedOver:
     """Where a schedule, or the dictionary around it, stands in what `configure_optimizers` returns."""
 
-    place: Place
+    location: Location
     code: str
     is_dictionary: bool
 
@@ -56,11 +56,11 @@ class Configured:
         source = pipeline.source_of(method.origin) if method.origin else pipeline.source
         for node in ast.walk(method.node):
             if isinstance(node, ast.Dict) and any(_is_setting(pair, self, names, source) for pair in _pairs(node)):
-                return HandedOver(source.place(node), source.code(source.place(node)), True)
+                return HandedOver(source.location(node), source.code(source.location(node)), True)
         for node in ast.walk(method.node):
             for inner in ast.walk(node) if isinstance(node, ast.Return) else ():
                 if isinstance(inner, ast.expr) and _is_schedule(inner, self, names, source):
-                    return HandedOver(source.place(inner), source.code(source.place(inner)), False)
+                    return HandedOver(source.location(inner), source.code(source.location(inner)), False)
         return None
 
 
@@ -79,7 +79,7 @@ def _is_setting(
 def _is_schedule(node: ast.expr, configured: Configured, names: set[str], source: Source) -> bool:
     if isinstance(node, ast.Name):
         return node.id in names
-    return isinstance(node, ast.Call) and source.place(node) == configured.scheduler.origin
+    return isinstance(node, ast.Call) and source.location(node) == configured.scheduler.origin
 
 
 def is_lightning_module(cls: Class) -> bool:

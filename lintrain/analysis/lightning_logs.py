@@ -6,7 +6,7 @@ import ast
 
 from lintrain.analysis.lightning import MODULES, is_lightning_module
 from lintrain.analysis.mentions import mentions, nodes_of_kind
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Instance
 from lintrain.source.source import Source
@@ -26,7 +26,7 @@ class Logged:
     """A name that a value is logged by, and where."""
 
     name: str
-    place: Place
+    location: Location
 
     def gives(self, watched: str) -> bool:
         """Whether what is logged here may be found under a name."""
@@ -46,7 +46,7 @@ def logged_values(pipeline: Pipeline) -> list[Logged] | None:
                 names = _names_in(node) or _names_read(pipeline, source, node)
                 if names is None:
                     return None
-                found.extend(Logged(name, source.place(node)) for name in names)
+                found.extend(Logged(name, source.location(node)) for name in names)
     loose = (node for node in nodes_of_kind(pipeline, ast.Attribute) if _is_logging(node))
     return found if found and all(node in heard for node in loose) else None
 
@@ -73,10 +73,10 @@ def _names_in(call: ast.Call) -> list[str] | None:
 
 def _names_read(pipeline: Pipeline, source: Source, call: ast.Call) -> list[str] | None:
     """The names that all readings of a call gave, where its function is called and nothing else is done to it."""
-    place = source.place(call)
-    read = [each.names for each in pipeline.lightning_logs if each.place == place]
+    location = source.location(call)
+    read = [each.names for each in pipeline.lightning_logs if each.location == location]
     known = [names for names in read if names is not None]
-    functions = [node for node in source.nodes_of(ast.FunctionDef) if source.place(node).holds(place)]
+    functions = [node for node in source.nodes_of(ast.FunctionDef) if source.location(node).holds(location)]
     is_called = all(_is_only_called(pipeline, function.name) for function in functions)
     return sorted({name for names in known for name in names}) if known and known == read and is_called else None
 
@@ -103,7 +103,7 @@ def _is_fit(node: ast.Call) -> bool:
 def _class_given(pipeline: Pipeline, source: Source, fit: ast.Call) -> Class | None:
     """The script's class that the module given to a `fit` is certainly of, each time it is read."""
     given = fit.args[0] if fit.args else next((each.value for each in fit.keywords if each.arg == "model"), None)
-    read = [each.module for each in pipeline.lightning_fits if each.place == source.place(fit)]
+    read = [each.module for each in pipeline.lightning_fits if each.location == source.location(fit)]
     named = [binding.value for binding in pipeline.bindings if isinstance(given, ast.Name) and binding.name == given.id]
     values = read or named
     classes = {id(value.cls): value.cls for value in values if isinstance(value, Instance)}

@@ -8,7 +8,7 @@ from collections import abc
 from collections.abc import Iterator
 
 from lintrain.analysis.phases import TrainingLoop, training_loops
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
@@ -102,23 +102,23 @@ def is_map_style(value: Value) -> bool:
             return False
 
 
-def is_deliberate(pipeline: Pipeline, place: Place) -> bool:
+def is_deliberate(pipeline: Pipeline, location: Location) -> bool:
     """Whether the script says that it tries something out: anywhere of overfitting, or near a place of a trial."""
-    source = pipeline.source_of(place)
-    near = "\n".join(source.lines[max(0, place.line - 4) : place.end_line])
+    source = pipeline.source_of(location)
+    near = "\n".join(source.lines[max(0, location.line - 4) : location.end_line])
     return any(each.says(SAYS_OVERFITTING) for each in pipeline.sources.values()) or SAYS_TRIAL.search(near) is not None
 
 
-def expects_error(pipeline: Pipeline, place: Place) -> bool:
+def expects_error(pipeline: Pipeline, location: Location) -> bool:
     """Whether the code at a place is tried, or stands in a `with` that waits for an error."""
-    return any(guard.holds(place) for guard in pipeline.source_of(place).told(_guards))
+    return any(guard.holds(location) for guard in pipeline.source_of(location).told(_guards))
 
 
-def _guards(source: Source) -> tuple[Place, ...]:
+def _guards(source: Source) -> tuple[Location, ...]:
     """Where code is tried, or stands in a `with` that waits for an error."""
     kinds = (ast.With, ast.Try) if "raises" in source.text.lower() else (ast.Try,)
     nodes: abc.Sequence[ast.With | ast.Try] = source.nodes_of(*kinds)
-    return tuple(source.place(node) for node in nodes if _expects(node))
+    return tuple(source.location(node) for node in nodes if _expects(node))
 
 
 def _expects(node: ast.With | ast.Try) -> bool:

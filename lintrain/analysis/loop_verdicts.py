@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 from lintrain.evidence.run import Evidence
-from lintrain.model.verdict import Verdict, confirmed, refuted, unsettled
+from lintrain.model.verdict import Verdict, confirmed, inconclusive, refuted
 
 
 def weights_outside(evidence: Evidence, holders: Literal["optimizers", "modules"]) -> Verdict:
     """Whether the loss reaches weights that no optimizer has, or no module that was called."""
     loop = evidence.loop
     if loop is None:
-        return unsettled(evidence.without_loop)
+        return inconclusive(evidence.without_loop)
     reached = loop.reached
     if reached is None or not reached.tensors:
-        return unsettled(f"in {loop.backwards} backward passes no weight was found to depend on")
+        return inconclusive(f"in {loop.backwards} backward passes no weight was found to depend on")
     if holders == "optimizers":
         outside, which = reached.outside_optimizers, "of no optimizer"
     else:

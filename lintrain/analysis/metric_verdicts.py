@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from lintrain.evidence.run import Evidence, MetricUse
-from lintrain.model.location import Place
-from lintrain.model.verdict import Measured, Ruling, Verdict, confirmed, refuted, unsettled
+from lintrain.model.location import Location
+from lintrain.model.verdict import Measured, Outcome, Verdict, confirmed, inconclusive, refuted
 
 SCORES_RAISE = (
     "mix of",
@@ -28,15 +28,15 @@ def metric_at(evidence: Evidence, path: str, lines: tuple[int, int], judge: Judg
     if evaluation is None or not evaluation.is_followed:
         return None
     uses = evaluation.used_at(path, *lines)
-    return judge(uses[0]) if uses else unsettled("no metric was called on this line in what was followed")
+    return judge(uses[0]) if uses else inconclusive("no metric was called on this line in what was followed")
 
 
-def metrics_confirmed(evidence: Evidence, judge: Judge) -> Iterator[tuple[Place, MetricUse, Verdict]]:
+def metrics_confirmed(evidence: Evidence, judge: Judge) -> Iterator[tuple[Location, MetricUse, Verdict]]:
     """The calls of metrics that a judge confirms a mistake of, each with its place."""
     for use in evidence.evaluation.metric_uses if evidence.evaluation else ():
         verdict = judge(use)
-        if use.place is not None and verdict.ruling is Ruling.CONFIRMED:
-            yield use.place, use, verdict
+        if use.location is not None and verdict.outcome is Outcome.CONFIRMED:
+            yield use.location, use, verdict
 
 
 def on_scores(use: MetricUse) -> Verdict:
@@ -45,10 +45,10 @@ def on_scores(use: MetricUse) -> Verdict:
     if use.error:
         if use.raises(*SCORES_RAISE) and _are_scores(use):
             return confirmed(f"{use.got} raise {use.error} in `{use.function}`", shape=shape)
-        return unsettled(f"`{use.function}` ends with {use.error} on {use.got}")
+        return inconclusive(f"`{use.function}` ends with {use.error} on {use.got}")
     if use.predictions_dtype and not _are_scores(use):
         return refuted(f"`{use.function}` gets {use.got}, {use.calls} times", shape=shape)
-    return unsettled(f"`{use.function}` gets {use.got} and raises nothing")
+    return inconclusive(f"`{use.function}` gets {use.got} and raises nothing")
 
 
 def _are_scores(use: MetricUse) -> bool:
@@ -60,19 +60,19 @@ def _are_scores(use: MetricUse) -> bool:
 def on_classes(use: MetricUse) -> Verdict:
     """Whether a metric of one positive class got more than two."""
     if use.classes is None:
-        return unsettled(f"the classes that `{use.function}` gets could not be counted")
+        return inconclusive(f"the classes that `{use.function}` gets could not be counted")
     said = f"{use.classes} classes in {use.references} labels"
     if use.error:
         is_this = use.raises(BINARY_RAISES) and use.classes > 2
-        return (confirmed if is_this else unsettled)(f"{said} raise {use.error}", classes=use.classes)
+        return (confirmed if is_this else inconclusive)(f"{said} raise {use.error}", classes=use.classes)
     if use.classes < 3:
-        return unsettled(f"only {said} that were looked at")
+        return inconclusive(f"only {said} that were looked at")
     if not use.values:
-        return unsettled(f"{said}, and `{use.function}` gave no number")
+        return inconclusive(f"{said}, and `{use.function}` gave no number")
     return refuted(f"{said}, and `{use.function}` gives {next(iter(use.values.values())):.3g}", classes=use.classes)
 
 
-def scored_ignored(evidence: Evidence) -> Iterator[tuple[Place, str, Verdict]]:
+def scored_ignored(evidence: Evidence) -> Iterator[tuple[Location, str, Verdict]]:
     """Where a metric gives one number for classes among which -100 is scored too, and its name.
 
     Metrics of torchmetrics leave out what they are told when they are made.
@@ -81,7 +81,7 @@ def scored_ignored(evidence: Evidence) -> Iterator[tuple[Place, str, Verdict]]:
         is_of_classes = use.library != "torchmetrics" and use.function in OF_CLASSES
         is_whole = use.predictions_dtype.startswith(("int", "uint")) and use.predictions_shape == use.references_shape
         is_all = len(use.values) == 1 and not LEAVE_OUT & set(use.options)
-        if use.place is not None and use.ignored and is_of_classes and is_whole and is_all:
+        if use.location is not None and use.ignored and is_of_classes and is_whole and is_all:
             number = next(iter(use.values.values()))
             said = f"{use.ignored} of {use.references} labels are -100, and `{use.function}` gives {number:.3g} for all"
-            yield use.place, use.function, confirmed(said, ignored=use.ignored)
+            yield use.location, use.function, confirmed(said, ignored=use.ignored)

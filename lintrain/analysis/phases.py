@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from lintrain.analysis.handing_over import handed_over, touched_by
 from lintrain.interpreter.modules import is_module, modules_in, overlap
-from lintrain.model.finding import Reason
+from lintrain.model.finding import Related
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
@@ -167,7 +167,7 @@ def text_of_event(event: Event, detail: str = "text") -> str:
 
 def callee_text(pipeline: Pipeline, event: Event) -> str:
     """The code of what a call calls (`model` in `model(batch)`), empty where it is no plain dotted name."""
-    callee = pipeline.code(event.place).partition("(")[0].strip()
+    callee = pipeline.code(event.location).partition("(")[0].strip()
     return callee if all(part.isidentifier() for part in callee.split(".")) else ""
 
 
@@ -179,7 +179,7 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
         return True
     if not isinstance(event.subject, Unknown):
         return not touched_by(pipeline, event.subject).isdisjoint(touched_by(pipeline, followed))
-    callee = pipeline.code(event.place).partition("(")[0]
+    callee = pipeline.code(event.location).partition("(")[0]
     if event.subject is followed or SURELY_ABOUT_TRAINING.search(callee):
         return True
     if KEEPS_COUNT.search(callee) or OF_OTHER_THINGS.search(callee):
@@ -197,10 +197,10 @@ def _keepers(pipeline: Pipeline, followed: Value) -> set[str]:
 def _find_keepers(pipeline: Pipeline, followed: Value) -> set[str]:
     found: set[str] = set()
     for event in handed_over(pipeline, followed):
-        line = pipeline.source_of(event.place).lines[event.place.line - 1]
-        if made := MADE_OF_A_CALL.match(line[: event.place.column - 1]):
+        line = pipeline.source_of(event.location).lines[event.location.line - 1]
+        if made := MADE_OF_A_CALL.match(line[: event.location.column - 1]):
             found.add(made[1])
-        found.add(pipeline.code(event.place).partition("(")[0].rpartition(".")[0])
+        found.add(pipeline.code(event.location).partition("(")[0].rpartition(".")[0])
     return found - {""}
 
 
@@ -229,8 +229,8 @@ def is_left_after(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
     return any(
         leave.order > event.order
         and leave.is_inside(loop)
-        and loop.place.holds(leave.place)
-        and (leave.loops[-1] is loop or not pipeline.code(leave.place).startswith("break"))
+        and loop.location.holds(leave.location)
+        and (leave.loops[-1] is loop or not pipeline.code(leave.location).startswith("break"))
         and always_with(leave, event)
         for leave in pipeline.acts(Act.LEAVE)
     )
@@ -273,7 +273,7 @@ def words_of(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z]+", RUN_TOGETHER.sub(r"\1 \2", spaced.lower())))
 
 
-def made_here(value: Value, note: str) -> list[Reason]:
+def made_here(value: Value, note: str) -> list[Related]:
     """The place where a value was made, where the script shows it."""
     text = value.text if isinstance(value, Optimizer | Model) else ""
-    return [Reason(value.origin, note, "origin", text)] if value.origin else []
+    return [Related(value.origin, note, "origin", text)] if value.origin else []

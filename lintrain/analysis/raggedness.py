@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lintrain.analysis.given import is_read_as_text, is_text
-from lintrain.model.finding import Reason
+from lintrain.model.finding import Related
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Column, Dataset, Kind, Padding
 from lintrain.pipeline.values.python import Value, is_missing, options_of
@@ -13,14 +13,14 @@ from lintrain.pipeline.values.python import Value, is_missing, options_of
 NOTE = "tokenized without `padding`"
 
 
-def ragged_at(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:
+def ragged_at(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
     """The places that make rows of unequal length; none where the rows may all be equally long."""
     options = [option for option in options_of(value) if not is_missing(option)]
     found = [_ragged_rows(pipeline, option) for option in options]
     return found[0] if found and all(found) else ()
 
 
-def ragged_copy_at(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:
+def ragged_copy_at(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
     """Text is given where its tokenized copy is meant: the places that make all such copies ragged."""
     if not isinstance(value, Dataset) or value.has_transform or not (is_text(value) or is_read_as_text(value)):
         return ()
@@ -42,11 +42,11 @@ def _is_ragged_set(_: Pipeline, dataset: Dataset) -> bool:
     return _is_ragged(dataset)
 
 
-def _ragged_rows(pipeline: Pipeline, value: Value) -> tuple[Reason, ...]:
+def _ragged_rows(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
     if isinstance(value, Dataset):
         return _tokenized_at(value) if _is_ragged(value) else ()
     own = [rows for rows in pipeline.own_rows if rows.instance is value and _has_ragged(rows.columns)]
-    return tuple(Reason(rows.place, f"each row is {NOTE}", "tokenized") for rows in own if rows.place)
+    return tuple(Related(rows.location, f"each row is {NOTE}", "tokenized") for rows in own if rows.location)
 
 
 def _is_ragged(dataset: Dataset) -> bool:
@@ -64,6 +64,6 @@ def _last_map(dataset: Dataset) -> int:
     return max((index for index, name in enumerate(dataset.operations) if name == "map"), default=0)
 
 
-def _tokenized_at(dataset: Dataset) -> tuple[Reason, ...]:
+def _tokenized_at(dataset: Dataset) -> tuple[Related, ...]:
     step = dataset.steps[_last_map(dataset)]
-    return (Reason(step.place, NOTE, "tokenized", step.text),)
+    return (Related(step.location, NOTE, "tokenized", step.text),)

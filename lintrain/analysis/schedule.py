@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.model.finding import Reason
-from lintrain.model.location import Place
+from lintrain.model.finding import Related
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Constant, Library, Value, is_missing, is_true, literal
@@ -20,11 +20,11 @@ class Strategy:
 
     name: str
     value: str
-    place: Place | None
+    location: Location | None
 
-    def reason(self, note: str) -> tuple[Reason, ...]:
+    def reason(self, note: str) -> tuple[Related, ...]:
         """The place where the script says so."""
-        return (Reason(self.place, note, "origin"),) if self.place else ()
+        return (Related(self.location, note, "origin"),) if self.location else ()
 
 
 def evaluation_strategy(settings: TrainingArguments) -> Strategy | None:
@@ -45,7 +45,7 @@ def _strategy(settings: TrainingArguments, name: str, default: str) -> Strategy 
     if isinstance(value, Absent):
         return Strategy(name, default, None)
     text = _text_of(value)
-    return Strategy(name, text, settings.places.get(name)) if text else None
+    return Strategy(name, text, settings.locations.get(name)) if text else None
 
 
 def _text_of(value: Value) -> str | None:
@@ -81,8 +81,8 @@ def is_evaluated(pipeline: Pipeline, run: TrainerRun) -> bool:
 
 def is_given_in_call(settings: TrainingArguments, name: str) -> bool:
     """Whether an argument stands in the call that made them, so that the library's own checks have seen it."""
-    place = settings.places.get(name)
-    return place is not None and settings.origin is not None and settings.origin.holds(place)
+    location = settings.locations.get(name)
+    return location is not None and settings.origin is not None and settings.origin.holds(location)
 
 
 def is_left_out(settings: TrainingArguments, name: str) -> bool:

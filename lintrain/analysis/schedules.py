@@ -119,7 +119,7 @@ def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int
 def _batches_of_update(pipeline: Pipeline, loop: Loop, condition: Condition) -> int | None:
     """The literal number of a loop's iterations that a test lets one through of: it divides the loop's own counter."""
     found = PERIODIC.fullmatch(condition.code)
-    head = pipeline.code(loop.place).partition("\n")[0]
+    head = pipeline.code(loop.location).partition("\n")[0]
     if found is None or re.match(rf"for\s+\(?{found[1]}\b", head) is None:
         return None
     number = literal(condition.period)
@@ -173,5 +173,5 @@ def loader_of(loop: Loop) -> Loader | None:
 
 def counts_epochs(pipeline: Pipeline, loop: Loop) -> bool:
     """Whether the head of a loop speaks of epochs: `for epoch in …`, `range(args.epochs)`."""
-    head = pipeline.code(loop.place).partition("\n")[0]
+    head = pipeline.code(loop.location).partition("\n")[0]
     return re.search(r"epoch|\bep\b", head, re.IGNORECASE) is not None

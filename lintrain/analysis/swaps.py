@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import walk
 from lintrain.startup.lazy_dataclass import dataclass
@@ -18,18 +18,18 @@ SAYS_VIEW = "|".join(sorted(VIEWS))
 class Swap:
     """A view of the tensor `name` that swaps the sizes of two axes; `shape` is where those were taken."""
 
-    place: Place
+    location: Location
     method: str
     name: str
     axes: tuple[int, int]
-    shape: Place | None
+    shape: Location | None
 
 
 @dataclass(slots=True)
 class _Sizes:
     """Names that hold one axis of a tensor: whose, which and where they were taken."""
 
-    known: dict[str, tuple[str, int, Place]]
+    known: dict[str, tuple[str, int, Location]]
 
 
 def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
@@ -89,8 +89,8 @@ def _take_sizes(pipeline: Pipeline, statement: ast.Assign, sizes: _Sizes) -> Non
         ):
             names = [element.id for element in elements if isinstance(element, ast.Name)]
             if len(names) == len(elements) == len(set(names)) and tensor not in names:
-                place = pipeline.source.place(statement)
-                sizes.known.update({name: (tensor, axis, place) for axis, name in enumerate(names)})
+                location = pipeline.source.location(statement)
+                sizes.known.update({name: (tensor, axis, location) for axis, name in enumerate(names)})
         case _:
             pass
 
@@ -107,7 +107,7 @@ def _swap(pipeline: Pipeline, call: ast.Call, sizes: _Sizes) -> Swap | None:
     if any(axis is None and not _is_rest(argument) for argument, axis in zip(call.args, axes, strict=True)):
         return None
     taken = [sizes.known[each.id][2] for each in call.args if isinstance(each, ast.Name) and each.id in sizes.known]
-    return Swap(pipeline.source.place(call), method, name, moved[0], taken[0] if taken else None)
+    return Swap(pipeline.source.location(call), method, name, moved[0], taken[0] if taken else None)
 
 
 def _axis(argument: ast.expr, tensor: str, sizes: _Sizes) -> int | None:

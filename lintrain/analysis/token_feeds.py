@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lintrain.analysis.given import OWN_LOADING, PLAIN_TRAINERS, is_default_collator
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Column, Dataset, Encoding, Tokenizer
 from lintrain.pipeline.values.loading import Loader
@@ -23,7 +23,7 @@ class TokenFeed:
     the one that reads them, None where it is not certain.
     """
 
-    place: Place
+    location: Location
     columns: Mapping[str, Column]
     dataset: Dataset | None
     model: Model | None

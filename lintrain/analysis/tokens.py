@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.facts import CheckpointFacts
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
@@ -78,7 +78,7 @@ def is_certain_setting(setting: TokenSetting, *, lacks_own: bool) -> bool:
     return all(lacks_own and ABOUT_PADDING.search(condition.code) for condition in setting.conditions)
 
 
-def put_into_data(pipeline: Pipeline, tokenizer: Tokenizer, kind: str) -> Place | None:
+def put_into_data(pipeline: Pipeline, tokenizer: Tokenizer, kind: str) -> Location | None:
     """The first place where code puts a special token (`eos`, `bos`) of a tokenizer into text or rows of ids."""
     facts = certain_facts(pipeline, tokenizer)
     written = EOS_TEXTS.get((facts.model_type or "") if facts else "", ()) if kind == "eos" else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.blocks import returned_in
 from lintrain.pipeline.callers import spread_names
 from lintrain.pipeline.record import Pipeline
@@ -81,22 +81,22 @@ def returns_of(function: Function) -> list[ast.expr]:
     return returned_in(function.node.body)
 
 
-def place_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Place:
+def location_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Location:
     """The place of a node of a function's body."""
     source = function.source or pipeline.source
-    return source.place(node)
+    return source.location(node)
 
 
-def head_of(pipeline: Pipeline, function: Function) -> Place:
+def head_of(pipeline: Pipeline, function: Function) -> Location:
     """The place of a function's `def name`, or of a lambda."""
     node = function.node
     source = function.source or pipeline.source
-    whole = source.place(node)
+    whole = source.location(node)
     if isinstance(node, ast.Lambda):
         return whole
     line = source.lines[whole.line - 1]
     end = line.find(node.name, whole.column - 1) + len(node.name) + 1
-    return Place(whole.path, whole.line, whole.column, whole.line, max(end, whole.column + 3))
+    return Location(whole.path, whole.line, whole.column, whole.line, max(end, whole.column + 3))
 
 
 def generates_nothing(run: TrainerRun) -> bool:

@@ -12,7 +12,7 @@ from lintrain.interpreter.modules import shared_parts
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.facts import CheckpointFacts
 from lintrain.libraries.torch.casting import dtype_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Scaler
@@ -41,7 +41,7 @@ class Training:
     """
 
     model: Model | Module
-    place: Place
+    location: Location
     order: int
     run: TrainerRun | None = None
     optimizer: Optimizer | None = None
@@ -54,7 +54,7 @@ class Format:
     """The number format of a model's weights, and the place that sets it."""
 
     name: str
-    place: Place
+    location: Location
     is_argument: bool
 
 
@@ -140,14 +140,14 @@ def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
     casts = changes_before(pipeline, training, Act.CAST)
     if casts:
         name = text_of(casts[-1].details["dtype"])
-        return Format(name, casts[-1].place, False) if name and not casts[-1].conditions else None
+        return Format(name, casts[-1].location, False) if name and not casts[-1].conditions else None
     if not isinstance(model, Model):
         return None
     for argument in ("dtype", "torch_dtype"):
-        value, place = model.arguments.get(argument), model.argument_places.get(argument)
+        value, location = model.arguments.get(argument), model.argument_locations.get(argument)
         name = dtype_of(value) if value is not None else None
-        if name is not None and place is not None:
-            return Format(name, place, True)
+        if name is not None and location is not None:
+            return Format(name, location, True)
     return None
 
 
@@ -165,11 +165,11 @@ def quantization_of(model: Model) -> LibraryObject | None:
     return config if isinstance(config, LibraryObject) else None
 
 
-def assignment_at(pipeline: Pipeline, target: Place) -> Place | None:
+def assignment_at(pipeline: Pipeline, target: Location) -> Location | None:
     """The plain assignment that has the code at a place for its only target."""
     source = pipeline.source_of(target)
     assignments = [node for node in source.nodes_of(ast.Assign) if len(node.targets) == 1]
-    return next((source.place(each) for each in assignments if source.place(each.targets[0]) == target), None)
+    return next((source.location(each) for each in assignments if source.location(each.targets[0]) == target), None)
 
 
 def name_in_enum(value: Value) -> str | None:
@@ -179,12 +179,12 @@ def name_in_enum(value: Value) -> str | None:
     return text_of(value) if isinstance(value, Constant) and isinstance(literal(value), str) else None
 
 
-def scales_gradients(pipeline: Pipeline, training: Training) -> Place | None:
+def scales_gradients(pipeline: Pipeline, training: Training) -> Location | None:
     """The place of what certainly scales the gradients of a training for float16; None where nothing does."""
     if training.run is not None:
         settings = training.run.settings
         is_on = settings is not None and is_true(settings.value("fp16"))
-        return settings.places.get("fp16") if settings is not None and is_on else None
+        return settings.locations.get("fp16") if settings is not None and is_on else None
     for step in pipeline.acts(Act.STEP):
         scaler = step.details.get("scaler")
         if step.subject is training.optimizer and isinstance(scaler, Scaler):

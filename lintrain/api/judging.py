@@ -11,7 +11,7 @@ from pathlib import Path
 from lintrain import __version__
 from lintrain.api.report import Report
 from lintrain.evidence.run import Evidence
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.typed_cells import called
 from lintrain.runtime.in_process.session import InsideSession
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record
@@ -54,15 +54,20 @@ def _record(session: InsideSession) -> Record:
 def _without_text(record: Record, question: Question) -> StaticFindings:
     """No findings of a text; the code around the places of the run is shown all the same."""
     static = recorded_findings(record, question.select, question.ignore)
-    paths = {place.path for run in record.runs for place in _places(run)}
+    paths = {location.path for run in record.runs for location in _locations(run)}
     sources = {path: source for path in paths if (source := _source(path)) is not None}
     return dataclasses.replace(static, sources=sources)
 
 
-def _places(run: Evidence) -> Iterable[Place]:
+def _locations(run: Evidence) -> Iterable[Location]:
     calls = run.loop.losses if run.loop else ()
-    places = (run.call, run.construction, run.failure.place if run.failure else None, *(call.place for call in calls))
-    return [place for place in places if place is not None]
+    locations = (
+        run.call,
+        run.construction,
+        run.failure.location if run.failure else None,
+        *(call.location for call in calls),
+    )
+    return [location for location in locations if location is not None]
 
 
 def _source(path: str) -> Source | None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from lintrain.api.judging import Question, judged
 from lintrain.api.report import Report
-from lintrain.model.location import NOWHERE, Place
-from lintrain.runtime.child.frames import frame_place, is_users, shown, users_frame
+from lintrain.model.location import NOWHERE, Location
+from lintrain.runtime.child.frames import frame_location, is_users, shown, users_frame
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.in_process.lightning import is_lightning_trainer, measure_fit
 from lintrain.runtime.in_process.loop import measure_parts
@@ -20,7 +20,7 @@ from lintrain.runtime.in_process.session import InsideSession, RunEnded
 from lintrain.runtime.in_process.trainer import is_trainer, measure_trainer
 from lintrain.runtime.parent.extras import OVERFIT_STEPS, read_extras
 
-Measure = Callable[[InsideSession, Place | None], None]
+Measure = Callable[[InsideSession, Location | None], None]
 
 
 def probe(
@@ -97,7 +97,7 @@ def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tupl
     """Measure in a session of its own, and judge what came of it; its temporary folder is gone afterwards."""
     if is_one_of_several():
         raise RuntimeError("lintrain.probe measures one process, and this is one of several that train together")
-    call = frame_place(users_frame())
+    call = frame_location(users_frame())
     with tempfile.TemporaryDirectory(prefix="lintrain-probe-") as temporary:
         script = question.script or (call.path if call else NOWHERE)
         session = InsideSession(temporary, script, overfit=overfit, also=also)

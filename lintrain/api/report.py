@@ -9,7 +9,7 @@ from typing import TextIO
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.verdict import Ruling, Verdict
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.report.text.judgement import judgement_json, judgement_text
 from lintrain.report.text.look import look_of
 from lintrain.text.shown import for_terminal
@@ -43,13 +43,13 @@ class Report:
 
     @property
     def verdicts(self) -> tuple[tuple[Finding, Verdict], ...]:
-        """Every finding with what the run says of it: confirmed first, then unsettled, then refuted."""
+        """Every finding with what the run says of it: confirmed first, then inconclusive, then refuted."""
         return tuple((one.finding, one.verdict) for one in self._judgement.judged if one.verdict is not None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings that are so, in this order: those that were not refuted are among `verdicts`."""
-        return tuple(finding for finding, verdict in self.verdicts if verdict.ruling is Ruling.CONFIRMED)
+        return tuple(finding for finding, verdict in self.verdicts if verdict.outcome is Outcome.CONFIRMED)
 
     @property
     def ok(self) -> bool:

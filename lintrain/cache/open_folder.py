@@ -7,7 +7,7 @@ import os
 import stat
 from types import TracebackType
 
-from lintrain.cache.place import is_private
+from lintrain.cache.folder import is_private
 from lintrain.cache.whole_files import NO_LINKS
 
 HAS_DESCRIPTORS = os.unlink in os.supports_dir_fd and os.listdir in os.supports_fd

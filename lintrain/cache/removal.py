@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from lintrain.cache.folder import OWN
 from lintrain.cache.open_folder import Folder
-from lintrain.cache.place import OWN
 from lintrain.cache.whole_files import HEADS, IGNORED, MOST_BYTES, TAG, TAGGED
 
 OLDEST = 30 * 24 * 3600

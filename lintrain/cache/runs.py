@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lintrain.cache.place import folder_for, is_ours, store_folder
+from lintrain.cache.folder import folder_for, is_ours, store_folder
 from lintrain.cache.stamps import ABSENT, FILE, FOLDER, LISTED, stamp_of
 from lintrain.cache.whole_files import HEADS, digest, make_folder, put, read_kept, sealed, unsealed
 

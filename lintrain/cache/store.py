@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from lintrain.cache.folder import is_ours
 from lintrain.cache.noted import Noted
-from lintrain.cache.place import is_ours
 from lintrain.cache.removal import prune
 from lintrain.cache.sights import Look, Sights, looks_of
 from lintrain.cache.watch import unheard

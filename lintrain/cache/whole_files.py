@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from lintrain.cache.place import WRITABLE, is_private
+from lintrain.cache.folder import WRITABLE, is_private
 
 MOST_BYTES = 256 * 1024 * 1024
 """What the files of a folder may hold together; the oldest go first."""

@@ -37,8 +37,8 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
     def on_train_start(self, trainer: Any, module: Any) -> None:
         """Follow the module from now on."""
 
-        def make(session: Any, place: Any) -> FirstSteps:
-            run = FirstSteps(session, place, module, _loader_of(trainer))
+        def make(session: Any, location: Any) -> FirstSteps:
+            run = FirstSteps(session, location, module, _loader_of(trainer))
             run.is_stepped_by(*(bare(each) for each in trainer.optimizers))
             run.limit = trainer.gradient_clip_val or None
             return run

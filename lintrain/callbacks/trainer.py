@@ -30,8 +30,8 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
         """Follow the model from now on."""
         model, optimizer = given["model"], given.get("optimizer")
 
-        def make(session: Any, place: Any) -> FirstSteps:
-            run = FirstSteps(session, place, model, given.get("train_dataloader"))
+        def make(session: Any, location: Any) -> FirstSteps:
+            run = FirstSteps(session, location, model, given.get("train_dataloader"))
             run.is_stepped_by(*(() if optimizer is None else (bare(optimizer),)))
             run.limit = float(args.max_grad_norm) if args.max_grad_norm else None
             run.holders = ((_Holder(given.get("processing_class")), "tokenizer"),)

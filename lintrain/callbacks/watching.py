@@ -10,8 +10,8 @@ from typing import Any, Literal
 from lintrain.api.judging import Question, judged
 from lintrain.api.probing import is_one_of_several
 from lintrain.api.report import MistakesError, Report
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.random_state import same_random_numbers
 from lintrain.runtime.in_process.first_steps import FirstSteps
 from lintrain.runtime.in_process.session import InsideSession
@@ -34,13 +34,13 @@ class Watching:
         self.run: FirstSteps | None = None
         self.report: Report | None = None
 
-    def begin(self, make: Callable[[InsideSession, Place | None], FirstSteps], facts: dict[str, Any]) -> None:
+    def begin(self, make: Callable[[InsideSession, Location | None], FirstSteps], facts: dict[str, Any]) -> None:
         """Training starts; a run that is watched already is let go."""
         self.end()
-        place = frame_place(users_frame())
-        session = InsideSession(tempfile.gettempdir(), place.path if place else "")
+        location = frame_location(users_frame())
+        session = InsideSession(tempfile.gettempdir(), location.path if location else "")
         self.report = None
-        self.run = make(session, place)
+        self.run = make(session, location)
         self.run.begins(facts)
 
     def judge(self) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lintrain.builtin import UNCONDITIONAL
-from lintrain.check.outcome import FileOutcome, Outcome, Reported
+from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.settings.settings import UsageError
 from lintrain.source.plain_files import read_plain, read_plain_text
 from lintrain.startup.lazy_dataclass import dataclass
@@ -68,7 +68,7 @@ class Baseline:
             (known if known_again else fresh).append(one)
         return replace(file, reported=tuple(fresh), known=tuple(known)) if known else file
 
-    def of(self, outcome: Outcome) -> Baseline:
+    def of(self, outcome: CheckResult) -> Baseline:
         """The same file with the findings of a run, hidden ones too, and nothing else."""
         found = Counter(
             self._key(file, one)
@@ -78,7 +78,7 @@ class Baseline:
         )
         return Baseline(self.file, found)
 
-    def pruned(self, outcome: Outcome, rules: Iterable[str]) -> Baseline:
+    def pruned(self, outcome: CheckResult, rules: Iterable[str]) -> Baseline:
         """What a run of the whole project, in which these rules were heard, has found again."""
         found, heard = self.of(outcome).counts, frozenset(rules)
         silent = {self._path(file.path) for file in outcome.files if _is_silent(file)}
@@ -107,7 +107,7 @@ class Baseline:
         return f'{BEGINNING}{FORMAT},\n  "findings": {findings}\n}}\n'
 
     def _key(self, file: FileOutcome, one: Reported) -> Known:
-        line = file.source.shown_line(one.finding.place.line) if file.source else ""
+        line = file.source.shown_line(one.finding.location.line) if file.source else ""
         return Known(self._path(file.path), one.finding.rule, " ".join(COMMENT.sub("", line).split()))
 
     def _path(self, path: str) -> str:

@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from lintrain.model.fix import Fix
-from lintrain.model.location import Place
+from lintrain.model.fixes import Fix
+from lintrain.model.location import Location
 from lintrain.source.source import MIXED, Source
 from lintrain.source.writing import CellsBrokenError, editable_text, edited_text
 from lintrain.startup.lazy_dataclass import dataclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class TextEdit:
     """Other text for a stretch of the file itself (of a notebook: of its JSON); an empty stretch is an insertion."""
 
-    place: Place
+    location: Location
     text: str
 
 
@@ -41,7 +41,7 @@ class TextEdits:
         except (FixError, CellsBrokenError):
             return ()
         newline = "\n" if source.writing.newline == MIXED else source.writing.newline
-        return tuple(TextEdit(edit.place, edit.text.replace("\n", newline)) for edit in found)
+        return tuple(TextEdit(edit.location, edit.text.replace("\n", newline)) for edit in found)
 
     def _differences(self, source: Source, fix: Fix) -> Sequence[TextEdit]:
         """What a fix changes: of a script in the statement that it touches, else in the whole text."""
@@ -84,7 +84,7 @@ def _narrowed(path: str, line: int, old: str, new: str) -> TextEdit:
     start = _shared(old, new)
     tail = _shared(old[start:][::-1], new[start:][::-1])
     return TextEdit(
-        Place(path, *_point(line, old[:start]), *_point(line, old[: len(old) - tail])), new[start : len(new) - tail]
+        Location(path, *_point(line, old[:start]), *_point(line, old[: len(old) - tail])), new[start : len(new) - tail]
     )
 
 

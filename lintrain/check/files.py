@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lintrain.cache.noted import Memory, Noted, note, noted_files
 from lintrain.check.copies import Copies, QuestionedProject
 from lintrain.check.one_file import Reading, check_source, unreadable
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -101,8 +101,8 @@ class FileReader:
 def _shown_modules(reading: Reading) -> Mapping[str, Source]:
     """The modules that findings or their reasons lie in, without the trees that other files are still read with."""
     paths = {
-        place.path
+        location.path
         for one in reading.reported
-        for place in (one.finding.place, *(reason.place for reason in one.finding.because))
+        for location in (one.finding.location, *(reason.location for reason in one.finding.related))
     }
     return {path: source.without_tree() for path, source in reading.modules.items() if path in paths}

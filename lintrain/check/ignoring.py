@@ -10,10 +10,10 @@ from itertools import zip_longest
 from typing import cast
 
 from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
-from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult
 from lintrain.model.finding import Finding
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.source.open_lines import open_lines
 from lintrain.source.parsing import parse
 from lintrain.source.reading import load_bytes
@@ -35,7 +35,7 @@ class Ignored:
     notes: tuple[str, ...]
 
 
-def ignore_findings(request: Request, outcome: Outcome, reason: str) -> Ignored:
+def ignore_findings(request: Request, outcome: CheckResult, reason: str) -> Ignored:
     """Write a comment, in memory, for every finding of a run that lies in a file which was asked for."""
     contents: dict[str, bytes] = {}
     notes: list[str] = []
@@ -47,7 +47,7 @@ def ignore_findings(request: Request, outcome: Outcome, reason: str) -> Ignored:
             continue
         comments = Comments(file.source, reason)
         homeless = [finding for finding in findings if not comments.silence(finding)]
-        notes.extend(f"{finding.place}: no line can hold a comment for `{finding.rule}`" for finding in homeless)
+        notes.extend(f"{finding.location}: no line can hold a comment for `{finding.rule}`" for finding in homeless)
         original = request.given[file.path] if file.path in request.given else load_bytes(file.path)
         try:
             written = comments.written(original)
@@ -77,22 +77,22 @@ class Comments:
 
     def silence(self, finding: Finding) -> bool:
         """Find the comment's place; false where there is none."""
-        rules = self._rules_for(finding.place)
+        rules = self._rules_for(finding.location)
         if rules is None:
             return False
         if finding.rule not in rules:
             rules.append(finding.rule)
         return True
 
-    def _rules_for(self, place: Place) -> list[str] | None:
+    def _rules_for(self, location: Location) -> list[str] | None:
         """The rules of the comment that is or will be heard at a place."""
         for comment in self.source.suppressions:
-            if comment.rules and not comment.flaw and comment.line in (place.line, place.end_line):
+            if comment.rules and not comment.flaw and comment.line in (location.line, location.end_line):
                 return self.added.setdefault(comment, [])
-        for line in (place.line, place.end_line):
+        for line in (location.line, location.end_line):
             if self._can_end_in_comment(line):
                 return self.at_end.setdefault(line, [])
-        return self.above.setdefault(place.line, []) if place.line - 1 not in self.open else None
+        return self.above.setdefault(location.line, []) if location.line - 1 not in self.open else None
 
     def _can_end_in_comment(self, line: int) -> bool:
         """Whether a comment can end the line; one of ours that was not understood stands in the way of another."""
@@ -104,7 +104,7 @@ class Comments:
         before = editable_text(self.source)
         lines = before.split("\n")
         for comment, rules in self.added.items():
-            index = comment.place.line - 1
+            index = comment.location.line - 1
             lines[index] = _with_rules(lines[index], comment, rules)
         for line, rules in self.at_end.items():
             lines[line - 1] = f"{lines[line - 1].rstrip()}  {self._comment(rules)}"
@@ -145,5 +145,5 @@ def _without_nodes(value: object) -> object:
 
 def _with_rules(line: str, comment: Suppression, rules: list[str]) -> str:
     """A line with more rules in the brackets of its comment."""
-    start = comment.place.column - 1
+    start = comment.location.column - 1
     return line[:start] + line[start:].replace("]", f", {', '.join(rules)}]", 1)

@@ -12,7 +12,7 @@ from lintrain.cache.store import Store
 from lintrain.cache.whole_files import digest
 from lintrain.check.files import ReadFile
 from lintrain.check.one_file import NO_TIME, Reading
-from lintrain.check.outcome import Unjudged
+from lintrain.check.result import Unjudged
 from lintrain.source.project import as_shown
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 

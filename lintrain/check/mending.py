@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lintrain.check.one_file import SECONDS
-from lintrain.check.outcome import FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.check.run import Run
-from lintrain.model.fix import Fix
+from lintrain.model.fixes import Fix
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import Source
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
@@ -28,14 +28,14 @@ class Mended:
     `fixed` counts them by file and rule. `notes` name the fixes that could not be written.
     """
 
-    outcome: Outcome
+    outcome: CheckResult
     before: Mapping[str, Source]
     contents: Mapping[str, bytes]
     fixed: Counter[tuple[str, str]]
     notes: tuple[str, ...]
 
 
-def mend(request: Request, outcome: Outcome, *, unsafe: bool) -> Mended:
+def mend(request: Request, outcome: CheckResult, *, unsafe: bool) -> Mended:
     """Write the fixes of a run, in memory: of unsafe ones only when asked to."""
     contents: dict[str, bytes] = {}
     notes: dict[str, None] = {}
@@ -54,7 +54,9 @@ def mend(request: Request, outcome: Outcome, *, unsafe: bool) -> Mended:
     return Mended(latest, outcome.sources, contents, gone, tuple(notes))
 
 
-def _one_round(outcome: Outcome, given: Mapping[str, bytes], unsafe: bool, notes: dict[str, None]) -> dict[str, bytes]:
+def _one_round(
+    outcome: CheckResult, given: Mapping[str, bytes], unsafe: bool, notes: dict[str, None]
+) -> dict[str, bytes]:
     """The new contents of every file that a fix changes; a file that was not judged whole keeps its text."""
     changed: dict[str, bytes] = {}
     for file in outcome.files:
@@ -80,7 +82,7 @@ def _mended(
         return _written(source, text, [fix for _, fix in fixes], original)
     except UnwritableError as error:
         if len(fixes) == 1:
-            notes[f"{fixes[0][0].finding.place}: a fix could not be written ({fixes[0][1].title}): {error}"] = None
+            notes[f"{fixes[0][0].finding.location}: a fix could not be written ({fixes[0][1].title}): {error}"] = None
             return original
     alone = [(one, fix) for one, fix in fixes if _mended(file, source, [(one, fix)], original, notes) != original]
     try:
@@ -103,4 +105,4 @@ def _written(source: Source, text: str, fixes: Sequence[Fix], original: bytes) -
 
 
 def _claims(reported: Iterable[Reported]) -> Counter[tuple[str, str]]:
-    return Counter((one.finding.place.path, one.finding.rule) for one in reported)
+    return Counter((one.finding.location.path, one.finding.rule) for one in reported)

@@ -7,11 +7,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.check.one_file import Reading
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.model.location import Place
+    from lintrain.model.location import Location
     from lintrain.source.source import Source
 
 
@@ -29,17 +29,21 @@ class Elsewhere:
         shown: dict[str, Source] = {}
         for path, reading in readings:
             for one in reading.reported:
-                places = (one.finding.place, *(reason.place for reason in one.finding.because))
+                locations = (one.finding.location, *(reason.location for reason in one.finding.related))
                 shown.update(
-                    {place.path: reading.modules[place.path] for place in places if place.path in reading.modules}
+                    {
+                        location.path: reading.modules[location.path]
+                        for location in locations
+                        if location.path in reading.modules
+                    }
                 )
-                if one.finding.place.path != path:
-                    found.setdefault(one.finding.place.path, []).append(one)
+                if one.finding.location.path != path:
+                    found.setdefault(one.finding.location.path, []).append(one)
         return cls(found, shown)
 
     def joined(self, path: str, reading: Reading) -> Reading:
         """A file's reading with what others say of it, each mistake once; the file's own words come first."""
-        own = [one for one in reading.reported if one.finding.place.path == path]
+        own = [one for one in reading.reported if one.finding.location.path == path]
         said = {_claim(one) for one in own}
         others = () if reading.is_broken else _once(self.found.get(path, ()))
         return replace(reading, reported=(*own, *(one for one in others if _claim(one) not in said)))
@@ -52,12 +56,12 @@ class Elsewhere:
 
 
 def _once(reported: Iterable[Reported]) -> tuple[Reported, ...]:
-    first: dict[tuple[str, Place, str | None], Reported] = {}
+    first: dict[tuple[str, Location, str | None], Reported] = {}
     for one in reported:
         first.setdefault(_claim(one), one)
     return tuple(first.values())
 
 
-def _claim(one: Reported) -> tuple[str, Place, str | None]:
+def _claim(one: Reported) -> tuple[str, Location, str | None]:
     """What two scripts may both say of a module, in words of their own."""
-    return one.finding.rule, one.finding.place, one.finding.subject
+    return one.finding.rule, one.finding.location, one.finding.subject

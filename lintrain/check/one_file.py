@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
 from lintrain.check.clock import Clock, TimeSpentError
-from lintrain.check.outcome import Crash, Reported, Unjudged
+from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
 from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
@@ -18,8 +18,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.model.finding import Finding
-    from lintrain.model.fix import Fix
-    from lintrain.model.location import Place
+    from lintrain.model.fixes import Fix
+    from lintrain.model.location import Location
     from lintrain.pipeline.record import Pipeline
     from lintrain.rulebook import RuleFile
     from lintrain.source.project import Project
@@ -50,7 +50,7 @@ class Reading:
     is_exhausted: bool = False
     is_broken: bool = False
     modules: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
-    training: tuple[Place, ...] = ()
+    training: tuple[Location, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
 
     @property
@@ -89,7 +89,7 @@ class _SoFar:
     left: list[RuleFile] = field(default_factory=list["RuleFile"])
     """The rules that have not judged the source, the next one last."""
     modules: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
-    training: tuple[Place, ...] = ()
+    training: tuple[Location, ...] = ()
     spent: str = NO_TIME
     is_broken: bool = False
     was_read: bool = False
@@ -129,7 +129,7 @@ class _SoFar:
             self.spent = NO_STEPS
             return None
         self.was_read, self.modules = True, _modules(pipeline)
-        self.training = tuple(training_places(pipeline))
+        self.training = tuple(training_locations(pipeline))
         return pipeline
 
     def _ask(self, pipeline: Pipeline, go_on: Callable[[], None]) -> None:
@@ -172,7 +172,7 @@ def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFi
     texts = [source.text for source in pipeline.sources.values()]
     said: dict[tuple[str, ...], bool] = {}
     for rule in rules:
-        for group in rule.words:
+        for group in rule.keywords:
             if group not in said:
                 said[group] = any(word in text for text in texts for word in group)
             if not said[group]:
@@ -181,14 +181,14 @@ def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFi
             yield rule
 
 
-def training_places(pipeline: Pipeline) -> Iterator[Place]:
+def training_locations(pipeline: Pipeline) -> Iterator[Location]:
     """Where training starts: the calls that a framework trains in, and the outermost loops with a backward pass."""
     from lintrain.pipeline.events import Act
 
-    found = [place for run in pipeline.runs for place in run.train_calls]
-    found += [place for run in pipeline.keras_runs for place, _ in run.fits]
-    found += [fit.place for fit in pipeline.lightning_fits]
-    found += [event.loops[0].place for event in pipeline.acts(Act.BACKWARD) if event.loops]
+    found = [location for run in pipeline.runs for location in run.train_calls]
+    found += [location for run in pipeline.keras_runs for location, _ in run.fits]
+    found += [fit.location for fit in pipeline.lightning_fits]
+    found += [event.loops[0].location for event in pipeline.acts(Act.BACKWARD) if event.loops]
     yield from sorted(dict.fromkeys(found))
 
 
@@ -237,6 +237,6 @@ def _syntax_error(source: Source, error: SyntaxError) -> Finding:
 
 def _finding(builtin: Builtin, path: str, span: tuple[int, int, int, int], message: str, why: str = "") -> Finding:
     from lintrain.model.finding import Finding
-    from lintrain.model.location import Place
+    from lintrain.model.location import Location
 
-    return Finding(builtin.name, builtin.level, Place(path, *span), message, why)
+    return Finding(builtin.name, builtin.level, Location(path, *span), message, why)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.model import fix
-from lintrain.model.finding import Finding, Reason
+from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.source.suppression import Suppression
 
 Plain = Any
@@ -18,7 +18,7 @@ Plain = Any
 
 EDITS = tuple(fix.Edit.__args__)
 WORDS: Mapping[str, type] = {
-    each.__name__: each for each in (Finding, Reason, Place, Reported, Suppression, Level, fix.Fix, *EDITS)
+    each.__name__: each for each in (Finding, Related, Location, Reported, Suppression, Level, fix.Fix, *EDITS)
 }
 
 

@@ -12,7 +12,7 @@ from lintrain.check.crew import crew_for
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.modules import Elsewhere
 from lintrain.check.one_file import Reading
-from lintrain.check.outcome import FileOutcome, Outcome, Reported
+from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.check.silence import NOTHING, LookedFor, apply_suppressions
 from lintrain.check.tiers import names_library
 from lintrain.source.reading import UnreadableError, holds_too_much, read_bytes
@@ -38,7 +38,7 @@ class Run:
         self.reader = FileReader(self.request)
         self._readings = self._kept_readings()
 
-    def check(self) -> Outcome:
+    def check(self) -> CheckResult:
         """Check every file while ruff looks at the names of those that use a library."""
         known = self._readings.find() if self._readings else {}
         left = [path for path in self.request.files if path not in known]
@@ -71,7 +71,7 @@ class Run:
 
         return KeptReadings(self.request.store, self.request)
 
-    def _outcome(self, read: Sequence[ReadFile], problem: str) -> Outcome:
+    def _outcome(self, read: Sequence[ReadFile], problem: str) -> CheckResult:
         elsewhere = Elsewhere.of((file.path, file.reading) for file in read)
         files = [self._settle(file, elsewhere, not problem) for file in read]
         if self.request.speaks_of_modules:
@@ -82,7 +82,7 @@ class Run:
         if self.request.baseline:
             files = self.request.baseline.hide(files)
         notes = dict.fromkeys(note for file in read for note in file.notes)
-        return Outcome(tuple(files), (*filter(None, [problem]), *notes), elsewhere.shown)
+        return CheckResult(tuple(files), (*filter(None, [problem]), *notes), elsewhere.shown)
 
     def _search_names(self, files: Sequence[str]) -> NameSearch | None:
         """Ruff at work on those of the files that use a library; None where there are none."""
@@ -194,5 +194,5 @@ class Run:
 
 def _ordered(reported: Sequence[Reported]) -> tuple[Reported, ...]:
     """By line, column and rule, each claim once."""
-    once = {(one.finding.rule, one.finding.place, one.finding.message): one for one in reversed(reported)}
-    return tuple(sorted(once.values(), key=lambda one: (one.finding.place, one.finding.rule, one.finding.message)))
+    once = {(one.finding.rule, one.finding.location, one.finding.message): one for one in reversed(reported)}
+    return tuple(sorted(once.values(), key=lambda one: (one.finding.location, one.finding.rule, one.finding.message)))

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
-from lintrain.check.outcome import Reported, Silenced
+from lintrain.check.result import Reported, Silenced
 from lintrain.check.selection import nearest
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.model.finding import Finding
-    from lintrain.model.location import Place
+    from lintrain.model.location import Location
     from lintrain.source.suppression import Suppression
 
 
@@ -46,7 +46,7 @@ def apply_suppressions(
     kept: list[Reported] = []
     silenced: list[Silenced] = []
     for one in reported:
-        covering = [each for each in near(one.finding.place) if each.covers(one.finding.rule, one.finding.place)]
+        covering = [each for each in near(one.finding.location) if each.covers(one.finding.rule, one.finding.location)]
         for comment in covering:
             used.setdefault(id(comment), set()).add(one.finding.rule)
         if covering:
@@ -58,18 +58,18 @@ def apply_suppressions(
         for comment in suppressions
         for finding in _complaints(comment, used.get(id(comment), set()), looked_for)
     ]
-    heard = [finding for finding in unused if not _is_silenced(finding, near(finding.place))]
+    heard = [finding for finding in unused if not _is_silenced(finding, near(finding.location))]
     return Heard(tuple(kept), tuple(silenced), tuple(heard))
 
 
-def _by_line(suppressions: Sequence[Suppression]) -> Callable[[Place], list[Suppression]]:
+def _by_line(suppressions: Sequence[Suppression]) -> Callable[[Location], list[Suppression]]:
     """Gives the comments that may speak of a place, in their order: generated code may hold thousands of them."""
     lines: dict[int | None, list[int]] = {}
     for position, comment in enumerate(suppressions):
         lines.setdefault(comment.line, []).append(position)
 
-    def near(place: Place) -> list[Suppression]:
-        found = {position for line in (None, place.line, place.end_line) for position in lines.get(line, ())}
+    def near(location: Location) -> list[Suppression]:
+        found = {position for line in (None, location.line, location.end_line) for position in lines.get(line, ())}
         return [suppressions[position] for position in sorted(found)]
 
     return near
@@ -78,7 +78,7 @@ def _by_line(suppressions: Sequence[Suppression]) -> Callable[[Place], list[Supp
 def _is_silenced(finding: Finding, suppressions: Sequence[Suppression]) -> bool:
     """Whether a comment asks for silence about unused comments; it must name them: `ignore` alone would hide itself."""
     return any(
-        finding.rule in comment.rules and comment.covers(finding.rule, finding.place) for comment in suppressions
+        finding.rule in comment.rules and comment.covers(finding.rule, finding.location) for comment in suppressions
     )
 
 
@@ -102,4 +102,4 @@ def _complaints(comment: Suppression, used: set[str], looked_for: LookedFor) -> 
 def _unused(comment: Suppression, message: str, cure: str) -> Finding:
     from lintrain.model.finding import Finding
 
-    return Finding(UNUSED_SUPPRESSION.name, UNUSED_SUPPRESSION.level, comment.place, message, help=cure)
+    return Finding(UNUSED_SUPPRESSION.name, UNUSED_SUPPRESSION.level, comment.location, message, help=cure)

@@ -64,9 +64,9 @@ def _without_training(
     if not asked or not imports_hub_library(source):
         return ()
     targets = find_targets()
-    return [rule for rule in asked if rule.rule.glance(source, targets)]
+    return [rule for rule in asked if rule.rule.prescreen(source, targets)]
 
 
 def says_words(source: Source, rule: RuleFile) -> bool:
     """Whether the text of a file says one word of each group that a rule needs."""
-    return all(any(word in source.text for word in group) for group in rule.words)
+    return all(any(word in source.text for word in group) for group in rule.keywords)

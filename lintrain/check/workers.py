@@ -20,8 +20,8 @@ from lintrain.cache.watch import Told, add_told, is_watched, telling_children, w
 from lintrain.check.crew import portions
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
-from lintrain.check.outcome import Crash
 from lintrain.check.request import Request
+from lintrain.check.result import Crash
 from lintrain.startup.lazy_dataclass import dataclass
 
 PORTION = 150_000

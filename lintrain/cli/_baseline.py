@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from lintrain.check.baseline import Baseline, may_be_written, read_baseline
-from lintrain.check.outcome import Crash, Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult, Crash
 from lintrain.check.run import Run
 from lintrain.cli._options import CheckOptions, files_of, selection_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
@@ -72,7 +72,7 @@ def _project(settings: Settings, file: Path) -> Path:
     return settings.root if settings.file or not file.is_file() else file.resolve().parent
 
 
-def _checked(options: CheckOptions, settings: Settings) -> tuple[Outcome, frozenset[str]]:
+def _checked(options: CheckOptions, settings: Settings) -> tuple[CheckResult, frozenset[str]]:
     """What is found in the whole project, and the rules that were heard."""
     rules = find_rules()
     selection = selection_of(options, settings, rules)
@@ -89,7 +89,7 @@ def _told(before: Baseline, after: Baseline) -> str:
     return f"{count(after.total, 'finding')} put off ({added} new, {gone} gone)"
 
 
-def remarks(request: Request, options: CheckOptions, outcome: Outcome) -> Iterator[str]:
+def remarks(request: Request, options: CheckOptions, outcome: CheckResult) -> Iterator[str]:
     """What a check says of the baseline: how many findings it hides, and how many of its own are mended."""
     if request.baseline is None:
         return

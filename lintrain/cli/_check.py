@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lintrain.check.outcome import Crash, Outcome, Unjudged
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult, Crash, Unjudged
 from lintrain.check.run import Run
 from lintrain.check.selection import Selection
 from lintrain.cli._options import (
@@ -79,7 +79,7 @@ def _check(options: CheckOptions) -> int:
     return code
 
 
-def _tell(options: CheckOptions, settings: Settings, request: Request, outcome: Outcome, started: float) -> int:
+def _tell(options: CheckOptions, settings: Settings, request: Request, outcome: CheckResult, started: float) -> int:
     """Report what was found, or change the files as the options ask; the exit code."""
     if options.add_ignores:
         from lintrain.cli._ignores import write_ignores
@@ -104,7 +104,7 @@ def _speak_of_preview(options: CheckOptions, selection: Selection, rules: Sequen
         say("lintrain: no rule of this version is in preview, so --preview adds nothing")
 
 
-def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: Outcome, started: float) -> int:
+def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: CheckResult, started: float) -> int:
     """Write the fixes, or show them."""
     from lintrain.cli._fix import show_diff, write_fixes
 
@@ -124,7 +124,7 @@ def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: 
     return code or (FOUND if is_told_by_code else CLEAN)
 
 
-def _close(options: CheckOptions, request: Request, outcome: Outcome, started: float) -> int:
+def _close(options: CheckOptions, request: Request, outcome: CheckResult, started: float) -> int:
     """Say what is no finding, and give the exit code."""
     if request.baseline and not options.quiet:
         from lintrain.cli._baseline import remarks
@@ -138,7 +138,7 @@ def _close(options: CheckOptions, request: Request, outcome: Outcome, started: f
 
 
 def report_text(
-    options: CheckOptions, settings: Settings, outcome: Outcome, rules: Sequence[RuleFile], fixed: int = 0
+    options: CheckOptions, settings: Settings, outcome: CheckResult, rules: Sequence[RuleFile], fixed: int = 0
 ) -> str:
     """The report in the form that was asked for, with its closing line."""
     name = form_of(options, settings)
@@ -166,7 +166,7 @@ def form_of(options: CheckOptions, settings: Settings) -> str:
 
 
 def _program_text(
-    name: str, options: CheckOptions, settings: Settings, outcome: Outcome, rules: Sequence[RuleFile], fixed: int
+    name: str, options: CheckOptions, settings: Settings, outcome: CheckResult, rules: Sequence[RuleFile], fixed: int
 ) -> str:
     from lintrain.report.machine.choice import WITH_EDITS, program_text
     from lintrain.report.machine.document import without_suppressed
@@ -184,7 +184,7 @@ def _program_text(
     return program_text(name, shown, find_source, rules, settings.documentation)
 
 
-def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:
+def _remark(options: CheckOptions, outcome: CheckResult, seconds: float) -> None:
     """Say on stderr what is no finding: failures of lintrain always, the rest as the options ask."""
     for fault in Crash.told_together(outcome.crashes):
         say(f"lintrain: {fault}")
@@ -198,7 +198,7 @@ def _remark(options: CheckOptions, outcome: Outcome, seconds: float) -> None:
             say(line)
 
 
-def _details(outcome: Outcome, seconds: float) -> Iterator[str]:
+def _details(outcome: CheckResult, seconds: float) -> Iterator[str]:
     for file in outcome.files:
         if file.suppressed:
             yield f"{file.path}: {count(file.suppressed, 'finding')} suppressed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lintrain.cache.place import FOLDER_VARIABLE, cache_folder
+from lintrain.cache.folder import FOLDER_VARIABLE, cache_folder
 from lintrain.cache.removal import remove_all, remove_old
 from lintrain.cli._output import Refusal, say
 from lintrain.report.text.summary import count

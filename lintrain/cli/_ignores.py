@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lintrain.check.ignoring import ignore_findings
-from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.cli._output import say, write_contents
 from lintrain.report.text.summary import count
 
 
-def write_ignores(request: Request, outcome: Outcome, reason: str) -> Outcome:
+def write_ignores(request: Request, outcome: CheckResult, reason: str) -> CheckResult:
     """Write a comment for every finding, and give what is left."""
     ignored = ignore_findings(request, outcome, reason)
     for note in ignored.notes:

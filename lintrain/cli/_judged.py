@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lintrain.check.outcome import Crash, Unjudged
+from lintrain.check.result import Crash, Unjudged
 from lintrain.cli._output import Refusal, say, write_document, write_for_people
 from lintrain.report.text.judgement import judgement_in_form
 from lintrain.report.text.look import Look, look_of

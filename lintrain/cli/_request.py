@@ -45,8 +45,8 @@ def request_of(
 def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     """What earlier runs found out about files, in surroundings like these; None where ruff is not to be found."""
     from lintrain import __version__
+    from lintrain.cache.folder import store_folder
     from lintrain.cache.own_code import digest_of_code, digest_of_program
-    from lintrain.cache.place import store_folder
     from lintrain.cache.runs import python_and_variables
     from lintrain.cache.store import Store
     from lintrain.cache.watch import unheard

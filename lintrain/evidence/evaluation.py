@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -31,7 +31,7 @@ class MetricUse:
     values: dict[str, float] = field(default_factory=dict[str, float])
     error: str = ""
     message: str = ""
-    place: Place | None = None
+    location: Location | None = None
     calls: int = 1
     is_training: bool = False
 
@@ -41,7 +41,7 @@ class MetricUse:
 
     def is_at(self, path: str, first: int, last: int) -> bool:
         """Whether it was called on one of these lines of a file."""
-        return self.place is not None and self.place.path == path and first <= self.place.line <= last
+        return self.location is not None and self.location.path == path and first <= self.location.line <= last
 
     @property
     def got(self) -> str:

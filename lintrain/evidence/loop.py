@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -60,7 +60,7 @@ class LossEvidence:
     ignored: float | None = None
     is_plain: bool = True
     alignment: TargetAlignment | None = None
-    place: Place | None = None
+    location: Location | None = None
 
     @property
     def gives_probabilities(self) -> bool:

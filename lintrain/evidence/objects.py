@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -33,7 +33,7 @@ class MadeLoader:
     read where two or more workers may read alike from their copies of it; `reason` says why not.
     """
 
-    place: Place
+    location: Location
     rows: int | None
     batches: int | None
     batch_size: int | None
@@ -49,7 +49,7 @@ class MadeLoader:
 class EncodedChat:
     """What one call of `apply_chat_template` gave: its type, and its columns where it has any."""
 
-    place: Place
+    location: Location
     type: str
     columns: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class EncodedChat:
 class LearnedRows:
     """A `fit` of scikit-learn: of which class, from how many rows; `moment` orders it among the splits."""
 
-    place: Place
+    location: Location
     learner: str
     rows: int
     moment: int
@@ -68,7 +68,7 @@ class LearnedRows:
 class SplitRows:
     """A `train_test_split`: how many rows it was given, and how many it kept for training."""
 
-    place: Place
+    location: Location
     rows: int
     kept: int
     moment: int
@@ -84,7 +84,7 @@ class MovedModel:
     the last of them, `trains` whether an optimizer that stepped has any of its weights.
     """
 
-    place: Place
+    location: Location
     name: str
     size: int
     beside: int | None
@@ -98,7 +98,7 @@ class MovedModel:
 class StepStop:
     """How often a call that makes a step wait (`torch.cuda.empty_cache`, `gc.collect`) was made in so many steps."""
 
-    place: Place
+    location: Location
     name: str
     times: int
     steps: int
@@ -115,14 +115,14 @@ class ObjectEvidence:
     moved: tuple[MovedModel, ...] = ()
     stops: tuple[StepStop, ...] = ()
 
-    def loaders_at(self, place: Place) -> tuple[MadeLoader, ...]:
+    def loaders_at(self, location: Location) -> tuple[MadeLoader, ...]:
         """Those that were made at a place."""
-        return tuple(each for each in self.loaders if each.place.meets(place))
+        return tuple(each for each in self.loaders if each.location.meets(location))
 
-    def chats_at(self, place: Place) -> tuple[EncodedChat, ...]:
+    def chats_at(self, location: Location) -> tuple[EncodedChat, ...]:
         """Those that were encoded at a place."""
-        return tuple(each for each in self.chats if each.place.meets(place))
+        return tuple(each for each in self.chats if each.location.meets(location))
 
-    def moved_at(self, place: Place) -> tuple[MovedModel, ...]:
+    def moved_at(self, location: Location) -> tuple[MovedModel, ...]:
         """Those that were moved at a place."""
-        return tuple(each for each in self.moved if each.place.meets(place))
+        return tuple(each for each in self.moved if each.location.meets(location))

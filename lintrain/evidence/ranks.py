@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -11,7 +11,7 @@ class RankWrite:
     """A file that the script wrote in a training of several processes: the ranks that did, and where in its code."""
 
     path: str
-    place: Place | None
+    location: Location | None
     ranks: tuple[int, ...]
 
 
@@ -23,7 +23,7 @@ class RankGather:
     together, of which `rows` are different ones: the others only fill up the last batches.
     """
 
-    place: Place
+    location: Location
     function: str
     gathered: int
     fetched: int
@@ -78,14 +78,14 @@ class RanksEvidence:
     keeps_apart: str = ""
     failure: str = ""
 
-    def writes_at(self, place: Place) -> tuple[RankWrite, ...]:
+    def writes_at(self, location: Location) -> tuple[RankWrite, ...]:
         """The files that were written at a place of the script."""
-        return tuple(write for write in self.writes if write.place and _is_at(write.place, place))
+        return tuple(write for write in self.writes if write.location and _is_at(write.location, location))
 
-    def gather_at(self, place: Place) -> RankGather | None:
+    def gather_at(self, location: Location) -> RankGather | None:
         """What was gathered at a place of the script, or None where no round of it was seen to its end."""
-        return next((gather for gather in self.gathers if _is_at(gather.place, place)), None)
+        return next((gather for gather in self.gathers if _is_at(gather.location, location)), None)
 
 
-def _is_at(seen: Place, claimed: Place) -> bool:
+def _is_at(seen: Location, claimed: Location) -> bool:
     return seen.path == claimed.path and claimed.line <= seen.line <= claimed.end_line

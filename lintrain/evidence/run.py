@@ -63,7 +63,7 @@ from lintrain.evidence.throughput import ThroughputEvidence as ThroughputEvidenc
 from lintrain.evidence.tokens import EdgeEvidence as EdgeEvidence
 from lintrain.evidence.tokens import LabelEvidence as LabelEvidence
 from lintrain.evidence.tokens import TokenizerEvidence as TokenizerEvidence
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -80,8 +80,8 @@ class Evidence:
     script: str
     framework: str
     trainer: str
-    call: Place | None
-    construction: Place | None
+    call: Location | None
+    construction: Location | None
     device: str
     versions: dict[str, str]
     stages: tuple[Stage, ...] = ()
@@ -114,14 +114,14 @@ class Evidence:
         default_factory=dict[str, str | int | float | bool | None]
     )
     overrides: tuple[str, ...] = ()
-    ended_in: Place | None = None
+    ended_in: Location | None = None
     shortcuts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def place(self) -> Place:
+    def location(self) -> Location:
         """Where findings about the run as a whole stand: its trainer's construction, else the training call."""
-        return self.construction or self.call or Place(self.script, 1, 1, 1, 1)
+        return self.construction or self.call or Location(self.script, 1, 1, 1, 1)
 
     def split(self, argument: str) -> SplitEvidence | None:
         """The split that was given by an argument of the trainer, or None where it was not reached."""
@@ -140,27 +140,27 @@ class Evidence:
         stage = self.stage(name)
         return stage is not None and stage.status == "passed"
 
-    def ran(self, place: Place) -> bool:
+    def ran(self, location: Location) -> bool:
         """Whether top-level code at a place, outside of any branch, certainly ran: the script got past it."""
         reached = self.call or (self.failure.reached if self.failure else None)
-        return reached is not None and reached.path == place.path and place.end_line < reached.line
+        return reached is not None and reached.path == location.path and location.end_line < reached.line
 
-    def never_came_to(self, place: Place) -> bool:
+    def never_came_to(self, location: Location) -> bool:
         """Whether the run was ended above a place: nothing there was carried out or defined."""
         last = self.ended_in
-        return last is not None and last.path == place.path and place.line > last.end_line
+        return last is not None and last.path == location.path and location.line > last.end_line
 
     def failed_with(self, *texts: str) -> Stage | None:
         """The first failed stage whose error (`Type: message`) holds one of the texts, or None."""
         return next((stage for stage in self.stages if stage.failure and stage.failure.says(*texts)), None)
 
-    def failed_at(self, place: Place, *texts: str) -> Stage | None:
+    def failed_at(self, location: Location, *texts: str) -> Stage | None:
         """The same, where the error stands on a line of a place."""
         failed = (stage for stage in self.stages if stage.failure and stage.failure.says(*texts))
-        return next((stage for stage in failed if stage.failure and _stands_at(stage.failure.place, place)), None)
+        return next((stage for stage in failed if stage.failure and _stands_at(stage.failure.location, location)), None)
 
     def not_reached(self, name: str) -> str:
-        """Why a stage has no answer, in words that stand after `unsettled:`."""
+        """Why a stage has no answer, in words that stand after `inconclusive:`."""
         stage = self.stage(name)
         if stage is not None and stage.status == "passed":
             return f"the {name} stage went through and does not show it"
@@ -178,7 +178,7 @@ class Evidence:
 
     @property
     def without_loop(self) -> str:
-        """Why nothing of a loop of the script's own was counted, in words that stand after `unsettled:`."""
+        """Why nothing of a loop of the script's own was counted, in words that stand after `inconclusive:`."""
         return f"`{self.trainer}` runs the loop" if self.trainer else self.not_reached("forward")
 
     @property
@@ -207,5 +207,5 @@ class Evidence:
         return self.failed_stage.failure if self.failed_stage else None
 
 
-def _stands_at(failure: Place | None, place: Place) -> bool:
-    return failure is not None and failure.meets(place)
+def _stands_at(failure: Location | None, location: Location) -> bool:
+    return failure is not None and failure.meets(location)

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from lintrain.evidence.targets import ScoredTokens
 from lintrain.evidence.tokens import EdgeEvidence, LabelEvidence
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -19,10 +19,10 @@ class Failure:
 
     type: str
     message: str
-    place: Place | None
+    location: Location | None
     code: str = ""
     frames: tuple[str, ...] = ()
-    reached: Place | None = None
+    reached: Location | None = None
 
     def says(self, *texts: str) -> bool:
         """Whether the error, written as `Type: message`, holds one of the texts."""

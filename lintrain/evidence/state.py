@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -13,7 +13,7 @@ class StateLoad:
     `prefix` is what stands before or is missing from every name, "" where no such thing would make them fit.
     """
 
-    place: Place
+    location: Location
     tensors: int
     missing: int
     unexpected: int

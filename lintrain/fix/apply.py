@@ -18,7 +18,7 @@ from lintrain.fix.parameters import parameter_step
 from lintrain.fix.replacement import replace_step
 from lintrain.fix.step import Step, clash
 from lintrain.fix.tree import Tree, read_tree
-from lintrain.model.fix import (
+from lintrain.model.fixes import (
     AddArgument,
     AddImport,
     AddParameter,

@@ -9,7 +9,7 @@ from lintrain.fix.errors import FixError
 from lintrain.fix.expressions import read_value
 from lintrain.fix.step import Step
 from lintrain.fix.tree import Tree
-from lintrain.model.fix import AddArgument, RemoveArgument, RenameArgument
+from lintrain.model.fixes import AddArgument, RemoveArgument, RenameArgument
 
 ArgumentEdit = AddArgument | RenameArgument | RemoveArgument
 

@@ -12,7 +12,7 @@ from libcst.helpers import get_full_name_for_node
 
 from lintrain.fix.comma_list import NOTHING, CommaList
 from lintrain.fix.statements import gap_and_comments, is_docstring, leading_lines, starts_cell
-from lintrain.model.fix import AddImport
+from lintrain.model.fixes import AddImport
 
 Body = cst.SimpleStatementLine | cst.BaseCompoundStatement
 BLANK = cst.EmptyLine(indent=False)
@@ -125,7 +125,7 @@ def _block_for(body: list[Body], line: Body, wanted: AddImport) -> tuple[int, li
     What stands between two blocks of imports (settings of the environment, an installation in a notebook) may have to
     run first: so a library goes to where it, or any library, is imported already, if nothing above uses the name.
     """
-    start = _first_place(body)
+    start = _first_location(body)
     blocks = list(_import_blocks(body, start))
     name = wanted.name or wanted.module.partition(".")[0]
     used = _first_use(body[: blocks[-1][0] if blocks else 0], start, name)
@@ -187,7 +187,7 @@ def _with_comments_at_their_statement(module: cst.Module) -> cst.Module:
     return module.with_changes(header=module.header[: blank + 1], body=[moved, *module.body[1:]])
 
 
-def _first_place(body: Sequence[Body]) -> int:
+def _first_location(body: Sequence[Body]) -> int:
     """The place below the docstring and the `__future__` imports."""
     index = 1 if body and is_docstring(body[0]) else 0
     while index < len(body) and _is_future(body[index]):

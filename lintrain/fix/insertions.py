@@ -25,7 +25,7 @@ from lintrain.fix.statements import (
 )
 from lintrain.fix.step import Change, Step
 from lintrain.fix.tree import Tree
-from lintrain.model.fix import InsertAfter, InsertAtTop, InsertBefore, WrapBody, WrapInWith
+from lintrain.model.fixes import InsertAfter, InsertAtTop, InsertBefore, WrapBody, WrapInWith
 
 SUITE = "suite"
 """The key of a body on the line of its `for`: it becomes lines of their own only once."""
@@ -34,7 +34,7 @@ SUITE = "suite"
 def insert_before_step(tree: Tree, edit: InsertBefore) -> Step | None:
     """A statement before another, or None where it stands there already."""
     added = read_statements(edit.statement, tree.module)
-    statement = tree.statement_holding(edit.place)
+    statement = tree.statement_holding(edit.location)
     start = tree.start_of(statement)
     if _is_there(tree, statement, added):
         return None
@@ -51,9 +51,9 @@ def insert_before_step(tree: Tree, edit: InsertBefore) -> Step | None:
 def insert_after_step(tree: Tree, edit: InsertAfter) -> Step | None:
     """A statement after another, or None where it stands there already; raises FixError where it would never run."""
     added = read_statements(edit.statement, tree.module)
-    statement = _alone(tree.statement_holding(edit.place))
+    statement = _alone(tree.statement_holding(edit.location))
     if ends_its_block(statement):
-        raise FixError(f"{edit.place}: nothing after this statement would run")
+        raise FixError(f"{edit.location}: nothing after this statement would run")
     end = tree.spans[statement][1]
     if _is_below(tree, statement, added):
         return None
@@ -78,7 +78,7 @@ def _alone(statement: cst.CSTNode) -> cst.CSTNode:
 
 def insert_at_top_step(tree: Tree, edit: InsertAtTop) -> Step | None:
     """A statement first in a body, or None where it stands there already."""
-    compound = tree.compound_at(edit.place)
+    compound = tree.compound_at(edit.location)
     added = read_statements(edit.statement, tree.module)
     start = tree.start_of(compound)
     if at_top(added, compound) is compound:
@@ -88,7 +88,7 @@ def insert_at_top_step(tree: Tree, edit: InsertAtTop) -> Step | None:
 
 def wrap_step(tree: Tree, edit: WrapInWith) -> Step | None:
     """A statement inside a `with`, or None where it is in one of the same items already."""
-    statement = _whole_line(tree, tree.statement_holding(edit.place))
+    statement = _whole_line(tree, tree.statement_holding(edit.location))
     empty = read_with(edit.item, tree.module)
     start = tree.start_of(statement)
     if any(has_items_of(outer, empty) for outer in (statement, *tree.ancestors(statement))):
@@ -103,7 +103,7 @@ def wrap_step(tree: Tree, edit: WrapInWith) -> Step | None:
 
 def wrap_body_step(tree: Tree, edit: WrapBody) -> Step | None:
     """A whole body inside a `with`, or None where it is in one of the same items already."""
-    compound = tree.compound_at(edit.place)
+    compound = tree.compound_at(edit.location)
     empty = read_with(edit.item, tree.module)
     start = tree.start_of(compound)
     if has_items_of(next(iter(compound.body.body), None), empty):

@@ -8,7 +8,7 @@ from lintrain.fix.errors import FixError
 from lintrain.fix.statements import Line, before, ends_its_block, gap_and_comments, is_line, starts_cell
 from lintrain.fix.step import Step
 from lintrain.fix.tree import Tree
-from lintrain.model.fix import MoveAfter, MoveBefore
+from lintrain.model.fixes import MoveAfter, MoveBefore
 
 
 def move_steps(tree: Tree, edit: MoveBefore | MoveAfter) -> list[Step]:
@@ -16,9 +16,9 @@ def move_steps(tree: Tree, edit: MoveBefore | MoveAfter) -> list[Step]:
 
     Raises FixError where one of the two statements shares its line with others, or they lie in different blocks.
     """
-    moved, target = (_whole_line(tree, tree.statement_holding(place)) for place in (edit.place, edit.target))
+    moved, target = (_whole_line(tree, tree.statement_holding(location)) for location in (edit.location, edit.target))
     if not is_line(moved) or not is_line(target) or tree.parents[moved] is not tree.parents[target]:
-        raise FixError(f"{edit.place}: only a statement with lines of its own can be moved, within its block")
+        raise FixError(f"{edit.location}: only a statement with lines of its own can be moved, within its block")
     block = tree.parents[moved]
     assert isinstance(block, cst.Module | cst.IndentedBlock)
     body = list(block.body)
@@ -26,7 +26,7 @@ def move_steps(tree: Tree, edit: MoveBefore | MoveAfter) -> list[Step]:
     if distance in ((0, -1) if isinstance(edit, MoveBefore) else (0, 1)):
         return []
     if any(map(starts_cell, gap_and_comments(moved)[0])):
-        raise FixError(f"{edit.place}: the first statement of a cell cannot leave it")
+        raise FixError(f"{edit.location}: the first statement of a cell cannot leave it")
     if isinstance(edit, MoveAfter) and ends_its_block(target):
         raise FixError(f"{edit.target}: nothing after this statement would run")
     bare = _without_gap(moved)

@@ -9,7 +9,7 @@ from lintrain.fix.expressions import fitting, read_expression, within_parenthese
 from lintrain.fix.statements import Line, leading_lines, read_statements
 from lintrain.fix.step import Change, Step
 from lintrain.fix.tree import Tree, span_of
-from lintrain.model.fix import Replace
+from lintrain.model.fixes import Replace
 
 
 def replace_step(tree: Tree, edit: Replace) -> Step | None:
@@ -17,18 +17,18 @@ def replace_step(tree: Tree, edit: Replace) -> Step | None:
 
     Raises FixError where the place holds no whole expression, argument or statement.
     """
-    for node in tree.nodes_at(edit.place):
+    for node in tree.nodes_at(edit.location):
         change = _change_of(tree, node, edit.code)
         if change is not None:
-            return Step(edit, node, change, 0, span_of(edit.place))
-    enclosed = tree.parenthesised_at(edit.place)
+            return Step(edit, node, change, 0, span_of(edit.location))
+    enclosed = tree.parenthesised_at(edit.location)
     expression = read_expression(edit.code, tree.module)
     if enclosed is not None and expression is not None:
         fitted = fitting(expression, tree.parents[enclosed])
-        return Step(edit, enclosed, lambda _: [fitted], 0, span_of(edit.place))
-    if edit.code.strip() and tree.text_at(edit.place, len(edit.code)) == edit.code:
+        return Step(edit, enclosed, lambda _: [fitted], 0, span_of(edit.location))
+    if edit.code.strip() and tree.text_at(edit.location, len(edit.code)) == edit.code:
         return None
-    raise FixError(f"{edit.place}: no whole expression, argument or statement stands here")
+    raise FixError(f"{edit.location}: no whole expression, argument or statement stands here")
 
 
 def _change_of(tree: Tree, node: cst.CSTNode, code: str) -> Change | None:

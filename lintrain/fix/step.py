@@ -8,7 +8,7 @@ from dataclasses import field
 import libcst as cst
 
 from lintrain.fix.tree import Span
-from lintrain.model.fix import Edit
+from lintrain.model.fixes import Edit
 from lintrain.startup.lazy_dataclass import dataclass
 
 Change = Callable[[cst.CSTNode], Sequence[cst.CSTNode]]

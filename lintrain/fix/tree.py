@@ -9,7 +9,7 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from lintrain.fix.errors import FixError
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 Point = tuple[int, int]
@@ -18,9 +18,9 @@ Point = tuple[int, int]
 Span = tuple[Point, Point]
 
 
-def span_of(place: Place) -> Span:
+def span_of(location: Location) -> Span:
     """A place in libcst's way of counting."""
-    return (place.line, place.column - 1), (place.end_line, place.end_column - 1)
+    return (location.line, location.column - 1), (location.end_line, location.end_column - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +32,22 @@ class Tree:
     parents: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict[cst.CSTNode, cst.CSTNode])
     by_span: dict[Span, list[cst.CSTNode]] = field(default_factory=dict[Span, "list[cst.CSTNode]"])
 
-    def nodes_at(self, place: Place) -> Iterator[cst.CSTNode]:
+    def nodes_at(self, location: Location) -> Iterator[cst.CSTNode]:
         """The nodes that cover exactly this place, outermost first."""
-        return iter(self.by_span.get(span_of(place), ()))
+        return iter(self.by_span.get(span_of(location), ()))
 
-    def call_at(self, place: Place) -> cst.Call | None:
+    def call_at(self, location: Location) -> cst.Call | None:
         """The call at a place, or None where there is none."""
-        return next((node for node in self.nodes_at(place) if isinstance(node, cst.Call)), None)
+        return next((node for node in self.nodes_at(location) if isinstance(node, cst.Call)), None)
 
-    def calls_starting_at(self, place: Place) -> list[cst.Call]:
+    def calls_starting_at(self, location: Location) -> list[cst.Call]:
         """The calls that start where a place does, outermost first."""
-        start, _ = span_of(place)
+        start, _ = span_of(location)
         return [node for node, span in self.spans.items() if span[0] == start and isinstance(node, cst.Call)]
 
-    def parenthesised_at(self, place: Place) -> cst.Tuple | cst.GeneratorExp | None:
+    def parenthesised_at(self, location: Location) -> cst.Tuple | cst.GeneratorExp | None:
         """The tuple or generator whose own parentheses cover the place: `ast` counts them in, libcst does not."""
-        wanted = span_of(place)
+        wanted = span_of(location)
         for node in self.spans:
             if isinstance(node, cst.Tuple | cst.GeneratorExp) and node.lpar:
                 around = self.spans[node.lpar[-1]][0], self.spans[node.rpar[0]][1]
@@ -55,22 +55,22 @@ class Tree:
                     return node
         return None
 
-    def statement_holding(self, place: Place) -> cst.CSTNode:
+    def statement_holding(self, location: Location) -> cst.CSTNode:
         """The innermost statement around a place, else around its start: one of several on a line is one too."""
-        start, end = span_of(place)
+        start, end = span_of(location)
         around_start = [node for node in self.statements() if self.start_of(node) <= start < self.spans[node][1]]
         if not around_start:
-            raise FixError(f"{place}: no statement stands here")
+            raise FixError(f"{location}: no statement stands here")
         around_all = [node for node in around_start if end <= self.spans[node][1]]
         return (around_all or around_start)[-1]
 
-    def compound_at(self, place: Place) -> cst.BaseCompoundStatement:
+    def compound_at(self, location: Location) -> cst.BaseCompoundStatement:
         """The compound statement (for, def, with) that starts at a place, else the innermost around it."""
-        start, _ = span_of(place)
+        start, _ = span_of(location)
         compounds = [node for node in self.spans if isinstance(node, cst.BaseCompoundStatement)]
         holding = [node for node in compounds if self.start_of(node) <= start < self.spans[node][1]]
         if not holding:
-            raise FixError(f"{place}: no compound statement stands here")
+            raise FixError(f"{location}: no compound statement stands here")
         return next((node for node in holding if start in (self.start_of(node), self.spans[node][0])), holding[-1])
 
     def statements(self) -> Iterator[cst.CSTNode]:
@@ -97,10 +97,12 @@ class Tree:
             node = outer
         return node
 
-    def text_at(self, place: Place, length: int) -> str:
+    def text_at(self, location: Location, length: int) -> str:
         """So many characters of the text from the start of a place."""
         lines = self.module.code.splitlines(keepends=True)
-        return "".join(lines[place.line - 1 :])[place.column - 1 :][:length] if place.line <= len(lines) else ""
+        return (
+            "".join(lines[location.line - 1 :])[location.column - 1 :][:length] if location.line <= len(lines) else ""
+        )
 
     def start_of(self, node: cst.CSTNode) -> Point:
         """Where a statement starts, its decorators counted in."""

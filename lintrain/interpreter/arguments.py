@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter import expressions, functions
 from lintrain.interpreter.call import Argument, Call
 from lintrain.interpreter.scope import Scope
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import Mapping, Sequence, Value
 
 if TYPE_CHECKING:
@@ -20,22 +20,22 @@ def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> N
     source = reader.source
     for argument in node.args:
         value = expressions.evaluate(reader, argument, scope)
-        place = source.place(argument)
+        location = source.location(argument)
         if isinstance(argument, ast.Starred):
             if isinstance(value, Sequence) and value.is_complete:
                 reader.spend(len(value.items))
-                call.positional.extend(Argument(item, place) for item in value.items)
+                call.positional.extend(Argument(item, location) for item in value.items)
             else:
                 call.is_open, call.spread = True, value
         else:
-            call.positional.append(Argument(value, place, source))
+            call.positional.append(Argument(value, location, source))
     for keyword in node.keywords:
         value = expressions.evaluate(reader, keyword.value, scope)
-        place = source.place(keyword.value)
+        location = source.location(keyword.value)
         if keyword.arg is not None:
-            call.keywords[keyword.arg] = Argument(value, place, source, source.place(keyword))
+            call.keywords[keyword.arg] = Argument(value, location, source, source.location(keyword))
         else:
-            _add_expanded(call, value, place, is_as_written=_is_as_written(reader, keyword.value, value))
+            _add_expanded(call, value, location, is_as_written=_is_as_written(reader, keyword.value, value))
 
 
 def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
@@ -46,13 +46,13 @@ def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
     if function is not None and function.node.args.kwarg is not None and function.node.args.kwarg.arg == node.id:
         return reader.once(functions.hands_all_on, function.node)
     dictionary = reader.source.told(functions.dictionaries_of).get(node.id)
-    return dictionary is not None and value.origin == reader.source.place(dictionary)
+    return dictionary is not None and value.origin == reader.source.location(dictionary)
 
 
-def _add_expanded(call: Call, value: Value, place: Place, *, is_as_written: bool) -> None:
+def _add_expanded(call: Call, value: Value, location: Location, *, is_as_written: bool) -> None:
     """`**value` in a call; `**batch` is kept as an argument of its own, for models that are called with it."""
     if not isinstance(value, Mapping):
-        call.keywords.setdefault("**", Argument(value, call.place))
+        call.keywords.setdefault("**", Argument(value, call.location))
         call.is_open = True
         return
     call.is_open = call.is_open or not value.is_complete
@@ -60,4 +60,4 @@ def _add_expanded(call: Call, value: Value, place: Place, *, is_as_written: bool
     for name, item in value.entries.items():
         if isinstance(name, str):
             named_at = value.written.get(name) if is_as_written else None
-            call.keywords.setdefault(name, Argument(item, place, named_at=named_at))
+            call.keywords.setdefault(name, Argument(item, location, named_at=named_at))

@@ -37,11 +37,11 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
         reader.settled.add(node)
         return statements.execute_block(reader, node.body if truth else node.orelse, scope)
     reader.settled.discard(node)
-    place = reader.source.place(node)
-    guarded = _asks_for_versions(reader.code(reader.source.place(node.test)))
+    location = reader.source.location(node)
+    guarded = _asks_for_versions(reader.code(reader.source.location(node.test)))
     period = _period(reader, node.test, scope)
-    then = Condition(place, len(reader.loops), node.test, False, *period)
-    other = Condition(place, len(reader.loops), node.test, True, *period)
+    then = Condition(location, len(reader.loops), node.test, False, *period)
+    other = Condition(location, len(reader.loops), node.test, True, *period)
     return execute_branches(reader, [(node.body, then), (node.orelse, other)], scope, is_guarded=guarded)
 
 
@@ -109,7 +109,7 @@ def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Fl
         if handler.name:
             scope.put(handler.name, UNKNOWN)
         reader.guards += expected
-        with reader.condition(reader.source.place(handler)):
+        with reader.condition(reader.source.location(handler)):
             handled = statements.execute_block(reader, handler.body, scope)
         reader.guards -= expected
         changes = reader.undo(scope, start)

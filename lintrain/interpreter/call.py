@@ -6,7 +6,7 @@ import ast
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -20,17 +20,17 @@ class Argument:
     """One argument of a call: its value, and where its expression stands in which file; without one it has no code."""
 
     value: Value
-    place: Place
+    location: Location
     source: Source | None = None
-    keyword: Place | None = None
+    keyword: Location | None = None
     """The place of `name=value` as a whole, where it was given by name."""
-    named_at: Place | None = None
+    named_at: Location | None = None
     """Where the name was written that came in through `**options`: a key or a keyword of another call."""
 
     @property
     def text(self) -> str:
         """Its code."""
-        return self.source.code(self.place) if self.source else ""
+        return self.source.code(self.location) if self.source else ""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Call:
 
     reader: Reader
     node: ast.Call | None
-    place: Place
+    location: Location
     path: str = ""
     receiver: Value = ABSENT
     positional: list[Argument] = field(default_factory=lambda: [])
@@ -54,14 +54,14 @@ class Call:
     @property
     def text(self) -> str:
         """Its code; empty for what no code of the script calls."""
-        return self.reader.code(self.place) if self.node is not None else ""
+        return self.reader.code(self.location) if self.node is not None else ""
 
     @property
     def receiver_text(self) -> str:
         """The code of what a method is called on (`optimizer` in `optimizer.step()`), empty where there is none."""
         if self.node is None or not isinstance(self.node.func, ast.Attribute):
             return ""
-        return self.reader.code(self.reader.source.place(self.node.func.value))
+        return self.reader.code(self.reader.source.location(self.node.func.value))
 
     def argument(self, name: str, position: int | None = None) -> Argument | None:
         """One argument by its parameter name, or by its position counted from 0; None where it was not given."""

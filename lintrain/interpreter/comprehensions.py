@@ -63,7 +63,7 @@ def evaluate_items(reader: Reader, node: ast.ListComp | ast.SetComp | ast.Genera
     """The sequence that a comprehension makes; complete where every item is known."""
     passes = _Passes(reader, node.generators)
     items = [expressions.evaluate(reader, node.elt, inner) for inner in passes.scopes(scope)]
-    return SequenceValue(items, "list", passes.is_complete, origin=reader.source.place(node))
+    return SequenceValue(items, "list", passes.is_complete, origin=reader.source.location(node))
 
 
 def evaluate_mapping(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
@@ -78,4 +78,4 @@ def evaluate_mapping(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
             entries[key.value] = value
         else:
             keys_are_known = False
-    return Mapping(entries, passes.is_complete and keys_are_known, origin=reader.source.place(node))
+    return Mapping(entries, passes.is_complete and keys_are_known, origin=reader.source.location(node))

@@ -94,7 +94,7 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
     """What `with manager as name` binds."""
     match manager:
         case Instance():
-            given = objects.special(reader, manager, "__enter__", [], reader.source.place(item.context_expr))
+            given = objects.special(reader, manager, "__enter__", [], reader.source.location(item.context_expr))
             return manager if given is None else given
         case LibraryObject(path="contextlib.nullcontext"):
             return manager.arguments.get("0", manager.arguments.get("enter_result", Constant(None)))
@@ -105,7 +105,7 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
 def _leave(reader: Reader, manager: Value, item: ast.withitem) -> None:
     if isinstance(manager, Instance):
         nothing: list[Value] = [Constant(None)] * 3
-        objects.special(reader, manager, "__exit__", nothing, reader.source.place(item.context_expr))
+        objects.special(reader, manager, "__exit__", nothing, reader.source.location(item.context_expr))
 
 
 def turns_grad_off(manager: Value) -> bool:

@@ -58,8 +58,8 @@ def decorated(reader: Reader, made: Function | Class) -> Value:
         if tell and isinstance(made, Function) and isinstance(decorator, LibraryObject):
             tell(reader, made, decorator)
         if isinstance(decorator, Function | Class | Instance | Partial) or _is_own_method(decorator):
-            place = made.origin or reader.source.place(made.node)
-            given = invocation.apply(reader, decorator, [value], {}, place)
+            location = made.origin or reader.source.location(made.node)
+            given = invocation.apply(reader, decorator, [value], {}, location)
             value = given if isinstance(given, Function | Class | Instance | Partial | Bound) else _hidden(value)
         elif not is_plain(decorator):
             value = _hidden(value)

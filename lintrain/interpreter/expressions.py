@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.interpreter import arithmetic, comprehensions, functions, invocation, operations
 from lintrain.interpreter.scope import Scope
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.frames import Series
@@ -59,12 +59,12 @@ def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return
     if all(isinstance(option, Dataset | DatasetDict) for option in options_of(value)):
-        place = reader.source.place(node)
+        location = reader.source.location(node)
         receiver = call.func.value
         known = scope.lookup(receiver.id) if isinstance(receiver, ast.Name) else None
-        text = reader.code(reader.source.place(receiver))
-        shown = reader.source.is_displayed(place)
-        reader.record.discards.append(Discard(place, known or UNKNOWN, text, call.func.attr, value, shown))
+        text = reader.code(reader.source.location(receiver))
+        shown = reader.source.is_displayed(location)
+        reader.record.discards.append(Discard(location, known or UNKNOWN, text, call.func.attr, value, shown))
 
 
 def _look_inside(reader: Reader, node: ast.expr, scope: Scope) -> Value:
@@ -76,7 +76,7 @@ def _look_inside(reader: Reader, node: ast.expr, scope: Scope) -> Value:
 
 
 def _constant(reader: Reader, node: ast.Constant, scope: Scope) -> Value:
-    return UNKNOWN if node.value is ... else Constant(node.value, origin=reader.source.place(node))
+    return UNKNOWN if node.value is ... else Constant(node.value, origin=reader.source.location(node))
 
 
 def _name(reader: Reader, node: ast.Name, scope: Scope) -> Value:
@@ -89,12 +89,12 @@ def _name(reader: Reader, node: ast.Name, scope: Scope) -> Value:
 
 
 def _attribute(reader: Reader, node: ast.Attribute, scope: Scope) -> Value:
-    return operations.attribute(reader, evaluate(reader, node.value, scope), node.attr, reader.source.place(node))
+    return operations.attribute(reader, evaluate(reader, node.value, scope), node.attr, reader.source.location(node))
 
 
 def _subscript(reader: Reader, node: ast.Subscript, scope: Scope) -> Value:
     value = evaluate(reader, node.value, scope)
-    return operations.subscript(reader, value, evaluate(reader, node.slice, scope), reader.source.place(node))
+    return operations.subscript(reader, value, evaluate(reader, node.slice, scope), reader.source.location(node))
 
 
 def _slice(reader: Reader, node: ast.Slice, scope: Scope) -> Value:
@@ -115,7 +115,7 @@ def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope
             items.append(evaluate(reader, element, scope))
     if not is_known:  # others' parameters may be among them
         items = [item for item in items if not isinstance(item, Parameters)]
-    return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.place(node))
+    return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.location(node))
 
 
 def _spread(reader: Reader, inner: Value) -> list[Value]:
@@ -131,7 +131,7 @@ def _spread(reader: Reader, inner: Value) -> list[Value]:
 
 def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
     entries: dict[Literal, Value] = {}
-    written: dict[Literal, Place] = {}
+    written: dict[Literal, Location] = {}
     is_complete = True
     for key, item in zip(node.keys, node.values, strict=True):
         value = evaluate(reader, item, scope)
@@ -141,10 +141,10 @@ def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
         name = evaluate(reader, key, scope)
         if isinstance(name, Constant):
             entries[name.value] = value
-            written[name.value] = reader.source.place(key)
+            written[name.value] = reader.source.location(key)
         else:
             is_complete = False
-    return Mapping(entries, is_complete, written, origin=reader.source.place(node))
+    return Mapping(entries, is_complete, written, origin=reader.source.location(node))
 
 
 def _binary(reader: Reader, node: ast.BinOp, scope: Scope) -> Value:
@@ -157,13 +157,13 @@ def computed(
     reader: Reader, node: ast.BinOp | ast.AugAssign, left: Value, right: Value, operands: tuple[ast.expr, ast.expr]
 ) -> Value:
     """What an arithmetic operator gives, with a note of how it was computed where it is no plain literal."""
-    place = reader.source.place(node)
-    result = operations.binary(reader, left, type(node.op).__name__, right, place)
+    location = reader.source.location(node)
+    result = operations.binary(reader, left, type(node.op).__name__, right, location)
     if isinstance(result, Constant | SequenceValue) or result is left or result is right:
         return result
     result = Unknown() if result is UNKNOWN else result
-    first, second = (reader.code(reader.source.place(operand)) for operand in operands)
-    made = Arithmetic(result, type(node.op).__name__, left, right, first, second, place)
+    first, second = (reader.code(reader.source.location(operand)) for operand in operands)
+    made = Arithmetic(result, type(node.op).__name__, left, right, first, second, location)
     reader.record.arithmetic[id(result)] = made
     return result
 
@@ -199,8 +199,8 @@ def _compare(reader: Reader, node: ast.Compare, scope: Scope) -> Value:
     results: list[Value] = []
     for operator, comparator in zip(node.ops, node.comparators, strict=True):
         right = evaluate(reader, comparator, scope)
-        place = reader.source.place(node)
-        results.append(operations.compare(reader, left, type(operator).__name__, right, place))
+        location = reader.source.location(node)
+        results.append(operations.compare(reader, left, type(operator).__name__, right, location))
         left = right
     if len(results) == 1:
         return results[0]
@@ -214,7 +214,7 @@ def _if_expression(reader: Reader, node: ast.IfExp, scope: Scope) -> Value:
     truth = operations.truth(evaluate(reader, node.test, scope))
     if truth is not None:
         return evaluate(reader, node.body if truth else node.orelse, scope)
-    with reader.condition(reader.source.place(node)):
+    with reader.condition(reader.source.location(node)):
         return join([evaluate(reader, node.body, scope), evaluate(reader, node.orelse, scope)])
 
 
@@ -226,7 +226,7 @@ def _formatted(reader: Reader, node: ast.JoinedStr, scope: Scope) -> Value:
     plain = all(not isinstance(part, ast.FormattedValue) or part.format_spec is None for part in node.values)
     constants = [part for part in parts if isinstance(part, Constant)]
     if not plain or len(constants) < len(parts):
-        return operations.text_of_parts(reader, parts, reader.source.place(node))
+        return operations.text_of_parts(reader, parts, reader.source.location(node))
     return arithmetic.together(constants)
 
 

@@ -32,7 +32,7 @@ def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef |
             defaults[parameter.arg] = expressions.evaluate(reader, given, scope)
     marks = [] if isinstance(node, ast.Lambda) else node.decorator_list
     decorators = tuple(expressions.evaluate(reader, mark, scope) for mark in marks)
-    return Function(node, scope, defaults, decorators, reader.frame.source, origin=reader.source.place(node))
+    return Function(node, scope, defaults, decorators, reader.frame.source, origin=reader.source.location(node))
 
 
 def bind_parameters(call: Call, function: Function, receiver: Value | None, scope: Scope) -> None:
@@ -54,8 +54,8 @@ def bind_parameters(call: Call, function: Function, receiver: Value | None, scop
     if arguments.kwarg is not None:
         rest = mapping_of(keywords, is_complete=not call.is_open)
         if call.reader.once(hands_all_on, function.node):
-            places = {name: call.keywords[name].keyword or call.keywords[name].named_at for name in keywords}
-            rest.written.update({name: place for name, place in places.items() if place is not None})
+            locations = {name: call.keywords[name].keyword or call.keywords[name].named_at for name in keywords}
+            rest.written.update({name: location for name, location in locations.items() if location is not None})
         bound[arguments.kwarg.arg] = rest
     scope.names.update(bound)
 

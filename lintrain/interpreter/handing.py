@@ -27,7 +27,7 @@ def escape(call: Call) -> None:
             if isinstance(value, DataFrame):
                 _hand_over(call, value)
             elif isinstance(value, FOLLOWED) or (isinstance(value, Unknown) and value.name):
-                call.reader.act(Act.ESCAPE, call.place, value)
+                call.reader.act(Act.ESCAPE, call.location, value)
 
 
 def _hand_over(call: Call, frame: DataFrame) -> None:

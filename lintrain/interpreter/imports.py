@@ -196,8 +196,8 @@ def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> F
             continue
         scope.bind(bound, Unknown(name=path) if node.level else library(path))
         if not node.level:
-            place = reader.source.place(alias)
-            used = LibraryName(module, alias.name, place, reader.guards > 0, True, bound)
+            location = reader.source.location(alias)
+            used = LibraryName(module, alias.name, location, reader.guards > 0, True, bound)
             reader.record.names.append(used)
     return Flow.ON
 

@@ -30,7 +30,7 @@ from lintrain.interpreter.registry import (
 )
 from lintrain.interpreter.scope import Scope
 from lintrain.interpreter.weights import weighed
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.files import Settings
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
     """What a call in the script gives."""
     callee = _callee(reader, node, scope)
-    place = reader.source.place(node)
-    call = Call(reader, node, place)
+    location = reader.source.location(node)
+    call = Call(reader, node, location)
     arguments.add_arguments(reader, call, node, scope)
     return invoke_value(call, callee)
 
@@ -74,11 +74,13 @@ def _callee(reader: Reader, node: ast.Call, scope: Scope) -> Value:
     return expressions.evaluate(reader, node.func, scope)
 
 
-def apply(reader: Reader, callee: Value, positional: list[Value], keywords: dict[str, Value], place: Place) -> Value:
+def apply(
+    reader: Reader, callee: Value, positional: list[Value], keywords: dict[str, Value], location: Location
+) -> Value:
     """What a value gives when something calls it with these arguments."""
-    call = Call(reader, None, place)
-    call.positional.extend(Argument(value, place) for value in positional)
-    call.keywords.update({name: Argument(value, place) for name, value in keywords.items()})
+    call = Call(reader, None, location)
+    call.positional.extend(Argument(value, location) for value in positional)
+    call.keywords.update({name: Argument(value, location) for name, value in keywords.items()})
     return invoke_value(call, callee)
 
 
@@ -115,7 +117,7 @@ def _invoke_library(call: Call, callee: Library) -> Value:
     if transfer is not None:
         return _ask(call, transfer)
     escape(call)
-    return LibraryObject(callee.path, call.values(), origin=call.place)
+    return LibraryObject(callee.path, call.values(), origin=call.location)
 
 
 def record_call(call: Call) -> None:
@@ -124,10 +126,10 @@ def record_call(call: Call) -> None:
         return
     reader = call.reader
     guarded = reader.guards > 0
-    callee = reader.code(reader.source.place(call.node.func))
+    callee = reader.code(reader.source.location(call.node.func))
     certain = not reader.uncalled and not reader.conditions
     given = dict(call.keywords)
-    made = LibraryCall(call.path, call.place, given, len(call.positional), guarded, call.is_open, callee, certain)
+    made = LibraryCall(call.path, call.location, given, len(call.positional), guarded, call.is_open, callee, certain)
     reader.record.calls.append(made)
 
 
@@ -153,7 +155,7 @@ def _invoke_method(call: Call, callee: Bound) -> Value:
         return _ask(call, transfer)
     escape(call)
     if isinstance(callee.receiver, Model | Module | Optimizer):
-        call.reader.act(Act.ESCAPE, call.place, callee.receiver)
+        call.reader.act(Act.ESCAPE, call.location, callee.receiver)
     return UNKNOWN
 
 
@@ -170,9 +172,9 @@ def _invoke_instance(call: Call, callee: Instance) -> Value:
 
 def _invoke_partial(call: Call, callee: Partial) -> Value:
     call.reader.spend(len(callee.positional) + len(callee.keywords))
-    call.positional[:0] = [Argument(value, call.place) for value in callee.positional]
+    call.positional[:0] = [Argument(value, call.location) for value in callee.positional]
     for name, value in callee.keywords.items():
-        call.keywords.setdefault(name, Argument(value, call.place))
+        call.keywords.setdefault(name, Argument(value, call.location))
     return invoke_value(call, callee.function)
 
 
@@ -207,7 +209,7 @@ def invoke(
 
     reader = call.reader
     if at_yield is None and decorators.makes_context(function):
-        return contexts.ContextCall(call, function, receiver, owner, origin=call.place)
+        return contexts.ContextCall(call, function, receiver, owner, origin=call.location)
     depth = sum(frame.function is not None for frame in reader.frames)
     recurses = any(frame.function is function and not frame.is_suspended for frame in reader.frames)
     if depth >= DEPTH_BUDGET or recurses:
@@ -253,27 +255,27 @@ def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
 
 def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value:
     """What a function that nobody in the file calls gives: parameters are unknown, defaults may be overruled."""
-    place = function.origin or reader.source.place(reader.source.tree.body[0])
-    call = Call(reader, None, place)
+    location = function.origin or reader.source.location(reader.source.tree.body[0])
+    call = Call(reader, None, location)
     node = function.node
     names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    receiver = _receiver(reader, owner, function, place) if owner is not None and names else None
+    receiver = _receiver(reader, owner, function, location) if owner is not None and names else None
     if function.node in reader.visited and function.name == "__init__":
         return Constant(None)
     for name in names[1:] if receiver is not None else names:
         default = function.defaults.get(name)
         value = functions.attribute_default(default) if isinstance(default, Constant | Settings) else Unknown(name=name)
-        call.keywords[name] = Argument(value, place)
+        call.keywords[name] = Argument(value, location)
     return invoke(call, function, receiver, owner)
 
 
-def _receiver(reader: Reader, owner: Class, function: Function, place: Place) -> Value | None:
+def _receiver(reader: Reader, owner: Class, function: Function, location: Location) -> Value | None:
     """What a method gets as its first argument: an object of the class, made with arguments that are not known."""
     kinds = {decorators.path_of(decorator) for decorator in function.decorators}
     if kinds & {"builtins.staticmethod", "builtins.classmethod"}:
         return owner if "builtins.classmethod" in kinds else None
     if owner.node not in reader.instances:
-        call = Call(reader, None, place, receiver=owner, is_open=True)
+        call = Call(reader, None, location, receiver=owner, is_open=True)
         objects.make_instance(call, owner)
     return reader.instances[owner.node]
 

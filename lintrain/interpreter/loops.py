@@ -11,7 +11,7 @@ from lintrain.interpreter.flow import Flow
 from lintrain.interpreter.retention import made_anew
 from lintrain.interpreter.scope import Changes, Scope
 from lintrain.interpreter.targets import assign, assigned_names
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown
 
@@ -23,9 +23,14 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
     """`for`: its element bound to the target, its body run once."""
     over = expressions.evaluate(reader, node.iter, scope)
     each = operations.element(reader, over)
-    header = reader.code(reader.source.place(node.iter))
+    header = reader.code(reader.source.location(node.iter))
     loop = Loop(
-        reader.source.place(node), over, each, header, _body_place(reader, node.body), reader.once(_made_anew, node)
+        reader.source.location(node),
+        over,
+        each,
+        header,
+        _body_location(reader, node.body),
+        reader.once(_made_anew, node),
     )
     _forget_changing(reader, node, scope)
     start = len(scope.journal)
@@ -39,20 +44,20 @@ def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
     test = expressions.evaluate(reader, node.test, scope)
     if operations.truth(test) is False:
         return statements.execute_block(reader, node.orelse, scope)
-    header = reader.code(reader.source.place(node.test))
+    header = reader.code(reader.source.location(node.test))
     loop = Loop(
-        reader.source.place(node),
+        reader.source.location(node),
         UNKNOWN,
         UNKNOWN,
         header,
-        _body_place(reader, node.body),
+        _body_location(reader, node.body),
         reader.once(_made_anew, node),
     )
     return _execute_loop(reader, loop, node.body, node.orelse, scope, len(scope.journal))
 
 
-def _body_place(reader: Reader, body: Sequence[ast.stmt]) -> Place:
-    return reader.source.place(body[0])
+def _body_location(reader: Reader, body: Sequence[ast.stmt]) -> Location:
+    return reader.source.location(body[0])
 
 
 def _execute_loop(

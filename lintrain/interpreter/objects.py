@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter import invocation, operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import BASE_CALLS, INSTANCE_METHODS, METHODS, Transfer, lineage_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -40,7 +40,7 @@ FIELD_CLASSES = {
 """Decorators and bases that make a class's constructor from its annotations."""
 
 
-def attribute(reader: Reader, value: Instance | Super | Class, name: str, place: Place) -> Value:
+def attribute(reader: Reader, value: Instance | Super | Class, name: str, location: Location) -> Value:
     """An attribute of an object or class of the script."""
     match value:
         case Super():
@@ -48,7 +48,7 @@ def attribute(reader: Reader, value: Instance | Super | Class, name: str, place:
         case Class():
             return _class_attribute(value, name)
         case Instance():
-            return _instance_attribute(reader, value, name, place)
+            return _instance_attribute(reader, value, name, location)
 
 
 def _class_attribute(value: Class, name: str) -> Value:
@@ -71,15 +71,15 @@ def lacks(value: Instance, name: str) -> bool:
     return not value.cls.has_unknown_base and not value.cls.library_bases
 
 
-def special(reader: Reader, value: Instance, name: str, given: list[Value], place: Place) -> Value | None:
+def special(reader: Reader, value: Instance, name: str, given: list[Value], location: Location) -> Value | None:
     """What a special method of the script's class gives, such as `__getitem__`; None where it has none."""
     found = value.cls.lookup(name)
     if found is None or not isinstance(found[1], Function):
         return None
-    return invocation.apply(reader, Bound(value, name, found[1], found[0]), given, {}, place)
+    return invocation.apply(reader, Bound(value, name, found[1], found[0]), given, {}, location)
 
 
-def _instance_attribute(reader: Reader, value: Instance, name: str, place: Place) -> Value:
+def _instance_attribute(reader: Reader, value: Instance, name: str, location: Location) -> Value:
     if name in value.attributes:
         return value.attributes[name]
     if name == "__class__":
@@ -90,16 +90,16 @@ def _instance_attribute(reader: Reader, value: Instance, name: str, place: Place
     if found is None:
         return _library_method(value, name) or operations.child(reader, value, name)
     owner, member = found
-    return bind_member(reader, value, name, owner, member, place)
+    return bind_member(reader, value, name, owner, member, location)
 
 
-def bind_member(reader: Reader, value: Instance, name: str, owner: Class, member: Value, place: Place) -> Value:
+def bind_member(reader: Reader, value: Instance, name: str, owner: Class, member: Value, location: Location) -> Value:
     """A class's member as seen on an object: functions become methods, properties are read."""
     if not isinstance(member, Function):
         return member
     kinds = _kinds(member)
     if kinds & {"property", "cached_property"}:
-        return invocation.apply(reader, Bound(value, name, member, owner), [], {}, place)
+        return invocation.apply(reader, Bound(value, name, member, owner), [], {}, location)
     if "staticmethod" in kinds:
         return member
     return Bound(value.cls if "classmethod" in kinds else value, name, member, owner)
@@ -159,7 +159,7 @@ def sole_base(cls: Class) -> str | None:
 def make_instance(call: Call, cls: Class) -> Value:
     """An object of a class, its constructor read with the call's arguments."""
     reader = call.reader
-    made = Instance(cls, origin=call.place)
+    made = Instance(cls, origin=call.location)
     reader.instances.setdefault(cls.node, made)
     if is_dataclass(cls):
         fill_fields(call, cls, made)
@@ -202,7 +202,7 @@ def fill_fields(call: Call, cls: Class, made: Instance) -> None:
         made.attributes[name] = given.get(name, default)
     found = cls.lookup("__post_init__")
     if found is not None and isinstance(found[1], Function):
-        invocation.apply(call.reader, Bound(made, "__post_init__", found[1], found[0]), [], {}, call.place)
+        invocation.apply(call.reader, Bound(made, "__post_init__", found[1], found[0]), [], {}, call.location)
 
 
 def field_default(call: Call, cls: Class, name: str) -> Value:
@@ -219,4 +219,4 @@ def field_default(call: Call, cls: Class, name: str) -> Value:
     if not isinstance(value, Absent):
         return value
     factory = default.arguments.get("default_factory", ABSENT)
-    return UNKNOWN if isinstance(factory, Absent) else invocation.apply(call.reader, factory, [], {}, call.place)
+    return UNKNOWN if isinstance(factory, Absent) else invocation.apply(call.reader, factory, [], {}, call.location)

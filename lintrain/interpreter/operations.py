@@ -19,7 +19,7 @@ from lintrain.interpreter.registry import (
     of_type,
 )
 from lintrain.interpreter.weights import weighed
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName
 from lintrain.pipeline.values.files import OpenFile
 from lintrain.pipeline.values.frames import DataFrame, Indexer, Series, forget_frames
@@ -47,22 +47,22 @@ if TYPE_CHECKING:
     from lintrain.interpreter.reader import Reader
 
 
-def attribute(reader: Reader, value: Value, name: str, place: Place) -> Value:
+def attribute(reader: Reader, value: Value, name: str, location: Location) -> Value:
     """What `value.name` is: a method comes bound to the value."""
     match value:
         case Either():
             options = [option for option in value.options if not _is_none(option)] or value.options
-            return join([attribute(reader, option, name, place) for option in options])
+            return join([attribute(reader, option, name, location) for option in options])
         case Library():
-            return _library_attribute(reader, value, name, place)
+            return _library_attribute(reader, value, name, location)
         case Instance() | Super() | Class():
-            return objects.attribute(reader, value, name, place)
+            return objects.attribute(reader, value, name, location)
         case project_modules.ProjectModule():
             return project_modules.member(reader, value, name)
         case _:
             pass
     handler = of_type(ATTRIBUTES, value)
-    found = handler(reader, value, name, place) if handler else None
+    found = handler(reader, value, name, location) if handler else None
     if found is not None:
         return found
     if method_of(value, name) is not None or not isinstance(value, Unknown):
@@ -70,9 +70,9 @@ def attribute(reader: Reader, value: Value, name: str, place: Place) -> Value:
     return child(reader, value, name)
 
 
-def _library_attribute(reader: Reader, value: Library, name: str, place: Place) -> Value:
+def _library_attribute(reader: Reader, value: Library, name: str, location: Location) -> Value:
     if "." not in value.path and value.path != "builtins":
-        used = LibraryName(value.path, name, place, reader.guards > 0, False)
+        used = LibraryName(value.path, name, location, reader.guards > 0, False)
         reader.record.names.append(used)
     return Library(imports.canonical(f"{value.path}.{name}"))
 
@@ -89,15 +89,15 @@ def child(reader: Reader, value: Value, name: str) -> Unknown:
     return reader.children[key]
 
 
-def subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def subscript(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """What `value[key]` is."""
     if isinstance(value, Either):
-        return join([subscript(reader, option, key, place) for option in value.options])
+        return join([subscript(reader, option, key, location) for option in value.options])
     if isinstance(key, Either):
-        return join([subscript(reader, value, option, place) for option in key.options])
+        return join([subscript(reader, value, option, location) for option in key.options])
     handler = of_type(SUBSCRIPTS, value)
     if handler:
-        return handler(reader, value, weighed(reader, key), place)
+        return handler(reader, value, weighed(reader, key), location)
     if isinstance(value, Unknown) and isinstance(key, Constant):
         return child(reader, value, f"[{key.value!r}]")
     return UNKNOWN
@@ -166,7 +166,7 @@ def _spread(items: list[Value], count: int, starred: int | None) -> list[Value]:
     return [*items[:starred], Sequence(items[starred : len(items) - after]), *items[len(items) - after :]]
 
 
-def binary(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value:
+def binary(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value:
     """What an arithmetic operator gives."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return arithmetic.binary(left, operator, right)
@@ -178,10 +178,10 @@ def binary(reader: Reader, left: Value, operator: str, right: Value, place: Plac
         return arithmetic.repeat(left, right.value)
     if isinstance(left, Sequence) and operator == "Mult":
         return Sequence([*reader.counted(left.items)], left.kind, False)
-    return _operate(reader, left, operator, right, place)
+    return _operate(reader, left, operator, right, location)
 
 
-def compare(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value:
+def compare(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value:
     """What a comparison gives."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return arithmetic.compare(left, operator, right)
@@ -194,17 +194,17 @@ def compare(reader: Reader, left: Value, operator: str, right: Value, place: Pla
         known = arithmetic.contains(right, left)
         if known is not None:
             return Constant(known is (operator == "In"))
-    return _operate(reader, left, operator, right, place)
+    return _operate(reader, left, operator, right, location)
 
 
 def _is_none(value: Value) -> bool:
     return isinstance(value, Constant) and value.value is None and not value.is_default
 
 
-def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value:
+def _operate(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value:
     for operand in (left, right):
         handler = of_type(OPERATORS, operand)
-        result = handler(reader, left, operator, right, place) if handler else None
+        result = handler(reader, left, operator, right, location) if handler else None
         if result is not None:
             return result
     return UNKNOWN
@@ -227,9 +227,9 @@ def truth(value: Value) -> bool | None:
             return arithmetic.counts_as_true(value)
 
 
-def text_of_parts(reader: Reader, parts: Iterable[Value], place: Place) -> Text:
+def text_of_parts(reader: Reader, parts: Iterable[Value], location: Location) -> Text:
     """The text that code puts together out of these parts."""
-    made = Text.of(parts, place)
+    made = Text.of(parts, location)
     reader.record.texts.append(made)
     return made
 
@@ -253,16 +253,16 @@ def update(reader: Reader, entries: dict[Literal, Value], other: Value) -> bool:
     return is_complete
 
 
-def store_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def store_attribute(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """`owner.name = value`."""
     for option in owner.options if isinstance(owner, Either) else (owner,):
         handler = of_type(STORED_ATTRIBUTES, option)
-        replacing.note_part(reader, option, value, place)
-        replacing.note_kept(reader, option, name, value, place)
+        replacing.note_part(reader, option, value, location)
+        replacing.note_kept(reader, option, name, value, location)
         if isinstance(value, DataFrame) and (reader.uncalled or reader.conditions):
             value.forget()  # methods that change it may run in any order
         if handler:
-            handler(reader, option, name, weighed(reader, value), place)
+            handler(reader, option, name, weighed(reader, value), location)
         elif isinstance(option, Class):
             option.attributes[name] = weakly(reader, option.attributes.get(name), value)
 
@@ -275,17 +275,17 @@ def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
     return join([before, value])
 
 
-def store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def store_item(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`owner[key] = value`."""
-    replacing.note_part(reader, owner, value, place)
+    replacing.note_part(reader, owner, value, location)
     if isinstance(owner, Either):
         for option in owner.options:
             if isinstance(option, DataFrame | Series | Indexer):
-                store_item(reader, option, key, UNKNOWN, place)
+                store_item(reader, option, key, UNKNOWN, location)
         return
     handler = of_type(STORED_ITEMS, owner)
     if handler:
-        handler(reader, owner, key, weighed(reader, value), place)
+        handler(reader, owner, key, weighed(reader, value), location)
         return
     match owner, key:
         case Mapping(), _:

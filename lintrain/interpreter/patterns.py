@@ -87,4 +87,4 @@ def matches(reader: Reader, pattern: ast.pattern, subject: Value, scope: Scope) 
 
 
 def _equal(reader: Reader, subject: Value, wanted: Value, node: ast.expr) -> Value:
-    return operations.compare(reader, subject, "Eq", wanted, reader.source.place(node))
+    return operations.compare(reader, subject, "Eq", wanted, reader.source.location(node))

@@ -14,7 +14,7 @@ from lintrain.interpreter import invocation, operations, statements, weights
 from lintrain.interpreter.project_modules import DEFINING_BUDGET, UNCALLED_BUDGET, ModuleBudgetSpentError, Modules
 from lintrain.interpreter.scope import Changes, Scope
 from lintrain.libraries import load_libraries
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, Unknown, Value
@@ -124,9 +124,9 @@ class Reader:
         """The function under evaluation."""
         return self.frames[-1]
 
-    def code(self, place: Place) -> str:
+    def code(self, location: Location) -> str:
         """The code at a place, in whichever file it lies."""
-        return self.record.code(place)
+        return self.record.code(location)
 
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
         """The answer to a question about the syntax of a node, asked only once while its file's tree is kept."""
@@ -158,12 +158,12 @@ class Reader:
         """End the reading, or that of the script's modules, where the steps are spent."""
         raise BudgetSpentError if self.steps > STEP_BUDGET else ModuleBudgetSpentError
 
-    def act(self, act: Act, place: Place, subject: Value, **details: Value) -> None:
+    def act(self, act: Act, location: Location, subject: Value, **details: Value) -> None:
         """Record an effect on a value."""
         self.record.events.append(
             Event(
                 act,
-                place,
+                location,
                 subject,
                 tuple(self.loops),
                 tuple(self.conditions),
@@ -176,18 +176,18 @@ class Reader:
         )
 
     def call(
-        self, callee: Value, positional: list[Value], keywords: dict[str, Value] | None = None, *, place: Place
+        self, callee: Value, positional: list[Value], keywords: dict[str, Value] | None = None, *, location: Location
     ) -> Value:
         """What a value gives when it is called with these arguments by a library."""
-        return invocation.apply(self, callee, positional, keywords or {}, place)
+        return invocation.apply(self, callee, positional, keywords or {}, location)
 
-    def attribute(self, value: Value, name: str, place: Place) -> Value:
+    def attribute(self, value: Value, name: str, location: Location) -> Value:
         """What `value.name` is."""
-        return operations.attribute(self, value, name, place)
+        return operations.attribute(self, value, name, location)
 
-    def subscript(self, value: Value, key: Value, place: Place) -> Value:
+    def subscript(self, value: Value, key: Value, location: Location) -> Value:
         """What `value[key]` is."""
-        return operations.subscript(self, value, key, place)
+        return operations.subscript(self, value, key, location)
 
     def element(self, value: Value) -> Value:
         """What a loop over a value gets each time."""
@@ -200,9 +200,9 @@ class Reader:
         self.frames.pop()
 
     @contextmanager
-    def condition(self, place: Place) -> Generator[None]:
+    def condition(self, location: Location) -> Generator[None]:
         """Code that may be skipped."""
-        self.conditions.append(Condition(place, len(self.loops)))
+        self.conditions.append(Condition(location, len(self.loops)))
         try:
             yield
         finally:

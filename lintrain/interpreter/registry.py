@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from lintrain.interpreter.call import Call
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import Literal, Mapping, Value
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 Transfer = Callable[[Call], Value]
 """A library function: from a call with its arguments to the value that it gives."""
 
-Attribute = Callable[["Reader", Value, str, Place], Value | None]
+Attribute = Callable[["Reader", Value, str, Location], Value | None]
 """`value.name`: None leaves it to the type's methods."""
 
-Subscript = Callable[["Reader", Value, Value, Place], Value]
+Subscript = Callable[["Reader", Value, Value, Location], Value]
 """`value[key]`."""
 
 Element = Callable[["Reader", Value], Value]
@@ -32,13 +32,13 @@ Element = Callable[["Reader", Value], Value]
 Unpack = Callable[["Reader", Value, int], list[Value] | None]
 """What `a, b = value` binds; None where that is not known."""
 
-StoreAttribute = Callable[["Reader", Value, str, Value, Place], None]
+StoreAttribute = Callable[["Reader", Value, str, Value, Location], None]
 """`value.name = new`."""
 
-StoreItem = Callable[["Reader", Value, Value, Value, Place], None]
+StoreItem = Callable[["Reader", Value, Value, Value, Location], None]
 """`value[key] = new`."""
 
-Operate = Callable[["Reader", Value, str, Value, Place], Value | None]
+Operate = Callable[["Reader", Value, str, Value, Location], Value | None]
 """A binary operator or comparison (named as in `ast`: `Add`, `Gt`) with the value on either side; None if not known."""
 
 Family = Callable[[str], Transfer | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lintrain.interpreter.modules import is_module, modules_in, overlap
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.model import Model, ModelPart, Module
@@ -22,7 +22,7 @@ WITH_PARAMETERS = lazy_pattern(
 """Layers of torch that have weights to learn."""
 
 
-def note_part(reader: Reader, owner: Value, value: Value, place: Place) -> None:
+def note_part(reader: Reader, owner: Value, value: Value, location: Location) -> None:
     """Record that a module gets a part with fresh parameters from outside its own constructor."""
     whole = owner.model if isinstance(owner, ModelPart) else owner
     if isinstance(value, Module) and not value.path and value.parts:
@@ -30,12 +30,12 @@ def note_part(reader: Reader, owner: Value, value: Value, place: Place) -> None:
     is_being_made = reader.frame.receiver is owner and reader.frame.name == "__init__"
     if is_being_made or not is_module(whole) or not has_parameters(value):
         return
-    if not _is_new(value, place) and overlap(value, whole):
+    if not _is_new(value, location) and overlap(value, whole):
         return
-    reader.act(Act.NEW_PART, place, _outermost(whole), part=value)
+    reader.act(Act.NEW_PART, location, _outermost(whole), part=value)
 
 
-def _is_new(value: Value, place: Place) -> bool:
+def _is_new(value: Value, location: Location) -> bool:
     """Whether a layer was made behind the target of its assignment, on the same line: it lies nowhere yet.
 
     This spares looking through a whole that may have many parts.
@@ -43,13 +43,13 @@ def _is_new(value: Value, place: Place) -> bool:
     if not isinstance(value, Module) or value.parts or value.attributes or value.origin is None:
         return False
     made = value.origin
-    return made.path == place.path and place.line == made.line and place.column < made.column
+    return made.path == location.path and location.line == made.line and location.column < made.column
 
 
-def note_kept(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def note_kept(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """Record a plain list or dictionary that an object of a module class keeps."""
     if isinstance(owner, Instance) and isinstance(value, Sequence | Mapping) and is_module(owner):
-        reader.record.kept_modules.append(KeptModules(owner, name, value, place))
+        reader.record.kept_modules.append(KeptModules(owner, name, value, location))
 
 
 def _outermost(module: Value) -> Value:

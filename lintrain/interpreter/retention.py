@@ -18,7 +18,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from lintrain.interpreter.reader import Reader
     from lintrain.interpreter.scope import Scope
-    from lintrain.model.location import Place
+    from lintrain.model.location import Location
 
 TAKES_OFF = frozenset(
     {
@@ -71,14 +71,14 @@ def note_append(reader: Reader, node: ast.Call | None, value: Value, scope: Scop
 
 def _note(reader: Reader, target: ast.expr, added: ast.expr, value: Value) -> None:
     if not _takes_off(added) and not _is_cut(reader, added):
-        reader.act(Act.RETAIN, reader.source.place(added), value, target=Constant(ast.unparse(target)))
+        reader.act(Act.RETAIN, reader.source.location(added), value, target=Constant(ast.unparse(target)))
 
 
 def _is_cut(reader: Reader, added: ast.expr) -> bool:
     """Whether the loop takes what is added off the graph in place: `loss.detach_()`."""
-    places = (reader.loops[-1].place, _own_place(reader))
+    locations = (reader.loops[-1].location, _own_location(reader))
     text = ast.unparse(added)
-    return any(text in _texts_before(TAKES_OFF_IN_PLACE, reader.code(place), len(text)) for place in places)
+    return any(text in _texts_before(TAKES_OFF_IN_PLACE, reader.code(location), len(text)) for location in locations)
 
 
 def _takes_off(added: ast.expr) -> bool:
@@ -91,11 +91,11 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
     """Whether a target that is added to keeps what it gets from one iteration of the innermost loop to the next."""
     loop = reader.loops[-1]
     text = ast.unparse(target)
-    place = reader.source.place(target)
-    if not loop.place.holds(place):
+    location = reader.source.location(target)
+    if not loop.location.holds(location):
         return _is_kept_by_object(reader, target, loop, scope)
     root = text.partition(".")[0].partition("[")[0]
-    return root not in loop.made_anew and not _is_emptied(reader.code(loop.place), text)
+    return root not in loop.made_anew and not _is_emptied(reader.code(loop.location), text)
 
 
 def _is_emptied(code: str, target: str) -> bool:
@@ -106,12 +106,12 @@ def _is_emptied(code: str, target: str) -> bool:
 
 def _adds_to_itself(code: str, start: int, target: str) -> bool:
     """Whether what stands behind an `=` begins with `target +`."""
-    place = _after_blanks(code, start)
-    return code.startswith(target, place) and code.startswith("+", _after_blanks(code, place + len(target)))
+    location = _after_blanks(code, start)
+    return code.startswith(target, location) and code.startswith("+", _after_blanks(code, location + len(target)))
 
 
 def _after_blanks(code: str, start: int) -> int:
-    return next((place for place in range(start, len(code)) if not code[place].isspace()), len(code))
+    return next((location for location in range(start, len(code)) if not code[location].isspace()), len(code))
 
 
 def _is_taken_from(code: str, target: str) -> bool:
@@ -142,28 +142,30 @@ def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scop
     if not isinstance(target, ast.Attribute):
         return False
     owner = expressions.evaluate(reader, target.value, scope)
-    if not isinstance(owner, Instance) or owner.origin is None or loop.place.holds(owner.origin):
+    if not isinstance(owner, Instance) or owner.origin is None or loop.location.holds(owner.origin):
         return False
-    return re.search(r"reset|clear|zero_\(|init", reader.code(loop.place)) is None
+    return re.search(r"reset|clear|zero_\(|init", reader.code(loop.location)) is None
 
 
 def _is_callers_list(reader: Reader, target: ast.expr) -> bool:
     """Whether the loop calls the function under evaluation with a list of its own that outlives the iteration."""
     loop, given = reader.loops[-1], _given_in_loop(reader, target)
-    return given is not None and given.id not in loop.made_anew and not _is_emptied(reader.code(loop.place), given.id)
+    return (
+        given is not None and given.id not in loop.made_anew and not _is_emptied(reader.code(loop.location), given.id)
+    )
 
 
 def _is_callers_sum(reader: Reader, target: ast.expr) -> bool:
     """Whether the function gives the sum back to the name that it came from, which nothing else in the loop binds."""
     source, loop, given = reader.source, reader.loops[-1], _given_in_loop(reader, target)
-    if given is None or _is_taken_from(reader.code(loop.place), given.id):
+    if given is None or _is_taken_from(reader.code(loop.location), given.id):
         return False
     back = [node for node, names in source.told(given_back).items() if given.id in names]
-    own = _own_place(reader)
+    own = _own_location(reader)
     bound = [node for node in source.nodes_of(ast.Name) if node.id == given.id and not isinstance(node.ctx, ast.Load)]
     return (
-        any(own.holds(source.place(node)) and node.id == ast.unparse(target) for node in back)
-        and sum(loop.place.holds(source.place(node)) for node in bound) == 1
+        any(own.holds(source.location(node)) and node.id == ast.unparse(target) for node in back)
+        and sum(loop.location.holds(source.location(node)) for node in bound) == 1
     )
 
 
@@ -172,16 +174,16 @@ def _given_in_loop(reader: Reader, target: ast.expr) -> ast.Name | None:
     frame, loop = reader.frame, reader.loops[-1]
     if frame.function is None or frame.call is None or frame.source is not reader.frames[-2].source:
         return None
-    if not isinstance(target, ast.Name) or _is_emptied(reader.code(_own_place(reader)), target.id):
+    if not isinstance(target, ast.Name) or _is_emptied(reader.code(_own_location(reader)), target.id):
         return None
     given = given_names(frame.function.node.args, frame.call, int(frame.receiver is not None)).get(target.id)
-    return given if given is not None and loop.place.holds(reader.source.place(given)) else None
+    return given if given is not None and loop.location.holds(reader.source.location(given)) else None
 
 
-def _own_place(reader: Reader) -> Place:
+def _own_location(reader: Reader) -> Location:
     """The function under evaluation, or else the innermost loop."""
     function = reader.frame.function
-    return reader.source.place(function.node) if function is not None else reader.loops[-1].place
+    return reader.source.location(function.node) if function is not None else reader.loops[-1].location
 
 
 def made_anew(body: Sequence[ast.stmt]) -> frozenset[str]:

@@ -55,7 +55,7 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
             and reader.once(_may_leave, statement)
             and not _is_settled(reader, statement)
         ):
-            with reader.condition(reader.source.place(statement)):
+            with reader.condition(reader.source.location(statement)):
                 return execute_block(reader, body[position + 1 :], scope)
         if isinstance(statement, ast.If) and reader.once(_refuses_versions, statement):
             reader.guards += 1
@@ -155,7 +155,7 @@ def _leave_loop(reader: Reader, node: ast.stmt, scope: Scope) -> Flow:
 
 def _leave(reader: Reader, node: ast.stmt) -> None:
     if reader.loops:
-        reader.act(Act.LEAVE, reader.source.place(node), UNKNOWN)
+        reader.act(Act.LEAVE, reader.source.location(node), UNKNOWN)
 
 
 def _return(reader: Reader, node: ast.Return, scope: Scope) -> Flow:
@@ -204,7 +204,7 @@ def _define_class(reader: Reader, node: ast.ClassDef, scope: Scope) -> Flow:
     marks = tuple(expressions.evaluate(reader, decorator, scope) for decorator in node.decorator_list)
     body = Scope(parent=scope, is_class=True)
     execute_block(reader, node.body, body)
-    made = Class(node, bases, body.names, marks, origin=reader.source.place(node))
+    made = Class(node, bases, body.names, marks, origin=reader.source.location(node))
     value = decorators.decorated(reader, made) if marks else made
     scope.bind(node.name, value if isinstance(value, Class) else made)
     for member in body.names.values():
@@ -218,7 +218,7 @@ def _delete(reader: Reader, node: ast.Delete, scope: Scope) -> Flow:
         if isinstance(target, ast.Name):
             value = scope.lookup(target.id)
             if value is not None:
-                reader.act(Act.DELETE, reader.source.place(target), value)
+                reader.act(Act.DELETE, reader.source.location(target), value)
             scope.unbind(target.id)
         elif isinstance(target, ast.Subscript):
             _delete_item(reader, target, scope)
@@ -243,20 +243,20 @@ def _declare_outer(reader: Reader, node: ast.Global | ast.Nonlocal, scope: Scope
 def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
     subject = expressions.evaluate(reader, node.subject, scope)
     ways: list[tuple[Sequence[ast.stmt], Condition]] = []
-    place, depth = reader.source.place(node), len(reader.loops)
+    location, depth = reader.source.location(node), len(reader.loops)
     is_settled = False
     for case in node.cases:
         taken = patterns.takes(reader, case, subject, scope)
         if taken is not False:
             patterns.bind(reader, case.pattern, subject, scope)
-            ways.append((case.body, Condition(place, depth)))
+            ways.append((case.body, Condition(location, depth)))
         if taken:
             is_settled = True
             break
     if is_settled and len(ways) == 1:
         return execute_block(reader, ways[0][0], scope)
     if not is_settled:
-        ways.append(([], Condition(place, depth)))
+        ways.append(([], Condition(location, depth)))
     return branches.execute_branches(reader, ways, scope)
 
 

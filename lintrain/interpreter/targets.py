@@ -24,7 +24,7 @@ def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None
         case ast.Name(id=name):
             scope.bind(name, identified(value, name))
             if not isinstance(value, Unknown | Constant):
-                reader.record.bindings.append(Binding(name, value, reader.source.place(target)))
+                reader.record.bindings.append(Binding(name, value, reader.source.location(target)))
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             _unpack(reader, targets, value, scope)
         case ast.Starred(value=inner):
@@ -32,12 +32,12 @@ def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None
         case ast.Attribute(value=owner, attr=name):
             held = expressions.evaluate(reader, owner, scope)
             operations.store_attribute(
-                reader, held, name, identified(value, f"self.{name}"), reader.source.place(target)
+                reader, held, name, identified(value, f"self.{name}"), reader.source.location(target)
             )
         case ast.Subscript(value=owner, slice=key):
-            place = reader.source.place(target)
+            location = reader.source.location(target)
             held = expressions.evaluate(reader, owner, scope)
-            operations.store_item(reader, held, expressions.evaluate(reader, key, scope), value, place)
+            operations.store_item(reader, held, expressions.evaluate(reader, key, scope), value, location)
         case _:
             pass
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from lintrain.interpreter.call import Argument, Call
 from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of
@@ -57,7 +57,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     name = call.path.rpartition(".")[2]
     arguments = [argument.value for argument in rest(call, before)]
     shape, kind, cut, made = before.shape, before.kind, before.cut, before.made
-    here = Operation(_along(call, name), call.place, call.text, _given(call, before))
+    here = Operation(_along(call, name), call.location, call.text, _given(call, before))
     if name in RESHAPES:
         shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, arguments)
     elif name in {"cat", "concat", "vstack", "concatenate", "T", "max", "min", "transpose"}:
@@ -76,9 +76,9 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     return replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced, is_reshaped=moved)
 
 
-def detached(tensor: Tensor, name: str, place: Place) -> Tensor:
+def detached(tensor: Tensor, name: str, location: Location) -> Tensor:
     """A tensor's numbers without its graph, as an attribute gives them: `x.data`."""
-    return replace(tensor, cut=tensor.cut or Operation(name, place), origin=place)
+    return replace(tensor, cut=tensor.cut or Operation(name, location), origin=location)
 
 
 def rest(call: Call, tensor: Value) -> list[Argument]:
@@ -133,8 +133,8 @@ def normalised(call: Call) -> Tensor | None:
     if name not in NORMALISERS or not call.path.startswith(("torch.", "Unknown.")):
         return None
     given = call.receiver_text if call.path.startswith("Unknown.") else _given(call, Tensor())
-    made = Operation(_along(call, name), call.place, call.text, given)
-    return Tensor(text=call.text, made=made, kind="float", origin=call.place)
+    made = Operation(_along(call, name), call.location, call.text, given)
+    return Tensor(text=call.text, made=made, kind="float", origin=call.location)
 
 
 def _along(call: Call, name: str) -> str:
@@ -144,7 +144,7 @@ def _along(call: Call, name: str) -> str:
     return f"{name} over rows" if name != "sigmoid" and literal(axis) == 0 and integer(axis) == 0 else name
 
 
-def combined(left: Value, operator: str, right: Value, text: str, place: Place) -> Tensor:
+def combined(left: Value, operator: str, right: Value, text: str, location: Location) -> Tensor:
     """What arithmetic makes of a tensor and something else: numbers of its own, off the graph if both are."""
     tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
     cuts = [operand.cut for operand in tensors if operand.cut]
@@ -153,9 +153,9 @@ def combined(left: Value, operator: str, right: Value, text: str, place: Place) 
     shape = put_together(tensors[0].shape, tensors[-1].shape) if len(tensors) == 2 else ANY
     if len(tensors) == 1 and any(isinstance(operand, Constant) for operand in (left, right)):
         shape = tensors[0].shape
-    made = Operation(operator.lower(), place, text)
+    made = Operation(operator.lower(), location, text)
     kind = _kind_after(operator, left, right)
-    return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cuts[0] if is_cut else None, origin=place)
+    return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cuts[0] if is_cut else None, origin=location)
 
 
 def _kind_after(operator: str, left: Value, right: Value) -> str:

@@ -96,7 +96,7 @@ def keyword_state(name: str, keyword: str, targets: Targets) -> Known:
     if name not in tables.callable_names(package):
         return Known("unknown", package)
     history = tables.history_of(package, name)
-    answers = {_state_at(name, history, place, keyword, targets) for place in _places(package, target)}
+    answers = {_state_at(name, history, location, keyword, targets) for location in _locations(package, target)}
     return answers.pop() if len(answers) == 1 else Known("unknown", package)
 
 
@@ -114,10 +114,10 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
     target = targets.get(package)
     if target is None or module not in tables.names_of(package)["exists"]:
         return Known("unknown", package)
-    wanted = _places(package, target)
+    wanted = _locations(package, target)
     if _is_open(package, module, name, wanted) or _lives_behind_hook(module, wanted, targets):
         return Known("unknown", package)
-    return _judged(package, tables.places(tables.lives_of(package, module).get(name, "")), wanted)
+    return _judged(package, tables.locations(tables.lives_of(package, module).get(name, "")), wanted)
 
 
 def module_state(module: str, targets: Targets) -> Known:
@@ -149,16 +149,16 @@ def covered_names(module: str, targets: Targets) -> frozenset[str]:
     package = module.split(".")[0]
     if (target := targets.get(package)) is None:
         return frozenset()
-    every = _places(package, target)
+    every = _locations(package, target)
     lives = tables.lives_of(package, module)
-    return frozenset(name for name, spans in lives.items() if all(tables.holds(spans, place) for place in every))
+    return frozenset(name for name, spans in lives.items() if all(tables.holds(spans, location) for location in every))
 
 
 def _state_at(
-    name: str, history: Sequence[tuple[str, ...] | None], place: int, keyword: str, targets: Targets
+    name: str, history: Sequence[tuple[str, ...] | None], location: int, keyword: str, targets: Targets
 ) -> Known:
     package = name.split(".")[0]
-    items = history[place]
+    items = history[location]
     if items is None:
         return Known("unknown", package)
     if (item := _taking(items, keyword)) is not None:
@@ -167,7 +167,7 @@ def _state_at(
     if inherited is not None and inherited.state != "never":
         return inherited
     having = [at for at, each in enumerate(history) if each is not None and _taking(each, keyword) is not None]
-    return _judged(package, having, [place])
+    return _judged(package, having, [location])
 
 
 def _taking(items: tuple[str, ...], keyword: str) -> str | None:
@@ -199,12 +199,12 @@ def _judged(package: str, having: Sequence[int], wanted: Sequence[int]) -> Known
     ends = (versions[having[-1]], versions[having[0]]) if having else (None, None)
     if not having:
         return Known("never", package)
-    if all(place in having for place in wanted):
+    if all(location in having for location in wanted):
         return Known("present", package, *ends)
-    if any(place in having for place in wanted):
+    if any(location in having for location in wanted):
         return Known("unknown", package)
-    if any(place < wanted[0] for place in having):
-        last = max(place for place in having if place < wanted[0])
+    if any(location < wanted[0] for location in having):
+        last = max(location for location in having if location < wanted[0])
         return Known("gone", package, versions[last], versions[having[0]])
     return Known("not_yet", package, *ends)
 
@@ -215,18 +215,18 @@ def _is_open(package: str, module: str, name: str, wanted: Sequence[int]) -> boo
     table = tables.names_of(package)
     endings = (spans for ending, spans in table["open_endings"].items() if name.endswith(ending))
     spans = [table["open"].get(module, ""), *endings]
-    missing = [place for place in wanted if not tables.holds(lives, place)]
-    return any(tables.holds(each, place) for each in spans for place in missing)
+    missing = [location for location in wanted if not tables.holds(lives, location)]
+    return any(tables.holds(each, location) for each in spans for location in missing)
 
 
 def _lives_behind_hook(module: str, wanted: Sequence[int], targets: Targets) -> bool:
     """Whether a module has no file any more, while its package still speaks of it: an import hook may serve it."""
     exists = tables.names_of(module.split(".")[0])["exists"][module]
-    missing = any(not tables.holds(exists, place) for place in wanted)
+    missing = any(not tables.holds(exists, location) for location in wanted)
     return missing and "." in module and module_state(module, targets).state != "gone"
 
 
-def _places(package: str, target: Target) -> list[int]:
+def _locations(package: str, target: Target) -> list[int]:
     covered = tables.covered_versions(package)
     return [covered.index(version) for version in target.versions if version in covered]
 
@@ -239,7 +239,7 @@ def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
         return None
     history = tables.history_of(package, name)
     found: dict[tuple[str, ...], None] = {}
-    for items in dict.fromkeys(history[place] for place in _places(package, target)):
+    for items in dict.fromkeys(history[location] for location in _locations(package, target)):
         bases = _all_items(items[0][1:], targets) if items and items[0].startswith("<") else [()]
         # A wide range over two packages has too many combinations to go through, and no one answer anyway.
         if items is None or bases is None or len(found) + len(bases) > _MOST_COMBINATIONS:

@@ -61,7 +61,7 @@ def _saved(folder: Path, source: str) -> CheckpointFacts | None:
         vocab_size=as_int(config.get("vocab_size")),
         head=head if head is not None and not head.endswith("Model") else None,
         num_labels=_num_labels(config, head, len(names)),
-        label_names=tuple(str(names[key]) for key in sorted(names, key=_place)),
+        label_names=tuple(str(names[key]) for key in sorted(names, key=_location)),
         source=source,
     )
 
@@ -118,7 +118,7 @@ def _num_labels(config: Json, head: str | None, named: int) -> int | None:
     return named or as_int(config.get("num_labels")) or 2
 
 
-def _place(key: str) -> int:
+def _location(key: str) -> int:
     return int(key) if key.isdecimal() else 0
 
 

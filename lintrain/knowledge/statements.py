@@ -121,8 +121,8 @@ class Reader:
         """The packages whose source lies in this folder, beside what builds them: their own repository."""
         builds = self._here & {"pyproject.toml", "setup.py", "setup.cfg"}
         for package in self.packages if builds else ():
-            places = [place for place, first in (("", package), ("src", "src")) if first in self._here]
-            if any(_is_file(self.folder / place / package / "__init__.py") for place in places):
+            locations = [location for location, first in (("", package), ("src", "src")) if first in self._here]
+            if any(_is_file(self.folder / location / package / "__init__.py") for location in locations):
                 yield package
 
     def environment(self) -> Iterator[Statement]:

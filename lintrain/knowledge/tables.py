@@ -94,9 +94,9 @@ def holds(spans: str, position: int) -> bool:
     return any(int(since) <= position < int(until) for since, until in _parts(spans))
 
 
-def places(spans: str) -> list[int]:
+def locations(spans: str) -> list[int]:
     """Every version's place inside spans."""
-    return [place for since, until in _parts(spans) for place in range(int(since), int(until))]
+    return [location for since, until in _parts(spans) for location in range(int(since), int(until))]
 
 
 def _parts(spans: str) -> list[list[str]]:

@@ -98,9 +98,9 @@ class VersionFinder:
     def _project_folders(self, folder: Path) -> list[Path]:
         """The folder and those above it up to the one with `.git`; without one in reach, the folder alone."""
         above = [folder, *list(folder.absolute().parents)[:_MOST_FOLDERS_ABOVE]]
-        for place, each in enumerate(above):
+        for location, each in enumerate(above):
             if self._begins.get(each, partial(_begins_at, each)):
-                return above[: place + 1]
+                return above[: location + 1]
         return above[:1]
 
 
@@ -139,10 +139,10 @@ def decided(package: str, statements: Iterable[Statement]) -> Target | None:
     covered = covered_versions(package)
     agreeing: list[Statement] = []
     left = covered
-    for place, group in enumerate(_by_rank(statements)):
+    for location, group in enumerate(_by_rank(statements)):
         allowed = {version for statement in group for version in _allowed(package, statement)}
         narrowed = tuple(version for version in left if version in allowed)
-        if not narrowed and place == 0:
+        if not narrowed and location == 0:
             return None
         if narrowed and len(narrowed) < len(left):
             left = narrowed

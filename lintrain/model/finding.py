@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class Related:
     """A place that explains a finding, with a few words on what happens there.
 
     `role` names its part in the story ("origin", "tokenized copy") and `text` holds the code there, for fixes.
     """
 
-    place: Place
+    location: Location
     note: str
     role: str = "origin"
     text: str = ""
@@ -34,34 +34,34 @@ class Finding:
 
     rule: str
     level: Level
-    place: Place
+    location: Location
     message: str
     why: str = ""
     help: str = ""
-    because: tuple[Reason, ...] = ()
+    related: tuple[Related, ...] = ()
     subject: str | None = None
     facts: Mapping[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )
 
-    def with_role(self, role: str) -> tuple[Reason, ...]:
+    def with_role(self, role: str) -> tuple[Related, ...]:
         """The explaining places of one role."""
-        return tuple(reason for reason in self.because if reason.role == role)
+        return tuple(reason for reason in self.related if reason.role == role)
 
     @property
-    def place_in_facts(self) -> Place | None:
+    def location_in_facts(self) -> Location | None:
         """The place that the facts carry (`Place.as_facts`), for a fix to change; None where they carry none."""
         match self.facts:
             case {"line": int(line), "column": int(column), "end_line": int(end_line), "end_column": int(end_column)}:
-                return Place(self.place.path, line, column, end_line, end_column)
+                return Location(self.location.path, line, column, end_line, end_column)
             case _:
                 return None
 
 
-def one_at_each_place(findings: Iterable[Finding | None]) -> Iterator[Finding]:
+def one_per_location(findings: Iterable[Finding | None]) -> Iterator[Finding]:
     """The first finding at each place: code that is read several times shows one mistake."""
-    found: dict[Place, Finding] = {}
+    found: dict[Location, Finding] = {}
     for finding in findings:
         if finding is not None:
-            found.setdefault(finding.place, finding)
+            found.setdefault(finding.location, finding)
     yield from found.values()

@@ -9,7 +9,7 @@ NOWHERE = "(interactive)"
 
 
 @dataclass(slots=True, order=True, unsafe_hash=True)
-class Place:
+class Location:
     """A stretch of one source: lines and columns count from 1, columns in characters, the end column is exclusive.
 
     Never changed once it is made. It is not frozen since making one would take four times as long, and nearly every
@@ -25,13 +25,13 @@ class Place:
     end_line: int
     end_column: int
 
-    def holds(self, other: Place) -> bool:
+    def holds(self, other: Location) -> bool:
         """Whether the other place lies inside this one."""
         starts_after = (self.line, self.column) <= (other.line, other.column)
         ends_before = (other.end_line, other.end_column) <= (self.end_line, self.end_column)
         return self.path == other.path and starts_after and ends_before
 
-    def meets(self, other: Place) -> bool:
+    def meets(self, other: Location) -> bool:
         """Whether the other place has a line in common with this one."""
         return self.path == other.path and self.line <= other.end_line and other.line <= self.end_line
 

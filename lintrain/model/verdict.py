@@ -11,33 +11,33 @@ from lintrain.startup.lazy_dataclass import dataclass
 Measured = str | int | float | bool | None | list["Measured"] | dict[str, "Measured"]
 
 
-class Ruling(StrEnum):
+class Outcome(StrEnum):
     """The three answers that a probe can give."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
-    UNSETTLED = "unsettled"
+    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A ruling, the reason in one line with its numbers, and the measured values by name."""
 
-    ruling: Ruling
+    outcome: Outcome
     reason: str
     measured: Mapping[str, Measured] = field(default_factory=dict[str, Measured])
 
 
 def confirmed(reason: str, **measured: Measured) -> Verdict:
     """The claim is true of this run."""
-    return Verdict(Ruling.CONFIRMED, reason, measured)
+    return Verdict(Outcome.CONFIRMED, reason, measured)
 
 
 def refuted(reason: str, **measured: Measured) -> Verdict:
     """The claim is false of this run."""
-    return Verdict(Ruling.REFUTED, reason, measured)
+    return Verdict(Outcome.REFUTED, reason, measured)
 
 
-def unsettled(reason: str, **measured: Measured) -> Verdict:
+def inconclusive(reason: str, **measured: Measured) -> Verdict:
     """The run did not show whether the claim is true, for this reason."""
-    return Verdict(Ruling.UNSETTLED, reason, measured)
+    return Verdict(Outcome.INCONCLUSIVE, reason, measured)

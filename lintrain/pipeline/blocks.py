@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nesting import Nesting
 from lintrain.source.nodes import BLOCKS
@@ -14,46 +14,49 @@ from lintrain.source.source import Source
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
-def statement_at(pipeline: Pipeline, place: Place) -> ast.stmt | None:
+def statement_at(pipeline: Pipeline, location: Location) -> ast.stmt | None:
     """The innermost statement around a place."""
-    return pipeline.source_of(place).told(_statements).innermost(place)
+    return pipeline.source_of(location).told(_statements).innermost(location)
 
 
 def _statements(source: Source) -> Nesting[ast.stmt]:
-    return Nesting((source.place(node), node) for node in source.nodes if isinstance(node, ast.stmt))
+    return Nesting((source.location(node), node) for node in source.nodes if isinstance(node, ast.stmt))
 
 
-def scope_of(pipeline: Pipeline, place: Place) -> ast.AST:
+def scope_of(pipeline: Pipeline, location: Location) -> ast.AST:
     """The function around a place, else the whole file."""
-    source = pipeline.source_of(place)
-    return source.told(_functions).innermost(place) or source.tree
+    source = pipeline.source_of(location)
+    return source.told(_functions).innermost(location) or source.tree
 
 
 def _functions(source: Source) -> Nesting[ast.expr | ast.stmt]:
-    return Nesting((source.place(node), node) for node in source.nodes if isinstance(node, FUNCTIONS))
+    return Nesting((source.location(node), node) for node in source.nodes if isinstance(node, FUNCTIONS))
 
 
-def is_one_scope(pipeline: Pipeline, *places: Place) -> bool:
+def is_one_scope(pipeline: Pipeline, *locations: Location) -> bool:
     """Whether places lie in one function, or all outside of any."""
-    return len({place.path for place in places}) == 1 and len({scope_of(pipeline, place) for place in places}) == 1
+    return (
+        len({location.path for location in locations}) == 1
+        and len({scope_of(pipeline, location) for location in locations}) == 1
+    )
 
 
-def loop_around(pipeline: Pipeline, place: Place) -> Place | None:
+def loop_around(pipeline: Pipeline, location: Location) -> Location | None:
     """The innermost loop around a place."""
-    loops = pipeline.told(_loops, pipeline).get(place.path)
-    return loops.innermost(place) if loops else None
+    loops = pipeline.told(_loops, pipeline).get(location.path)
+    return loops.innermost(location) if loops else None
 
 
-def _loops(pipeline: Pipeline, _: Pipeline) -> dict[str, Nesting[Place]]:
+def _loops(pipeline: Pipeline, _: Pipeline) -> dict[str, Nesting[Location]]:
     """The places of the loops of each file."""
-    places = {loop.place for loop in pipeline.loops}
-    paths = {place.path for place in places}
-    return {path: Nesting((place, place) for place in places if place.path == path) for path in paths}
+    locations = {loop.location for loop in pipeline.loops}
+    paths = {location.path for location in locations}
+    return {path: Nesting((location, location) for location in locations if location.path == path) for path in paths}
 
 
-def block_of(pipeline: Pipeline, statement: ast.stmt, place: Place) -> list[ast.stmt]:
+def block_of(pipeline: Pipeline, statement: ast.stmt, location: Location) -> list[ast.stmt]:
     """The statements beside one, and itself."""
-    return pipeline.source_of(place).told(_blocks).get(statement, [])
+    return pipeline.source_of(location).told(_blocks).get(statement, [])
 
 
 def _blocks(source: Source) -> dict[ast.stmt, list[ast.stmt]]:
@@ -68,7 +71,7 @@ def _blocks(source: Source) -> dict[ast.stmt, list[ast.stmt]]:
     return found
 
 
-def may_move(pipeline: Pipeline, moved: Place, target: Place) -> bool:
+def may_move(pipeline: Pipeline, moved: Location, target: Location) -> bool:
     """Whether a plain statement can change its place: nothing that it passes uses what it binds, or binds what it uses.
 
     Going down, it may pass what binds names that it uses: to come after that is what it moves for.
@@ -92,18 +95,18 @@ def may_move(pipeline: Pipeline, moved: Place, target: Place) -> bool:
     }
 
 
-def _stands_alone(pipeline: Pipeline, statement: ast.stmt, place: Place) -> bool:
+def _stands_alone(pipeline: Pipeline, statement: ast.stmt, location: Location) -> bool:
     """Whether a statement shares its lines with no other."""
-    source = pipeline.source_of(place)
-    at = source.place(statement)
+    source = pipeline.source_of(location)
+    at = source.location(statement)
     before = source.lines[at.line - 1][: at.column - 1]
     after = source.lines[at.end_line - 1][at.end_column - 1 :].strip()
     return not before.strip() and (not after or after.startswith("#"))
 
 
-def uses_of(pipeline: Pipeline, name: str, place: Place) -> list[ast.Name | ast.Attribute]:
+def uses_of(pipeline: Pipeline, name: str, location: Location) -> list[ast.Name | ast.Attribute]:
     """Where the file of a place reads a name (or `self.name`)."""
-    by_last = pipeline.source_of(place).told(_reads)
+    by_last = pipeline.source_of(location).told(_reads)
     return [node for node in by_last.get(name.rpartition(".")[2], ()) if _is_called(node, name)]
 
 

@@ -6,7 +6,7 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.blocks import returned_in, scope_of
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Source
@@ -96,12 +96,12 @@ def spread_names(source: Source, names: set[str]) -> tuple[set[str], set[ast.Nam
     return known, {node for node in table if node.id in known}
 
 
-def way_out(pipeline: Pipeline, place: Place) -> list[tuple[ast.AST, Place]]:
+def way_out(pipeline: Pipeline, location: Location) -> list[tuple[ast.AST, Location]]:
     """The function around a place; the function around the only call of it, with that call; and so on to the module."""
-    source = pipeline.source_of(place)
+    source = pipeline.source_of(location)
     functions: dict[ast.AST, PlainFunction] = {each.node: each for each in source.told(plain_functions).values()}
-    found = [(scope_of(pipeline, place), place)]
+    found = [(scope_of(pipeline, location), location)]
     while (function := functions.get(found[-1][0])) and len(function.calls) == 1 and len(found) < len(functions) + 2:
-        place = source.place(function.calls[0])
-        found.append((scope_of(pipeline, place), place))
+        location = source.location(function.calls[0])
+        found.append((scope_of(pipeline, location), location))
     return found

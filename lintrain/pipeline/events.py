@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import UNKNOWN, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -72,11 +72,11 @@ class Loop:
     `made_anew` are the names that its body binds by other means than adding to them.
     """
 
-    place: Place
+    location: Location
     over: Value = UNKNOWN
     each: Value = UNKNOWN
     header: str = ""
-    body: Place | None = None
+    body: Location | None = None
     made_anew: frozenset[str] = frozenset()
 
 
@@ -88,7 +88,7 @@ class Condition:
     `period_text` its code.
     """
 
-    place: Place
+    location: Location
     depth: int
     test: ast.expr | None = None
     is_else: bool = False
@@ -111,7 +111,7 @@ class Event:
     """
 
     act: Act
-    place: Place
+    location: Location
     subject: Value
     loops: tuple[Loop, ...]
     conditions: tuple[Condition, ...]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.interpreter.call import Argument
 from lintrain.interpreter.scope import Circles
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
 from lintrain.pipeline.values.lightning import LightningFit, LoggedNames
@@ -46,7 +46,7 @@ class LibraryCall:
     """
 
     path: str
-    place: Place
+    location: Location
     arguments: dict[str, Argument]
     positional: int
     is_guarded: bool
@@ -61,7 +61,7 @@ class LibraryName:
 
     module: str
     name: str
-    place: Place
+    location: Location
     is_guarded: bool
     is_import: bool
     bound_as: str = ""
@@ -71,7 +71,7 @@ class LibraryName:
 class Discard:
     """A statement that throws away what a method of a data set gave; `is_displayed` as the last line of a cell."""
 
-    place: Place
+    location: Location
     receiver: Value
     receiver_text: str
     method: str
@@ -83,7 +83,7 @@ class Discard:
 class Misuse:
     """A value used as something that it is not: `use` says how (`subscript`, `map`, `train_dataset`, `compute`, …)."""
 
-    place: Place
+    location: Location
     value: Value
     use: str
     text: str
@@ -94,7 +94,7 @@ class TokenTest:
     """A comparison with a special token: `labels == tokenizer.pad_token_id`."""
 
     token: SpecialToken
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class KeptModules:
     owner: Instance
     name: str
     value: Value
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Binding:
 
     name: str
     value: Value
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Arithmetic:
     right: Value
     left_text: str
     right_text: str
-    place: Place
+    location: Location
 
 
 MOST_STEPS = 20_000_000
@@ -208,13 +208,13 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.sources[self.source.path] = self.source
 
-    def source_of(self, place: Place) -> Source:
+    def source_of(self, location: Location) -> Source:
         """The file that a place lies in: the script, or a module that was read for it."""
-        return self.sources.get(place.path, self.source)
+        return self.sources.get(location.path, self.source)
 
-    def code(self, place: Place) -> str:
+    def code(self, location: Location) -> str:
         """The code at a place."""
-        return self.source_of(place).code(place)
+        return self.source_of(location).code(location)
 
     def lengths(self) -> dict[str, int]:
         """How much of each kind is recorded."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence
-from lintrain.model.verdict import Ruling
+from lintrain.model.verdict import Outcome
 from lintrain.report.text.frame import frame
 from lintrain.report.text.full import cure_of
 from lintrain.report.text.look import Look
 from lintrain.report.text.stages import failure_lines, numbers, samples
-from lintrain.source.written_places import FindSource, place_of
+from lintrain.source.written_places import FindSource, location_of
 
 COLOURS = {"confirmed": "#c62828", "failed": "#c62828", "refuted": "#2e7d32", "passed": "#2e7d32"}
 OTHER = "#b26a00"
@@ -27,12 +27,12 @@ def html_snippet(
     parts = [f'<p style="margin:.3em 0">{_coloured(f"lintrain: {reason}", "passed" if is_ok else "failed")}</p>']
     for run in runs:
         parts += _stages(run, find_source)
-    confirmed = [one for one in judged if one.verdict and one.verdict.ruling is Ruling.CONFIRMED]
+    confirmed = [one for one in judged if one.verdict and one.verdict.outcome is Outcome.CONFIRMED]
     others = [one for one in judged if one not in confirmed]
     parts += [_finding(one, find_source) for one in confirmed]
     if others:
         inner = "".join(_finding(one, find_source) for one in others)
-        parts.append(f"<details><summary>{len(others)} more: refuted or unsettled</summary>{inner}</details>")
+        parts.append(f"<details><summary>{len(others)} more: refuted or inconclusive</summary>{inner}</details>")
     return f'<div class="lintrain" style="max-width:60em">{"".join(parts)}</div>'
 
 
@@ -69,13 +69,13 @@ def _cell(content: str) -> str:
 
 def _finding(one: Reported, find_source: FindSource) -> str:
     finding, verdict = one.finding, one.verdict
-    head = f"{place_of(finding.place, find_source)}: {finding.level.value}[{finding.rule}] {finding.message}"
-    remarks = [("probe", f"{verdict.ruling.value} · {verdict.reason}")] if verdict else []
+    head = f"{location_of(finding.location, find_source)}: {finding.level.value}[{finding.rule}] {finding.message}"
+    remarks = [("probe", f"{verdict.outcome.value} · {verdict.reason}")] if verdict else []
     remarks += [("why", finding.why), ("fix", cure_of(one))]
     said = "".join(f"<div><b>{name}</b>: {escape(text)}</div>" for name, text in remarks if text)
-    ruling = verdict.ruling.value if verdict else ""
+    outcome = verdict.outcome.value if verdict else ""
     return (
-        f'<div style="margin:.6em 0">{_coloured(head, ruling)}{_code(frame(finding, find_source, PLAIN))}{said}</div>'
+        f'<div style="margin:.6em 0">{_coloured(head, outcome)}{_code(frame(finding, find_source, PLAIN))}{said}</div>'
     )
 
 

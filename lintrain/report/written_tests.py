@@ -59,14 +59,14 @@ def pipeline_tests(record: Record, file: Path) -> str:
     head = HEAD.format(
         script=in_docstring(Path(record.script).name),
         version=in_docstring(record.lintrain),
-        place=_place(record, file),
+        location=_location(record, file),
         arguments=repr(record.arguments),
     )
     head = head.replace("\nimport math\n", "\nimport math\nfrom pathlib import Path\n", 1)
     return formatted("\n\n".join([head, *_of_batch(evidence, batch), *_of_forward(evidence)]))
 
 
-def _place(record: Record, file: Path) -> str:
+def _location(record: Record, file: Path) -> str:
     """The script beside the tests or in the folders around them, in words of Python."""
     script = os.path.relpath(Path(record.script).absolute(), file.absolute().parent)
     return f"Path(__file__).parent / {literal(script)}"

@@ -9,7 +9,7 @@ from typing import Any, cast
 from lsprotocol import types as lsp
 
 from lintrain.check.ignoring import BEYOND_COMMENTS
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.server.checking import Checked, request_of
 from lintrain.server.edits import Changes, all_fixed, fixed, ignored
 from lintrain.server.session import Session
@@ -84,7 +84,7 @@ def _near(session: Session, checked: Checked, uri: str, where: lsp.Range) -> Ite
     """The findings that touch a stretch, with their numbers."""
     viewer = session.viewer
     for number, one in enumerate(checked.file.reported):
-        at = viewer.locate(checked, one.finding.place)
+        at = viewer.locate(checked, one.finding.location)
         if at and at.uri == uri and _touch(at.range, where):
             yield number, one
 

@@ -9,8 +9,8 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from lintrain.cache.noted import noted_files
-from lintrain.check.outcome import Crash, FileOutcome, Outcome, Reported
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult, Crash, FileOutcome, Reported
 from lintrain.check.run import Run
 from lintrain.server.project import InForce, Projects
 from lintrain.source.source import Source
@@ -51,7 +51,7 @@ class Checked:
 
     path: str
     raw: bytes
-    outcome: Outcome
+    outcome: CheckResult
     elsewhere: Mapping[str, FileOutcome] = field(default_factory=dict[str, FileOutcome])
     looked_at: frozenset[str] = frozenset()
     problem: str = ""
@@ -88,7 +88,7 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
     """Check a document; `measured` are findings that only a run of just this text showed. Raises OutdatedError."""
     snapshot.go_on()
     if snapshot.in_force.excludes.leave_out_within(snapshot.path):
-        return Checked(snapshot.path, snapshot.raw, Outcome(()), problem=snapshot.in_force.problem)
+        return Checked(snapshot.path, snapshot.raw, CheckResult(()), problem=snapshot.in_force.problem)
     with noted_files() as noted:
         outcome = _outcome(snapshot, projects)
     for file in outcome.files:
@@ -101,16 +101,16 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
     return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, looked_at, given.problem, given.documentation)
 
 
-def _outcome(snapshot: Snapshot, projects: Projects) -> Outcome:
+def _outcome(snapshot: Snapshot, projects: Projects) -> CheckResult:
     try:
         with projects.trees.serving(snapshot.path):
             return Run(request_of(snapshot, projects)).check()
     except Exception as error:  # noqa: BLE001 - a fault of ours is told, and the server goes on
         crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
-        return Outcome((FileOutcome(snapshot.path, None, crashes=(crash,)),))
+        return CheckResult((FileOutcome(snapshot.path, None, crashes=(crash,)),))
 
 
-def _with_measured(outcome: Outcome, path: str, measured: Sequence[Reported]) -> Outcome:
+def _with_measured(outcome: CheckResult, path: str, measured: Sequence[Reported]) -> CheckResult:
     """The outcome with what only a run showed."""
     if not measured:
         return outcome
@@ -122,8 +122,8 @@ def _with_measured(outcome: Outcome, path: str, measured: Sequence[Reported]) ->
 
 
 def _unsaid(measured: Sequence[Reported], file: FileOutcome) -> list[Reported]:
-    said = {(one.finding.rule, one.finding.place, one.finding.message) for one in file.reported}
-    return [one for one in measured if (one.finding.rule, one.finding.place, one.finding.message) not in said]
+    said = {(one.finding.rule, one.finding.location, one.finding.message) for one in file.reported}
+    return [one for one in measured if (one.finding.rule, one.finding.location, one.finding.message) not in said]
 
 
 def digest_of(raw: bytes) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from lsprotocol import types as lsp
 
 from lintrain.builtin import UNUSED_SUPPRESSION
-from lintrain.check.outcome import Reported, Unjudged
-from lintrain.model.finding import Reason
+from lintrain.check.result import Reported, Unjudged
+from lintrain.model.finding import Related
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome
 from lintrain.report.documentation import address_of
 from lintrain.server.checking import Checked
 from lintrain.server.documents import OpenDocuments
@@ -39,29 +39,29 @@ class Viewer:
     units: Units
     shows_related: bool
 
-    def locate(self, checked: Checked, place: Place) -> Stretch | None:
+    def locate(self, checked: Checked, location: Location) -> Stretch | None:
         """Where a place is for the client; None where its text is not known."""
-        source = checked.source_of(place.path)
-        if document := self.documents.at(place.path):
-            return document.locate(source, place, self.units)
+        source = checked.source_of(location.path)
+        if document := self.documents.at(location.path):
+            return document.locate(source, location, self.units)
         if source is None:
             return None
-        in_file = source.place_in_file(place)
+        in_file = source.location_in_file(location)
         lines = source.file_text.split("\n")
         ends = (in_file.line, in_file.column), (in_file.end_line, in_file.end_column)
-        return Stretch(uri_of(place.path), stretch(lines, *ends, self.units))
+        return Stretch(uri_of(location.path), stretch(lines, *ends, self.units))
 
     def diagnostics(self, checked: Checked, reported: Iterator[Reported]) -> Iterator[tuple[str, lsp.Diagnostic]]:
         """Each finding as a diagnostic, with the address of the text that it belongs to."""
         for one in reported:
-            at = self.locate(checked, one.finding.place)
+            at = self.locate(checked, one.finding.location)
             if at is not None:
                 yield at.uri, self._diagnostic(checked, one, at.range)
 
     def not_judged(self, checked: Checked) -> Iterator[tuple[str, lsp.Diagnostic]]:
         """What says of a file which rules have not judged it, because its budget was spent."""
         for path, line in Unjudged.told_together(checked.outcome.unjudged):
-            at = self.locate(checked, Place(path, 1, 1, 1, 2))
+            at = self.locate(checked, Location(path, 1, 1, 1, 2))
             where = at.range if at else stretch([""], (1, 1), (1, 1), self.units)
             told = lsp.DiagnosticSeverity.Information
             yield (
@@ -71,7 +71,7 @@ class Viewer:
 
     def _diagnostic(self, checked: Checked, one: Reported, where: lsp.Range) -> lsp.Diagnostic:
         finding = one.finding
-        related = [each for why in finding.because if (each := self._related(checked, why))]
+        related = [each for why in finding.related if (each := self._related(checked, why))]
         is_unused = finding.rule == UNUSED_SUPPRESSION.name
         address = address_of(finding.rule, checked.documentation)
         return lsp.Diagnostic(
@@ -85,8 +85,8 @@ class Viewer:
             related_information=related if related and self.shows_related else None,
         )
 
-    def _related(self, checked: Checked, reason: Reason) -> lsp.DiagnosticRelatedInformation | None:
-        at = self.locate(checked, reason.place)
+    def _related(self, checked: Checked, reason: Related) -> lsp.DiagnosticRelatedInformation | None:
+        at = self.locate(checked, reason.location)
         if at is None or not reason.note:
             return None
         return lsp.DiagnosticRelatedInformation(location=lsp.Location(uri=at.uri, range=at.range), message=reason.note)
@@ -94,7 +94,7 @@ class Viewer:
 
 def severity_of(one: Reported) -> lsp.DiagnosticSeverity:
     """How loud a finding is: what a probe refuted is hardly to be seen."""
-    if one.verdict and one.verdict.ruling is Ruling.REFUTED:
+    if one.verdict and one.verdict.outcome is Outcome.REFUTED:
         return lsp.DiagnosticSeverity.Hint
     return SEVERITIES[one.finding.level]
 
@@ -103,6 +103,6 @@ def message_lines(one: Reported) -> Iterator[str]:
     """What is wrong, what a probe says of it, and what to write instead."""
     yield one.finding.message
     if one.verdict:
-        yield f"{one.verdict.ruling.value} by a probe: {one.verdict.reason}"
+        yield f"{one.verdict.outcome.value} by a probe: {one.verdict.reason}"
     if one.finding.help:
         yield f"help: {one.finding.help}"

@@ -8,9 +8,9 @@ from lsprotocol import types as lsp
 
 from lintrain.check.ignoring import Comments
 from lintrain.check.mending import mend
-from lintrain.check.outcome import Reported
 from lintrain.check.request import Request
-from lintrain.model.verdict import Ruling
+from lintrain.check.result import Reported
+from lintrain.model.verdict import Outcome
 from lintrain.server.checking import Checked
 from lintrain.server.text import Units, line_edits
 from lintrain.server.texts import Document
@@ -43,7 +43,7 @@ def ignored(checked: Checked, one: Reported) -> bytes | None:
     source = checked.file.source
     if source is None:
         return None
-    refuted = one.verdict is not None and one.verdict.ruling is Ruling.REFUTED
+    refuted = one.verdict is not None and one.verdict.outcome is Outcome.REFUTED
     comments = Comments(
         source, shown(f"refuted by a probe: {one.verdict.reason}") if refuted and one.verdict else REASON
     )

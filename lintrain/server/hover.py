@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from lsprotocol import types as lsp
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.report.markdown import brief_markdown, escaped_markdown
 from lintrain.server.pages import page_of
 from lintrain.server.session import Session
@@ -32,10 +32,10 @@ async def hover(session: Session, given: lsp.HoverParams) -> lsp.Hover | None:
     where: lsp.Range | None = None
     for source, reported in session.about(document.path):
         for one in reported:
-            place = viewer.locate(source, one.finding.place)
-            if place and place.uri == uri and _holds(place.range, at):
+            location = viewer.locate(source, one.finding.location)
+            if location and location.uri == uri and _holds(location.range, at):
                 texts += _of_finding(one)
-                where = where or place.range
+                where = where or location.range
     if named := _named(session, uri, at):
         texts.append(named)
     if not texts:
@@ -47,14 +47,14 @@ async def hover(session: Session, given: lsp.HoverParams) -> lsp.Hover | None:
 def _of_finding(one: Reported) -> Iterator[str]:
     """The last verdict, and the page."""
     if one.verdict:
-        yield f"**{one.verdict.ruling.value}** by the last probe: {escaped_markdown(one.verdict.reason)}"
+        yield f"**{one.verdict.outcome.value}** by the last probe: {escaped_markdown(one.verdict.reason)}"
     if page := page_of(one.finding.rule):
         yield brief_markdown(page)
 
 
-def _holds(place: lsp.Range, at: lsp.Position) -> bool:
+def _holds(location: lsp.Range, at: lsp.Position) -> bool:
     here = (at.line, at.character)
-    return (place.start.line, place.start.character) <= here <= (place.end.line, place.end.character)
+    return (location.start.line, location.start.character) <= here <= (location.end.line, location.end.character)
 
 
 def _named(session: Session, uri: str, at: lsp.Position) -> str | None:

@@ -22,12 +22,12 @@ async def code_lenses(session: Session, given: lsp.CodeLensParams) -> list[lsp.C
     source = checked.file.source if checked else None
     if checked is None or source is None:
         return []
-    places = checked.file.training
-    mine = [place for place in places if place.path == checked.path]
-    if not runs_itself(source) and not any(source.lines[place.line - 1][:1].strip() for place in mine):
+    locations = checked.file.training
+    mine = [location for location in locations if location.path == checked.path]
+    if not runs_itself(source) and not any(source.lines[location.line - 1][:1].strip() for location in mine):
         return []
-    where = [at.range for place in mine if (at := session.viewer.locate(checked, place)) and at.uri == uri]
-    if places and not mine and uri == document.texts[0].uri:
+    where = [at.range for location in mine if (at := session.viewer.locate(checked, location)) and at.uri == uri]
+    if locations and not mine and uri == document.texts[0].uri:
         where = [lsp.Range(start=lsp.Position(line=0, character=0), end=lsp.Position(line=0, character=0))]
     lines = {each.start.line: each.start for each in where}
     command = lsp.Command(title=TITLE, command=PROBE, arguments=[document.uri])

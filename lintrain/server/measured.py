@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from lintrain.check.outcome import Reported
-from lintrain.model.finding import Finding, Reason
+from lintrain.check.result import Reported
+from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.rule import Rule
-from lintrain.model.verdict import Ruling, Verdict
+from lintrain.model.location import Location
+from lintrain.rule import Rule
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.server.checking import digest_of
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
@@ -47,26 +47,26 @@ def _reported(source: Source, one: Json, rules: Mapping[str, Rule]) -> Reported:
     finding = Finding(
         one["rule"],
         Level(one["level"]),
-        _place(source, one["position"]),
+        _location(source, one["position"]),
         one["message"],
         one["why"],
         one["help"],
-        tuple(_reason(source, each) for each in one["because"] if each["position"]["path"] == one["position"]["path"]),
+        tuple(_reason(source, each) for each in one["related"] if each["position"]["path"] == one["position"]["path"]),
         facts=one["facts"],
     )
     told = one["verdict"]
-    verdict = Verdict(Ruling(told["ruling"]), told["reason"], told["measured"]) if told else None
-    rule = rules.get(finding.rule) if verdict and verdict.ruling is Ruling.CONFIRMED else None
+    verdict = Verdict(Outcome(told["outcome"]), told["reason"], told["measured"]) if told else None
+    rule = rules.get(finding.rule) if verdict and verdict.outcome is Outcome.CONFIRMED else None
     return Reported(finding, probed_fix(rule, finding, source) if rule else None, verdict, is_measured=True)
 
 
-def _reason(source: Source, each: Json) -> Reason:
-    return Reason(_place(source, each["position"]), each["note"], each["role"])
+def _reason(source: Source, each: Json) -> Related:
+    return Related(_location(source, each["position"]), each["note"], each["role"])
 
 
-def _place(source: Source, position: Json) -> Place:
+def _location(source: Source, position: Json) -> Location:
     """The place in the text that is read: of a notebook the joined cells."""
     cells = source.notebook.cells if source.notebook else ()
     above = next((cell.first_line - 1 for cell in cells if cell.number == position["cell"]), 0)
     line, end_line = above + position["line"], above + position["end_line"]
-    return Place(source.path, line, position["column"], end_line, position["end_column"])
+    return Location(source.path, line, position["column"], end_line, position["end_column"])

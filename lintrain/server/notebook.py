@@ -9,7 +9,7 @@ from dataclasses import field
 
 from lsprotocol import types as lsp
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.server.disk import Disk
 from lintrain.server.paths import file_of, name_of
 from lintrain.server.script import NOTEBOOK_SUFFIX
@@ -83,15 +83,15 @@ class OpenNotebook:
         """The texts of the cells."""
         return [self.held[cell.document] for cell in self.cells if cell.document in self.held]
 
-    def locate(self, source: Source | None, place: Place, units: Units) -> Stretch:
+    def locate(self, source: Source | None, location: Location, units: Units) -> Stretch:
         """The cell, and the place in it."""
-        at = source.locate(place) if source else None
+        at = source.locate(location) if source else None
         cell = self.cells[at.cell - 1] if at and at.cell and at.cell <= len(self.cells) else None
         text = self.held.get(cell.document) if cell else None
         if at is None or text is None:
             first = self.cells[0].document if self.cells else self.uri
             return Stretch(first, lsp.Range(start=START, end=START))
-        end = (at.line + place.end_line - place.line, place.end_column)
+        end = (at.line + location.end_line - location.line, location.end_column)
         return Stretch(text.uri, stretch(split_lines(text.text), (at.line, at.column), end, units))
 
     def new_texts(self, raw: bytes) -> Iterator[tuple[Text, str]]:

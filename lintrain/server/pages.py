@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from lintrain.cache.place import is_ours, store_folder
+from lintrain.cache.folder import is_ours, store_folder
 from lintrain.cache.whole_files import HEADS, make_folder, put
 from lintrain.report.text.pages import Page, pages
 from lintrain.rulebook import load_rules

@@ -9,7 +9,7 @@ from dataclasses import field
 
 from lsprotocol import types as lsp
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.server.disk import Disk
 from lintrain.server.paths import file_of, name_of
 from lintrain.server.text import Units, split_lines, stretch
@@ -71,9 +71,9 @@ class Script:
         """The one text."""
         return (self.text,)
 
-    def locate(self, source: Source | None, place: Place, units: Units) -> Stretch:
+    def locate(self, source: Source | None, location: Location, units: Units) -> Stretch:
         """The place; of a notebook that is open as JSON, the one in the JSON."""
-        at = source.place_in_file(place) if source else place
+        at = source.location_in_file(location) if source else location
         ends = (at.line, at.column), (at.end_line, at.end_column)
         return Stretch(self.uri, stretch(split_lines(self.text.text), *ends, units))
 

@@ -9,7 +9,7 @@ from dataclasses import field
 from functools import partial
 from typing import Any
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.server.checking import Checked, OutdatedError, Snapshot, check, digest_of
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ClientSettings

@@ -66,16 +66,18 @@ def changed(text: str, change: lsp.Range | None, new: str, units: Units) -> str:
     return text[:start] + new + text[end:]
 
 
-def _offset(text: str, place: lsp.Position, units: Units) -> int:
+def _offset(text: str, location: lsp.Position, units: Units) -> int:
     starts = [0]
     for match in LINE_END.finditer(text):
-        if len(starts) > place.line:
-            return starts[place.line] + units.characters(text[starts[place.line] : match.start()], place.character)
+        if len(starts) > location.line:
+            return starts[location.line] + units.characters(
+                text[starts[location.line] : match.start()], location.character
+            )
         starts.append(match.end())
-    if place.line >= len(starts):
+    if location.line >= len(starts):
         return len(text)
-    start = starts[max(0, place.line)]
-    return start + units.characters(text[start:], place.character)
+    start = starts[max(0, location.line)]
+    return start + units.characters(text[start:], location.character)
 
 
 def line_edits(before: str, after: str, units: Units, newline: str) -> list[lsp.TextEdit]:
@@ -117,8 +119,8 @@ def _lines_replaced(
     """The edit that puts other lines in the stead of those from `first` up to `last`, which is left."""
     first, last = lines
     if last < len(old):
-        place = lsp.Range(start=lsp.Position(line=first, character=0), end=lsp.Position(line=last, character=0))
-        return lsp.TextEdit(range=place, new_text="".join(line + newline for line in new))
+        location = lsp.Range(start=lsp.Position(line=first, character=0), end=lsp.Position(line=last, character=0))
+        return lsp.TextEdit(range=location, new_text="".join(line + newline for line in new))
     end = lsp.Position(line=len(old) - 1, character=units.count(old[-1]))
     if first == 0:
         return lsp.TextEdit(

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from lsprotocol import types as lsp
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.server.text import Units, changed
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -68,7 +68,7 @@ class Document(Protocol):
         """The texts that it is made of, in order."""
         ...
 
-    def locate(self, source: Source | None, place: Place, units: Units) -> Stretch:
+    def locate(self, source: Source | None, location: Location, units: Units) -> Stretch:
         """Where a place of what was read is in the editor; of what could not be read, where it is in the file."""
         ...
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 
 from lintrain.model.finding import Finding
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.source.parsing import expression_of
 
 CALL = "call"
 """The fact with the code of that call, which a finding has while its fix is asked for."""
 
 
-def callee_in(finding: Finding) -> tuple[Place, str] | None:
+def callee_in(finding: Finding) -> tuple[Location, str] | None:
     """Where the callee of that call stands, and its code; None where the text is not known, or no such call."""
     call = _call_of(finding)
     return _located(finding, call.func) if call else None
 
 
-def argument_in(finding: Finding, position: int, name: str) -> tuple[Place, str] | None:
+def argument_in(finding: Finding, position: int, name: str) -> tuple[Location, str] | None:
     """The same of an argument that is given by its name, else at its position."""
     call = _call_of(finding)
     if call is None or any(isinstance(each, ast.Starred) for each in call.args):
@@ -37,17 +37,17 @@ def _call_of(finding: Finding) -> ast.Call | None:
     return call if isinstance(call, ast.Call) else None
 
 
-def _located(finding: Finding, node: ast.expr) -> tuple[Place, str]:
+def _located(finding: Finding, node: ast.expr) -> tuple[Location, str]:
     """The place of a part of the call in its file, and the code of it."""
     code = str(finding.facts[CALL])
-    lines, at = code.split("\n"), finding.place
+    lines, at = code.split("\n"), finding.location
     end_line, end_offset = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
     start, end = _column(lines, at, node.lineno, node.col_offset), _column(lines, at, end_line, end_offset)
-    place = Place(at.path, at.line + node.lineno - 1, start, at.line + end_line - 1, end)
-    return place, ast.get_source_segment(code, node) or ""
+    location = Location(at.path, at.line + node.lineno - 1, start, at.line + end_line - 1, end)
+    return location, ast.get_source_segment(code, node) or ""
 
 
-def _column(lines: list[str], at: Place, line: int, offset: int) -> int:
+def _column(lines: list[str], at: Location, line: int, offset: int) -> int:
     """The column in the file, in characters from 1, of an offset in bytes on a line of the call."""
     characters = len(lines[line - 1].encode()[:offset].decode(errors="replace"))
     return characters + (at.column if line == 1 else 1)

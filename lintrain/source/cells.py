@@ -44,7 +44,7 @@ class Notebook:
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class CellLocation:
     """Where a person finds a place: in a notebook the cell and the line in it; columns count characters from 1.
 
     `file_line` is the line of the file itself, which in a notebook is a line of its JSON.

@@ -201,7 +201,7 @@ def _prepared(program: str, folder: str, repository: Repository, revision: str) 
     environment = {
         **ALONE,
         **{name: os.environ[name] for name in ("SYSTEMROOT", "TEMP", "TMP") if os.name == "nt" and name in os.environ},
-        **_places(repository, own if is_linked else common, empty),
+        **_locations(repository, own if is_linked else common, empty),
         "PATH": os.path.dirname(program),
         "HOME": empty,
         "XDG_CONFIG_HOME": empty,
@@ -210,7 +210,7 @@ def _prepared(program: str, folder: str, repository: Repository, revision: str) 
     return _configured(git, repository, common, is_relative)
 
 
-def _places(repository: Repository, own: str, empty: str) -> dict[str, str]:
+def _locations(repository: Repository, own: str, empty: str) -> dict[str, str]:
     """Where git finds what it is asked about; raises UnfitError where something there is no plain file."""
     objects = os.path.join(repository.common, "objects")
     demand_plain_objects(objects)

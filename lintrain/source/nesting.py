@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 
 Node = TypeVar("Node")
 
@@ -14,36 +14,36 @@ Node = TypeVar("Node")
 class Nesting(Generic[Node]):
     """Nodes of one file by their places, sorted once."""
 
-    def __init__(self, nodes: Iterable[tuple[Place, Node]]) -> None:
+    def __init__(self, nodes: Iterable[tuple[Location, Node]]) -> None:
         ordered = sorted(nodes, key=lambda each: _start_and_size(each[0]))
-        self._places = [place for place, _ in ordered]
+        self._locations = [location for location, _ in ordered]
         self._nodes = [node for _, node in ordered]
-        self._starts = [(place.line, place.column) for place in self._places]
-        self._around = _outer_ones(self._places)
+        self._starts = [(location.line, location.column) for location in self._locations]
+        self._around = _outer_ones(self._locations)
 
-    def innermost(self, place: Place) -> Node | None:
+    def innermost(self, location: Location) -> Node | None:
         """The innermost of the nodes around a place, None where there is none."""
-        return next(self.around(place), None)
+        return next(self.around(location), None)
 
-    def around(self, place: Place) -> Iterator[Node]:
+    def around(self, location: Location) -> Iterator[Node]:
         """All nodes around a place, the innermost first."""
-        index = bisect_right(self._starts, (place.line, place.column)) - 1
+        index = bisect_right(self._starts, (location.line, location.column)) - 1
         while index >= 0:
-            if self._places[index].holds(place):
+            if self._locations[index].holds(location):
                 yield self._nodes[index]
             index = self._around[index]
 
 
-def _start_and_size(place: Place) -> tuple[int, int, int, int]:
-    return place.line, place.column, -place.end_line, -place.end_column
+def _start_and_size(location: Location) -> tuple[int, int, int, int]:
+    return location.line, location.column, -location.end_line, -location.end_column
 
 
-def _outer_ones(places: list[Place]) -> list[int]:
+def _outer_ones(locations: list[Location]) -> list[int]:
     """For each place the number of the one right around it, -1 where there is none."""
     found: list[int] = []
     open_ones: list[int] = []
-    for index, place in enumerate(places):
-        while open_ones and not places[open_ones[-1]].holds(place):
+    for index, location in enumerate(locations):
+        while open_ones and not locations[open_ones[-1]].holds(location):
             open_ones.pop()
         found.append(open_ones[-1] if open_ones else -1)
         open_ones.append(index)

@@ -9,14 +9,14 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.reparsing import tree_of
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from lintrain.source.cells import Location, Notebook
+    from lintrain.source.cells import CellLocation, Notebook
     from lintrain.source.notebook import WrittenSource
     from lintrain.source.suppression import Suppression
 
@@ -67,7 +67,7 @@ class Source:
         init=False, default_factory=dict[tuple[object, ast.AST | None], object]
     )
     """What was found out about the syntax of nodes of the tree, by question and node; of the whole file by None."""
-    _places: dict[ast.AST, Place] = field(init=False, default_factory=dict[ast.AST, Place], repr=False)
+    _locations: dict[ast.AST, Location] = field(init=False, default_factory=dict[ast.AST, Location], repr=False)
 
     def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
         """What crosses to another process: the text, and nothing that can be made of it again."""
@@ -139,7 +139,7 @@ class Source:
         for made in ("tree", "nodes", "_by_kind", "lines"):
             self.__dict__.pop(made, None)
         self.answers.clear()
-        self._places.clear()
+        self._locations.clear()
 
     def without_tree(self) -> Source:
         """The same source with nothing made of its text: to be kept while others may still use the tree."""
@@ -159,23 +159,23 @@ class Source:
 
         return find_suppressions(self.path, self.text, self.lines)
 
-    def place(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Place:
+    def location(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Location:
         """Where a node of the tree stands; the parser counts UTF-8 bytes, a place counts characters."""
-        known = self._places.get(node)
+        known = self._locations.get(node)
         if known is None:
-            known = self._places[node] = self._place(node)
+            known = self._locations[node] = self._location(node)
         return known
 
     @cached_property
     def _is_ascii(self) -> bool:
         return self.text.isascii()
 
-    def _place(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Place:
+    def _location(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Location:
         end_line = node.end_lineno or node.lineno
         end_column = node.end_col_offset if node.end_col_offset is not None else node.col_offset
         if self._is_ascii:
-            return Place(self.path, node.lineno, node.col_offset + 1, end_line, end_column + 1)
-        return Place(
+            return Location(self.path, node.lineno, node.col_offset + 1, end_line, end_column + 1)
+        return Location(
             self.path,
             node.lineno,
             self._character(node.lineno, node.col_offset) + 1,
@@ -183,27 +183,27 @@ class Source:
             self._character(end_line, end_column) + 1,
         )
 
-    def code(self, place: Place) -> str:
+    def code(self, location: Location) -> str:
         """The code at a place."""
-        if place.line == place.end_line:
-            return self.lines[place.line - 1][place.column - 1 : place.end_column - 1]
-        if place.end_line - place.line < LONG:
-            return self._joined(place)
-        if place not in self._long_codes:
+        if location.line == location.end_line:
+            return self.lines[location.line - 1][location.column - 1 : location.end_column - 1]
+        if location.end_line - location.line < LONG:
+            return self._joined(location)
+        if location not in self._long_codes:
             if len(self._long_codes) == MOST_LONG:
                 self._long_codes.clear()
-            self._long_codes[place] = self._joined(place)
-        return self._long_codes[place]
+            self._long_codes[location] = self._joined(location)
+        return self._long_codes[location]
 
     @cached_property
-    def _long_codes(self) -> dict[Place, str]:
+    def _long_codes(self) -> dict[Location, str]:
         """The code at the last few long places: that of a loop is asked for at each statement in it."""
         return {}
 
-    def _joined(self, place: Place) -> str:
-        first = self.lines[place.line - 1][place.column - 1 :]
-        last = self.lines[place.end_line - 1][: place.end_column - 1]
-        return "\n".join([first, *self.lines[place.line : place.end_line - 1], last])
+    def _joined(self, location: Location) -> str:
+        first = self.lines[location.line - 1][location.column - 1 :]
+        last = self.lines[location.end_line - 1][: location.end_column - 1]
+        return "\n".join([first, *self.lines[location.line : location.end_line - 1], last])
 
     def shown_line(self, line: int) -> str:
         """A line as its author wrote it; empty for one that the text does not have."""
@@ -211,26 +211,28 @@ class Source:
             return self.notebook.masked[line]
         return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
 
-    def locate(self, place: Place) -> Location:
+    def locate(self, location: Location) -> CellLocation:
         """Where a person finds the place: cell and line of a notebook, and the line of the file itself."""
-        from lintrain.source.cells import Location
+        from lintrain.source.cells import CellLocation
 
-        cell = self.notebook.cell_at(place.line) if self.notebook else None
+        cell = self.notebook.cell_at(location.line) if self.notebook else None
         if cell is None:
-            return Location(None, place.line, place.column, place.line)
-        return Location(cell.number, place.line - cell.first_line + 1, place.column, self._file_line(place.line))
+            return CellLocation(None, location.line, location.column, location.line)
+        return CellLocation(
+            cell.number, location.line - cell.first_line + 1, location.column, self._file_line(location.line)
+        )
 
     @property
     def file_text(self) -> str:
         """The text of the file itself, its lines ended by a line feed: of a notebook its JSON."""
         return self.notebook.json if self.notebook else self.text
 
-    def place_in_file(self, place: Place) -> Place:
+    def location_in_file(self, location: Location) -> Location:
         """Where a place stands in the file itself, which of a notebook is its JSON."""
         if self.notebook is None:
-            return place
-        start = self._point_in_file(place.line, place.column)
-        return Place(place.path, *start, *self._point_in_file(place.end_line, place.end_column))
+            return location
+        start = self._point_in_file(location.line, location.column)
+        return Location(location.path, *start, *self._point_in_file(location.end_line, location.end_column))
 
     def _point_in_file(self, line: int, column: int) -> tuple[int, int]:
         from lintrain.source.json_points import point_in_json
@@ -244,9 +246,9 @@ class Source:
         sources = written_sources(self.notebook.json) if self.notebook else ()
         return {written.number: written for written in sources}
 
-    def is_displayed(self, place: Place) -> bool:
+    def is_displayed(self, location: Location) -> bool:
         """Whether the value at a place is what its notebook cell shows below itself."""
-        return (place.line, place.column, place.end_line, place.end_column) in self._displayed
+        return (location.line, location.column, location.end_line, location.end_column) in self._displayed
 
     def _statements_of_cells(self) -> Iterator[ast.stmt]:
         """The statements of the file, those of a cell that starts indented without the `if` that stands above it."""
@@ -264,11 +266,11 @@ class Source:
             cell = next((cell for cell in cells if cell.first_line <= statement.lineno <= cell.last_line), None)
             if cell:
                 last_in_cell[cell.number] = statement
-        places = [self.place(statement) for statement in last_in_cell.values() if isinstance(statement, ast.Expr)]
+        locations = [self.location(statement) for statement in last_in_cell.values() if isinstance(statement, ast.Expr)]
         return {
-            (place.line, place.column, place.end_line, place.end_column)
-            for place in places
-            if not self.lines[place.end_line - 1][place.end_column - 1 :].lstrip().startswith(";")
+            (location.line, location.column, location.end_line, location.end_column)
+            for location in locations
+            if not self.lines[location.end_line - 1][location.end_column - 1 :].lstrip().startswith(";")
         }
 
     def _file_line(self, line: int) -> int:

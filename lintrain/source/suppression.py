@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from lintrain.builtin import UNCONDITIONAL
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -27,20 +27,20 @@ class Suppression:
     `flaw` says why a comment was not understood; such a comment suppresses nothing. `reason` is what follows its `--`.
     """
 
-    place: Place
+    location: Location
     rules: tuple[str, ...]
     line: int | None
     flaw: str = ""
     reason: str = ""
 
-    def covers(self, rule: str, place: Place) -> bool:
+    def covers(self, rule: str, location: Location) -> bool:
         """Whether the comment silences a rule at a place: on its first line or on its last one.
 
         A file that cannot be read or parsed was not checked, and no comment makes that a clean file.
         """
         if self.flaw or rule in UNCONDITIONAL or (self.rules and rule not in self.rules):
             return False
-        return self.line is None or self.line in (place.line, place.end_line)
+        return self.line is None or self.line in (location.line, location.end_line)
 
 
 def find_suppressions(path: str, text: str, lines: Sequence[str]) -> tuple[Suppression, ...]:
@@ -87,21 +87,21 @@ def _read(path: str, comment: tokenize.TokenInfo, match: re.Match[str], about: i
     line, start = comment.start
     words = match["words"].rstrip()
     end = start + match.start("words") + len(words.split("--")[0].rstrip())
-    place = Place(path, line, start + match.start() + 1, line, end + 1)
+    location = Location(path, line, start + match.start() + 1, line, end + 1)
     directive = DIRECTIVE.fullmatch(words)
     if directive is None:
-        return Suppression(place, (), line, f"`{words}` is not understood")
+        return Suppression(location, (), line, f"`{words}` is not understood")
     names = dict.fromkeys(name.strip() for name in (directive["rules"] or "").split(","))
     rules = tuple(name for name in names if name)
     if directive["rules"] is not None and not rules:
-        return Suppression(place, (), line, "the brackets name no rule")
+        return Suppression(location, (), line, "the brackets name no rule")
     if len(rules) > MOST_NAMED:
-        return Suppression(place, (), line, f"the brackets name {len(rules)} rules, more than there are")
+        return Suppression(location, (), line, f"the brackets name {len(rules)} rules, more than there are")
     reason = (directive["reason"] or "").strip()
     if directive["word"] == "ignore":
-        return Suppression(place, rules, about, reason=reason)
+        return Suppression(location, rules, about, reason=reason)
     flaw = "" if line < first_code else "`ignore-file` counts only above the first line of code"
-    return Suppression(place, rules, None, flaw, reason)
+    return Suppression(location, rules, None, flaw, reason)
 
 
 def _next_line(code_lines: Sequence[int], line: int) -> int:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 from lintrain.evidence.run import Evidence, Stage
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Ruling
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome
 from lintrain.runtime.parent.record import Record
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.verdicts.judging import RULE_FAILED, Judged
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
-Spell = Callable[[Place], str]
+Spell = Callable[[Location], str]
 BEFORE_TRAINING = ("script", "construction")
 
 
@@ -25,9 +25,9 @@ class Conclusion:
     reason: str
 
 
-def plain_line(place: Place) -> str:
+def plain_line(location: Location) -> str:
     """A place as path and line."""
-    return f"{place.path}:{place.line}"
+    return f"{location.path}:{location.line}"
 
 
 def conclude(
@@ -37,7 +37,7 @@ def conclude(
 
     `spell` writes a place as a person finds it; `failed` are rules that failed on the script's text.
     """
-    mistakes = [finding for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED]
+    mistakes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
     counted = [finding for finding in mistakes if finding.level is not Level.NOTE]
     failing = [stage for run in record.runs if (stage := run.failed_stage) and stage.name not in BEFORE_TRAINING]
     if counted:
@@ -94,8 +94,8 @@ def _first_line(text: str) -> str:
 
 
 def _at(runs: Sequence[Evidence], spell: Spell) -> str:
-    place = runs[0].failure.place if runs and runs[0].failure else None
-    return f" ({spell(place)})" if place else ""
+    location = runs[0].failure.location if runs and runs[0].failure else None
+    return f" ({spell(location)})" if location else ""
 
 
 def _during(runs: Sequence[Evidence]) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lintrain.check.one_file import first_paragraph
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.model.finding import Finding
-from lintrain.model.verdict import Ruling
+from lintrain.model.verdict import Outcome
 from lintrain.runtime.parent.record import Record
 from lintrain.source.source import Source
 from lintrain.source.written_places import line_of
@@ -19,7 +19,7 @@ from lintrain.verdicts.judging import Judged, judge
 from lintrain.verdicts.probed_fix import probed_fix
 from lintrain.verdicts.static_findings import StaticFindings
 
-ORDER = {Ruling.CONFIRMED: 0, Ruling.UNSETTLED: 1, Ruling.REFUTED: 2}
+ORDER = {Outcome.CONFIRMED: 0, Outcome.INCONCLUSIVE: 1, Outcome.REFUTED: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,17 @@ def judge_record(record: Record, static: StaticFindings) -> Judgement:
     reported: list[Reported] = []
     for finding, verdict in _ordered(enabled):
         own, shown = known.get(id(finding)), static.selection.leveled(_with_why(finding, pages))
-        is_seen = own is None and verdict.ruling is Ruling.CONFIRMED
-        seen = probed_fix(rules[finding.rule], finding, sources.get(finding.place.path)) if is_seen else None
+        is_seen = own is None and verdict.outcome is Outcome.CONFIRMED
+        seen = probed_fix(rules[finding.rule], finding, sources.get(finding.location.path)) if is_seen else None
         fix = own.fix if own else seen
         reported.append(Reported(shown, fix, verdict, is_measured=own is None))
     failed = [crash.rule for crash in static.crashes]
-    conclusion = conclude(record, enabled, lambda place: line_of(place, sources.get), failed)
+    conclusion = conclude(record, enabled, lambda location: line_of(location, sources.get), failed)
     return Judgement(record, tuple(reported), conclusion, sources, static.documentation)
 
 
 def _ordered(judged: Sequence[Judged]) -> list[Judged]:
-    return sorted(judged, key=lambda one: (ORDER[one[1].ruling], one[0].place, one[0].rule))
+    return sorted(judged, key=lambda one: (ORDER[one[1].outcome], one[0].location, one[0].rule))
 
 
 def _with_why(finding: Finding, pages: dict[str, str]) -> Finding:
@@ -71,11 +71,11 @@ def _sources(record: Record, static: StaticFindings) -> dict[str, Source]:
     sources = dict(static.sources)
     script = sources.get(record.script)
     for run in record.runs:
-        for place in (run.call, run.construction, run.failure.place if run.failure else None):
+        for location in (run.call, run.construction, run.failure.location if run.failure else None):
             if (
-                place is not None
+                location is not None
                 and script is not None
-                and Path(place.path).absolute() == Path(record.script).absolute()
+                and Path(location.path).absolute() == Path(record.script).absolute()
             ):
-                sources.setdefault(place.path, script)
+                sources.setdefault(location.path, script)
     return sources

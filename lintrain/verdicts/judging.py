@@ -6,58 +6,60 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
-from lintrain.model.location import Place
-from lintrain.model.rule import Rule
-from lintrain.model.verdict import Ruling, Verdict, confirmed, refuted, unsettled
+from lintrain.model.location import Location
+from lintrain.rule import Rule
+from lintrain.model.verdict import Outcome, Verdict, confirmed, inconclusive, refuted
 from lintrain.rulebook import RuleFile
 
 Judged = tuple[Finding, Verdict]
 RULE_FAILED = "the rule failed on this evidence"
 """What the reason of such a verdict begins with."""
-STRENGTH = {Ruling.CONFIRMED: 2, Ruling.REFUTED: 1, Ruling.UNSETTLED: 0}
+STRENGTH = {Outcome.CONFIRMED: 2, Outcome.REFUTED: 1, Outcome.INCONCLUSIVE: 0}
 
 
 def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable[RuleFile]) -> list[Judged]:
     """Every finding with the best verdict of all runs (confirmed, then refuted), then what only the probe saw."""
     by_name = {rule.name: rule.rule for rule in rules}
     judged = [(finding, _best(_verdicts(finding, by_name.get(finding.rule), runs))) for finding in findings]
-    known = {(finding.rule, finding.place.line) for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED}
-    causes = [finding for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED]
+    known = {
+        (finding.rule, finding.location.line) for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED
+    }
+    causes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
     for finding, verdict in _seen(by_name.values(), runs):
         rule = by_name[finding.rule]
         if any(rule.follows_from(finding, verdict, cause) for cause in causes):
             continue
-        if (finding.rule, finding.place.line) not in known:
-            known.add((finding.rule, finding.place.line))
+        if (finding.rule, finding.location.line) not in known:
+            known.add((finding.rule, finding.location.line))
             judged.append((finding, verdict))
     return judged
 
 
 def _best(verdicts: list[Verdict]) -> Verdict:
     if not verdicts:
-        return unsettled("no training call was reached")
-    return max(verdicts, key=lambda verdict: STRENGTH[verdict.ruling])
+        return inconclusive("no training call was reached")
+    return max(verdicts, key=lambda verdict: STRENGTH[verdict.outcome])
 
 
 def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> list[Verdict]:
-    if rule is not None and rule.stage == "loop" and all(each.never_came_to(finding.place) for each in runs):
-        return [unsettled("the probe ended in a loop above this line") for _ in runs]
+    if rule is not None and rule.stage == "loop" and all(each.never_came_to(finding.location) for each in runs):
+        return [inconclusive("the probe ended in a loop above this line") for _ in runs]
     if rule is not None:
         return [_guarded(rule, finding, evidence) for evidence in runs]
     verify = BUILTIN_VERDICTS.get(finding.rule)
-    return [verify(finding, evidence) for evidence in runs] if verify else [unsettled("a batch cannot tell")]
+    return [verify(finding, evidence) for evidence in runs] if verify else [inconclusive("a batch cannot tell")]
 
 
 def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
     try:
         verdict = rule.verify(finding, evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
-        return unsettled(failed_rule(rule, error))
+        return inconclusive(failed_rule(rule, error))
     is_driven = evidence.loop is None  # a loop may have been followed further in a pass that was asked for
-    is_out_of_reach = evidence.never_came_to(finding.place) and evidence.split(finding.subject or "") is None
-    if verdict.ruling is Ruling.REFUTED and is_driven and is_out_of_reach:
+    is_out_of_reach = evidence.never_came_to(finding.location) and evidence.split(finding.subject or "") is None
+    if verdict.outcome is Outcome.REFUTED and is_driven and is_out_of_reach:
         said = f"the probe ended before this line; of what ran until then: {verdict.reason}"
-        return unsettled(said, **verdict.measured)
+        return inconclusive(said, **verdict.measured)
     return verdict
 
 
@@ -75,22 +77,26 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
             try:
                 yield from rule.inspect(evidence)
             except Exception as error:  # noqa: BLE001 - as above
-                failed = rule.finding(evidence.place, f"`{rule.name}` could not be judged")
-                yield failed, unsettled(failed_rule(rule, error))
+                failed = rule.finding(evidence.location, f"`{rule.name}` could not be judged")
+                yield failed, inconclusive(failed_rule(rule, error))
 
 
 def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
     """A NameError on the finding's own line settles it, and so does that the script got past a line sure to run."""
     for stage in evidence.stages:
         failure = stage.failure
-        if failure and failure.says("NameError", "UnboundLocalError") and _same_line(finding.place, failure.place):
+        if (
+            failure
+            and failure.says("NameError", "UnboundLocalError")
+            and _same_line(finding.location, failure.location)
+        ):
             return confirmed(f"{failure.type}: {failure.message}", stage=stage.name)
-    if finding.facts.get("is_certain") and evidence.ran(finding.place):
+    if finding.facts.get("is_certain") and evidence.ran(finding.location):
         return refuted("the script ran past this line")
-    return unsettled("the probe ended before, or went another way than, this line")
+    return inconclusive("the probe ended before, or went another way than, this line")
 
 
-def _same_line(claimed: Place, failure: Place | None) -> bool:
+def _same_line(claimed: Location, failure: Location | None) -> bool:
     return failure is not None and claimed.line <= failure.line <= claimed.end_line
 
 
@@ -98,9 +104,11 @@ def _syntax_error(finding: Finding, evidence: Evidence) -> Verdict:
     failure = evidence.failure
     if failure and failure.says("SyntaxError", "IndentationError", "TabError"):
         return confirmed(f"{failure.type}: {failure.message}")
-    if finding.place.path.endswith(".ipynb") and not evidence.ran(finding.place):
-        return unsettled("the probe ended before this cell")
-    return refuted("this Python reads the file") if evidence.passed("script") else unsettled("the script did not run")
+    if finding.location.path.endswith(".ipynb") and not evidence.ran(finding.location):
+        return inconclusive("the probe ended before this cell")
+    return (
+        refuted("this Python reads the file") if evidence.passed("script") else inconclusive("the script did not run")
+    )
 
 
 BUILTIN_VERDICTS: dict[str, Callable[[Finding, Evidence], Verdict]] = {

@@ -10,8 +10,8 @@ from lintrain.source.writing import editable_text
 
 if TYPE_CHECKING:
     from lintrain.model.finding import Finding
-    from lintrain.model.fix import Fix
-    from lintrain.model.rule import Rule
+    from lintrain.model.fixes import Fix
+    from lintrain.rule import Rule
     from lintrain.source.source import Source
 
 
@@ -20,9 +20,9 @@ def probed_fix(rule: Rule, finding: Finding, source: Source | None) -> Fix | Non
 
     The run went one way through the script, and other ways to the same place may be right as they are.
     """
-    if source is None or finding.place.end_line > len(source.lines):
+    if source is None or finding.location.end_line > len(source.lines):
         return None
-    at_call = replace(finding, facts={**finding.facts, CALL: source.code(finding.place)})
+    at_call = replace(finding, facts={**finding.facts, CALL: source.code(finding.location)})
     if callee_in(at_call) is None:
         return None
     fix = rule.fix(at_call)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from lintrain.check.outcome import Crash, Reported, Unjudged
 from lintrain.check.request import Request
+from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.run import Run
 from lintrain.check.selection import Selection, asked, chosen_for
 from lintrain.check.targets import Targets
@@ -36,8 +36,8 @@ class StaticFindings:
 
     def is_suppressed(self, finding: Finding) -> bool:
         """Whether a comment of the author suppresses a finding."""
-        source = self.sources.get(finding.place.path)
-        return source is not None and any(one.covers(finding.rule, finding.place) for one in source.suppressions)
+        source = self.sources.get(finding.location.path)
+        return source is not None and any(one.covers(finding.rule, finding.location) for one in source.suppressions)
 
 
 def check_script(

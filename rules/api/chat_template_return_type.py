@@ -86,9 +86,9 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Source,
     Tokenizer,
@@ -96,9 +96,9 @@ from lintrain import (
     confirmed,
     default_value,
     expression_of,
+    inconclusive,
     lazy_pattern,
     refuted,
-    unsettled,
 )
 
 METHOD = "transformers.PreTrainedTokenizerBase.apply_chat_template"
@@ -114,7 +114,7 @@ SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
 class ChatTemplateReturnType(Rule):
     level = Level.ERROR
-    words = "apply_chat_template"
+    keywords = "apply_chat_template"
     needs_training = False
     matters_in_tests = True
 
@@ -122,35 +122,35 @@ class ChatTemplateReturnType(Rule):
         chats = [each for each in pipeline.encodings if _gives_columns(pipeline, each)]
         if not chats or default_value(METHOD, "return_dict", pipeline.targets) is not True:
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for chat in chats:
             use = _wrong_use(pipeline, chat.origin) if chat.origin else None
             if use is not None and chat.origin is not None:
                 found.setdefault(chat.origin, self._report(chat.origin, *use))
         yield from found.values()
 
-    def _report(self, call: Place, use: Place, what: str) -> Finding:
+    def _report(self, call: Location, use: Location, what: str) -> Finding:
         return self.finding(
             call,
             f"this gives a dictionary of columns, and is used {what}",
-            because=[Reason(use, f"used {what}", "use")] if not call.holds(use) else [],
+            related=[Related(use, f"used {what}", "use")] if not call.holds(use) else [],
             help="add `return_dict=False`, or take `input_ids` out of it",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        chats = evidence.objects.chats_at(finding.place)
+        chats = evidence.objects.chats_at(finding.location)
         if not chats:
-            return unsettled("no chat was seen to be encoded at this line")
+            return inconclusive("no chat was seen to be encoded at this line")
         given = chats[0]
         columns = ", ".join(f"`{name}`" for name in given.columns)
         if all(each.columns for each in chats):
             return confirmed(f"this gave a `{given.type}` of {len(given.columns)} columns: {columns}", type=given.type)
         if not any(each.columns for each in chats):
             return refuted(f"this gave a `{given.type}` of 0 columns", type=given.type)
-        return unsettled(f"this gave columns in some of {len(chats)} ways it was called", type=given.type)
+        return inconclusive(f"this gave columns in some of {len(chats)} ways it was called", type=given.type)
 
     def fix(self, finding: Finding) -> Fix:
-        return Fix.of("ask for the ids alone", AddArgument(finding.place, "return_dict", "False"), safe=True)
+        return Fix.of("ask for the ids alone", AddArgument(finding.location, "return_dict", "False"), safe=True)
 
 
 def _gives_columns(pipeline: Pipeline, encoding: Encoding) -> bool:
@@ -166,7 +166,7 @@ def _gives_columns(pipeline: Pipeline, encoding: Encoding) -> bool:
     return is_plain and is_tokenized and not SETTLES & set(given)
 
 
-def _wrong_use(pipeline: Pipeline, origin: Place) -> tuple[Place, str] | None:
+def _wrong_use(pipeline: Pipeline, origin: Location) -> tuple[Location, str] | None:
     """Where the result of a call is certainly used as ids, and as what."""
     source = pipeline.source_of(origin)
     parents = source.told(_parents)
@@ -176,12 +176,12 @@ def _wrong_use(pipeline: Pipeline, origin: Place) -> tuple[Place, str] | None:
     for use in _uses(source, _moved(call, parents), parents):
         what = _used_as(use, parents)
         if what is not None:
-            return source.place(use), what
+            return source.location(use), what
     return None
 
 
-def _calls(source: Source) -> dict[Place, ast.Call]:
-    return {source.place(node): node for node in reversed(source.nodes_of(ast.Call))}
+def _calls(source: Source) -> dict[Location, ast.Call]:
+    return {source.location(node): node for node in reversed(source.nodes_of(ast.Call))}
 
 
 def _parents(source: Source) -> dict[ast.AST, ast.AST]:

@@ -56,7 +56,7 @@ from lintrain import (
     Known,
     Level,
     Pipeline,
-    Reason,
+    Related,
     RemoveArgument,
     RenameArgument,
     Rule,
@@ -78,7 +78,7 @@ class RemovedArgument(Rule):
     needs_training = False
     matters_in_tests = True
 
-    def glance(self, source: Source, targets: Targets) -> bool:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
         return may_give_what_is_refused(source, targets, "gone")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
@@ -91,15 +91,15 @@ class RemovedArgument(Rule):
         call, name = given.call, given.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
-        reasons = [Reason(call.place, f"{known.package} {version} by {source}", "call", call.text)]
+        reasons = [Related(call.location, f"{known.package} {version} by {source}", "call", call.text)]
         rename = argument_rename(call.path, name, pipeline.targets)
         if rename is not None and rename.moved_to is not None and rename.new is not None:
             taker = taker_of(pipeline, given, rename.moved_to, rename.new)
-            reasons += [Reason(taker.place, f"this one takes `{rename.new}`", "taker", taker.text)] if taker else []
+            reasons += [Related(taker.location, f"this one takes `{rename.new}`", "taker", taker.text)] if taker else []
         return self.finding(
-            given.place,
+            given.location,
             f"`{name}` is gone after {known.package} {known.last_with} (here: {version})",
-            because=reasons,
+            related=reasons,
             help=rename.advice if rename is not None else "see the release notes for what replaces it",
             subject=name,
             facts={"callable": call.path, "argument": name, "is_certain": call.is_certain, **_edit(given, rename)},
@@ -109,7 +109,7 @@ class RemovedArgument(Rule):
         return verdict_on_keyword(finding, evidence, "gone")
 
     def fix(self, finding: Finding) -> Fix | None:
-        calls = finding.related("call")
+        calls = finding.with_role("call")
         keys = ("argument", "new_name", "new_value", "brings", "moves")
         texts = {key: str(finding.facts.get(key) or "") for key in keys}
         is_safe = bool(finding.facts.get("is_safe"))
@@ -118,9 +118,9 @@ class RemovedArgument(Rule):
         if not calls or "removes" not in finding.facts:
             return None
         if finding.facts["removes"]:
-            removal = RemoveArgument(calls[0].place, texts["argument"])
+            removal = RemoveArgument(calls[0].location, texts["argument"])
             return Fix.of(f"leave out `{texts['argument']}`", removal, safe=is_safe)
-        edit = RenameArgument(calls[0].place, texts["argument"], texts["new_name"], texts["new_value"] or None)
+        edit = RenameArgument(calls[0].location, texts["argument"], texts["new_name"], texts["new_value"] or None)
         module, _, name = texts["brings"].rpartition(".")
         imports = [AddImport(module, name)] if module else []
         return Fix.of(f"write `{texts['new_name']}`", edit, *imports, safe=is_safe)

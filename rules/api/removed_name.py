@@ -61,10 +61,10 @@ from lintrain import (
     Known,
     Level,
     LibraryName,
+    Location,
     NameRename,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RemoveImport,
     Replace,
     Rule,
@@ -74,12 +74,12 @@ from lintrain import (
     confirmed,
     demands_version,
     exactly,
+    inconclusive,
     may_take_what_is_gone,
     name_rename,
     name_state,
     refuted,
     takes_calls,
-    unsettled,
 )
 
 MOST_USES = 8
@@ -94,17 +94,17 @@ class RemovedName(Rule):
     needs_training = False
     matters_in_tests = True
 
-    def glance(self, source: Source, targets: Targets) -> bool:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
         return may_take_what_is_gone(source, targets)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        seen = set[Place]()
+        seen = set[Location]()
         for used in pipeline.names:
-            if used.is_guarded or used.place in seen or demands_version(pipeline, used.place, used.module):
+            if used.is_guarded or used.location in seen or demands_version(pipeline, used.location, used.module):
                 continue
             known = name_state(used.module, used.name, pipeline.targets)
             if known.state == "gone":
-                seen.add(used.place)
+                seen.add(used.location)
                 yield self._report(pipeline, used, known)
 
     def _report(self, pipeline: Pipeline, used: LibraryName, known: Known) -> Finding:
@@ -113,9 +113,9 @@ class RemovedName(Rule):
         uses = _uses(pipeline, used)
         rename = name_rename(used.module, used.name, pipeline.targets)
         return self.finding(
-            used.place,
+            used.location,
             f"`{used.name}` is gone after {known.package} {known.last_with} (here: {version})",
-            because=[Reason(place, "used here", "use", used.bound_as) for place in uses],
+            related=[Related(location, "used here", "use", used.bound_as) for location in uses],
             why=f"{source} asks for {known.package} {version}" if target else "",
             help=rename.advice if rename else "see the release notes for what replaces it",
             subject=used.name,
@@ -139,13 +139,13 @@ class RemovedName(Rule):
         version = evidence.versions.get(package, "")
         if evidence.failed_with(f"cannot import name '{name}'", f"has no attribute '{name}'") is not None:
             return confirmed(f"{package} {version} has no `{name}`: the script ends here", version=version)
-        if evidence.ran(finding.place) or evidence.call is not None:
+        if evidence.ran(finding.location) or evidence.call is not None:
             if finding.facts.get("is_certain"):
                 return refuted(f"the script ran past this line with {package} {version}", version=version)
-            return unsettled(f"nothing shows that `{name}` was asked of {package} {version}")
+            return inconclusive(f"nothing shows that `{name}` was asked of {package} {version}")
         if version and name_state(module, name, exactly(**{package: version})).state == "gone":
             return confirmed(f"`{module}` of {package} {version} has no `{name}`", version=version)
-        return unsettled(f"whether {package} {version} has `{name}` was not seen")
+        return inconclusive(f"whether {package} {version} has `{name}` was not seen")
 
     def fix(self, finding: Finding) -> Fix | None:
         facts = finding.facts
@@ -158,29 +158,29 @@ class RemovedName(Rule):
         title = f"take `{new_name}` from `{new_module}`"
         is_safe = bool(facts.get("is_safe"))
         if not facts.get("is_import"):
-            edits = (Replace(finding.place, f"{new_module}.{new_name}"), AddImport(new_module.partition(".")[0]))
+            edits = (Replace(finding.location, f"{new_module}.{new_name}"), AddImport(new_module.partition(".")[0]))
             return Fix.of(title, *edits, safe=is_safe)
         by_module = new_name != name and new_name.islower() and "." not in new_module
         code = f"{new_module}.{new_name}" if by_module else new_name
-        uses = [] if code == name else [Replace(use.place, code) for use in finding.related("use")]
+        uses = [] if code == name else [Replace(use.location, code) for use in finding.with_role("use")]
         brought = AddImport(new_module) if by_module else AddImport(new_module, new_name)
         return Fix.of(title, RemoveImport(module, name), brought, *uses, safe=is_safe)
 
 
-def _uses(pipeline: Pipeline, used: LibraryName) -> list[Place]:
+def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
     """Every use of an imported name in the script."""
     if not used.is_import:
         return []
-    source = pipeline.source_of(used.place)
-    return [source.place(node) for node in source.nodes_of(ast.Name) if node.id == used.bound_as][:MOST_USES]
+    source = pipeline.source_of(used.location)
+    return [source.location(node) for node in source.nodes_of(ast.Name) if node.id == used.bound_as][:MOST_USES]
 
 
-def _takes_its_calls(pipeline: Pipeline, used: LibraryName, uses: list[Place], rename: NameRename | None) -> bool:
+def _takes_its_calls(pipeline: Pipeline, used: LibraryName, uses: list[Location], rename: NameRename | None) -> bool:
     """Whether the successor of a name can be called with what the script gives to the name."""
     if rename is None or rename.new_name is None:
         return False
-    source = pipeline.source_of(used.place)
-    calls = [node for node in source.nodes_of(ast.Call) if source.place(node.func) in (used.place, *uses)]
+    source = pipeline.source_of(used.location)
+    calls = [node for node in source.nodes_of(ast.Call) if source.location(node.func) in (used.location, *uses)]
     old, new = f"{used.module}.{used.name}", f"{rename.new_module}.{rename.new_name}"
     return takes_calls(old, new, calls, pipeline.targets)
 
@@ -188,6 +188,6 @@ def _takes_its_calls(pipeline: Pipeline, used: LibraryName, uses: list[Place], r
 def _is_certain(pipeline: Pipeline, used: LibraryName) -> bool:
     """Whether every run of the script comes past this use: it stands in a plain statement of the module."""
     plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
-    source = pipeline.source_of(used.place)
+    source = pipeline.source_of(used.location)
     statements = (node for node in source.tree.body if isinstance(node, plain))
-    return any(source.place(node).holds(used.place) for node in statements)
+    return any(source.location(node).holds(used.location) for node in statements)

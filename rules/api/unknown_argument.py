@@ -75,9 +75,9 @@ from lintrain import (
     GivenKeyword,
     Known,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RenameArgument,
     Rule,
     Source,
@@ -103,14 +103,14 @@ class UnknownArgument(Rule):
     needs_training = False
     matters_in_tests = True
 
-    def glance(self, source: Source, targets: Targets) -> bool:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
         return may_give_what_is_refused(source, targets, "never", "not_yet")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        counts = Counter[Place]()
+        counts = Counter[Location]()
         for given in given_keywords(pipeline):
-            counts[given.call.place] += 1
-            if counts[given.call.place] > MOST_OF_ONE_CALL:
+            counts[given.call.location] += 1
+            if counts[given.call.location] > MOST_OF_ONE_CALL:
                 continue
             known = keyword_state(given.call.path, given.name, pipeline.targets)
             target = pipeline.targets.get(known.package)
@@ -121,14 +121,14 @@ class UnknownArgument(Rule):
         call, name = given.call, given.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
-        reasons = [Reason(call.place, f"{known.package} {version} by {source}", "call", call.text)]
+        reasons = [Related(call.location, f"{known.package} {version} by {source}", "call", call.text)]
         help_text, edit = _cure(pipeline, given, known)
         if edit == "moved" and (taker := taker_of(pipeline, given, config_of(call.path), name)) is not None:
-            reasons.append(Reason(taker.place, f"this one takes `{name}`", "taker", taker.text))
+            reasons.append(Related(taker.location, f"this one takes `{name}`", "taker", taker.text))
         return self.finding(
-            given.place,
+            given.location,
             _message(given, known, version),
-            because=reasons,
+            related=reasons,
             help=help_text,
             subject=name,
             facts={
@@ -147,10 +147,10 @@ class UnknownArgument(Rule):
         name, value, new_name = (str(finding.facts.get(key) or "") for key in ("argument", "value", "new_name"))
         if new_name == "moved":
             return moving(finding, name, name, value)
-        calls = finding.related("call")
+        calls = finding.with_role("call")
         if not new_name or not calls:
             return None
-        return Fix.of(f"write `{new_name}`", RenameArgument(calls[0].place, name, new_name), safe=False)
+        return Fix.of(f"write `{new_name}`", RenameArgument(calls[0].location, name, new_name), safe=False)
 
 
 def _message(given: GivenKeyword, known: Known, version: str) -> str:

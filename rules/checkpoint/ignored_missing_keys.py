@@ -69,17 +69,17 @@ from lintrain import (
     Evidence,
     Finding,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     lazy_pattern,
     loaded_from_file,
     refuted,
     speaks_of,
-    unsettled,
 )
 
 ON_PURPOSE = lazy_pattern(
@@ -94,13 +94,13 @@ MANY, HARDLY_ANY = 0.2, 0.01
 
 class IgnoredMissingKeys(Rule):
     level = Level.WARNING
-    words = "load_state_dict & strict"
+    keywords = "load_state_dict & strict"
     needs_training = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source
         for node in source.nodes_of(ast.Expr) if "load_state_dict" in source.text else ():
-            if not _loads_what_it_finds(node.value) or source.is_displayed(source.place(node)):
+            if not _loads_what_it_finds(node.value) or source.is_displayed(source.location(node)):
                 continue
             if speaks_of(pipeline, r"lora|adapter|peft"):  # these load some of the weights on purpose
                 return
@@ -109,27 +109,27 @@ class IgnoredMissingKeys(Rule):
             said = ast.unparse(node).replace("strict=False", "") + (ast.unparse(read) if read else "")
             if read is not None and not ON_PURPOSE.search(said):
                 yield self.finding(
-                    source.place(node.value),
+                    source.location(node.value),
                     "weights that are missing in the file are skipped, and nobody is told",
-                    because=[Reason(source.place(read), "read here, names not checked", "read")],
+                    related=[Related(source.location(read), "read here, names not checked", "read")],
                     help="leave `strict=False` out, or look at the `missing_keys` that it returns",
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loads = [load for load in evidence.state_loads if _is_at(load.place, finding.place)]
+        loads = [load for load in evidence.state_loads if _is_at(load.location, finding.location)]
         if not loads:
-            return unsettled("no `load_state_dict` ran at this line before training")
+            return inconclusive("no `load_state_dict` ran at this line before training")
         load = max(loads, key=lambda load: load.missing)
         share = load.missing / max(1, load.tensors)
         prefix = f"; the names differ by `{load.prefix}`" if load.prefix else ""
         told = f"{load.missing} of {load.tensors} weights were not in the file{prefix}"
         if share > MANY or load.prefix:
             return confirmed(told, missing=load.missing)
-        return refuted(told) if share < HARDLY_ANY else unsettled(told)
+        return refuted(told) if share < HARDLY_ANY else inconclusive(told)
 
 
-def _is_at(place: Place, claimed: Place) -> bool:
-    return place.path == claimed.path and claimed.line <= place.line <= claimed.end_line
+def _is_at(location: Location, claimed: Location) -> bool:
+    return location.path == claimed.path and claimed.line <= location.line <= claimed.end_line
 
 
 def _loads_what_it_finds(call: ast.expr) -> bool:

@@ -130,12 +130,12 @@ from lintrain import (
     Instance,
     Level,
     LibraryCall,
+    Location,
     Model,
     Module,
     MoveBefore,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Task,
     Value,
@@ -143,13 +143,13 @@ from lintrain import (
     confirmed,
     facts_of,
     has_parameters,
+    inconclusive,
     is_one_scope,
     lazy_pattern,
     may_move,
     mentions,
     refuted,
     scope_of,
-    unsettled,
     way_out,
 )
 
@@ -178,35 +178,35 @@ MADE_ANEW = (
 
 class LateSeed(Rule):
     level = Level.WARNING
-    words = "seed"
+    keywords = "seed"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seeds = [call for call in pipeline.calls if SEEDS.fullmatch(call.path)]
         if not seeds or not seeds[0].is_certain or mentions(pipeline, MADE_ANEW):
             return
         seed = seeds[0]
-        ways = [place for _, place in way_out(pipeline, seed.place)]
-        if any(loop.place.holds(place) for loop in pipeline.loops for place in ways):
+        ways = [location for _, location in way_out(pipeline, seed.location)]
+        if any(loop.location.holds(location) for loop in pipeline.loops for location in ways):
             return
         for module in _trained(pipeline):
             if module.origin is None or not _is_before(pipeline, module.origin, seed):
                 continue
             if _is_random(pipeline, module) and not _may_seed_before(pipeline, module.origin, seed):
                 yield self.finding(
-                    seed.place,
+                    seed.location,
                     "the seed comes after random weights were made: runs differ all the same",
-                    because=[Reason(module.origin, "random weights, made before", "origin")],
+                    related=[Related(module.origin, "random weights, made before", "origin")],
                     help="set the seed before the model is made",
-                    facts={"can_move": may_move(pipeline, seed.place, module.origin)},
+                    facts={"can_move": may_move(pipeline, seed.location, module.origin)},
                 )
                 return
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         starts = evidence.determinism
         if starts is None:
-            return unsettled(evidence.unasked("determinism"))
+            return inconclusive(evidence.unasked("determinism"))
         if not starts.weights:
-            return unsettled("no model was seen to be called: 0 weights are known by name")
+            return inconclusive("no model was seen to be called: 0 weights are known by name")
         different = starts.different_weights
         if not different:
             return refuted(f"{starts.weights} of {starts.weights} weights are the same in two starts")
@@ -233,8 +233,8 @@ class LateSeed(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("can_move"):
             return None
-        (made,) = finding.related("origin")
-        return Fix.of("set the seed before the model is made", MoveBefore(finding.place, made.place), safe=False)
+        (made,) = finding.with_role("origin")
+        return Fix.of("set the seed before the model is made", MoveBefore(finding.location, made.location), safe=False)
 
 
 def _trained(pipeline: Pipeline) -> Iterator[Value]:
@@ -258,26 +258,30 @@ def _is_random(pipeline: Pipeline, module: Value) -> bool:
     return is_own and has_parameters(module)  # those of torchvision may come with weights
 
 
-def _is_before(pipeline: Pipeline, made: Place, seed: LibraryCall) -> bool:
+def _is_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
     """Whether a module is certainly made before the seed is set, in a stretch of the script that leads to both."""
-    if made.path != seed.place.path:
+    if made.path != seed.location.path:
         return False
-    leading = {id(scope): place for scope, place in way_out(pipeline, made)}
-    shared = [(leading[id(scope)], place) for scope, place in way_out(pipeline, seed.place) if id(scope) in leading]
+    leading = {id(scope): location for scope, location in way_out(pipeline, made)}
+    shared = [
+        (leading[id(scope)], location) for scope, location in way_out(pipeline, seed.location) if id(scope) in leading
+    ]
     return bool(shared) and shared[0][0] < shared[0][1]
 
 
-def _may_seed_before(pipeline: Pipeline, made: Place, seed: LibraryCall) -> bool:
+def _may_seed_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
     """Whether other code that speaks of seeds runs above the seed, or may: in functions that are called elsewhere."""
-    others = {call.place for call in pipeline.calls if call.path in OF_OTHERS}
-    ends = {id(scope): place for scope, place in way_out(pipeline, seed.place)}
-    default = seed.place if is_one_scope(pipeline, made, seed.place) else None
-    calls = [(source.place(node), node) for source in pipeline.sources.values() for node in source.nodes_of(ast.Call)]
-    for place, node in calls:
+    others = {call.location for call in pipeline.calls if call.path in OF_OTHERS}
+    ends = {id(scope): location for scope, location in way_out(pipeline, seed.location)}
+    default = seed.location if is_one_scope(pipeline, made, seed.location) else None
+    calls = [
+        (source.location(node), node) for source in pipeline.sources.values() for node in source.nodes_of(ast.Call)
+    ]
+    for location, node in calls:
         called = ast.unparse(node.func)
         if "Generator" in called or not re.search(r"seed|determin|reproduc", called, re.IGNORECASE):
             continue
-        end = ends.get(id(scope_of(pipeline, place)), default)
-        if place not in others and place not in ends.values() and (end is None or place.line < end.line):
+        end = ends.get(id(scope_of(pipeline, location)), default)
+        if location not in others and location not in ends.values() and (end is None or location.line < end.line):
             return True
     return False

@@ -68,26 +68,26 @@ from lintrain import (
     Fix,
     InsertBefore,
     Level,
+    Location,
     Optimizer,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Verdict,
     confirmed,
     has_parameters,
+    inconclusive,
     is_one_scope,
     refuted,
     speaks_of,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 
 class MissingSeed(Rule):
     level = Level.NOTE
-    words = "backward & save|push_to_hub"
+    keywords = "backward & save|push_to_hub"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if (
@@ -102,10 +102,10 @@ class MissingSeed(Rule):
                 continue
             if any(has_parameters(module) for module in optimizer.trains):
                 yield self.finding(
-                    training.backward.place,
+                    training.backward.location,
                     "nothing in this script sets a seed: its runs cannot be repeated",
-                    because=[
-                        Reason(made, "the first random weights", "origin") for made in _first_made(pipeline, optimizer)
+                    related=[
+                        Related(made, "the first random weights", "origin") for made in _first_made(pipeline, optimizer)
                     ],
                     help="call `torch.manual_seed(0)` before the model is made",
                 )
@@ -114,7 +114,7 @@ class MissingSeed(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         starts = evidence.determinism
         if starts is None:
-            return unsettled(evidence.unasked("determinism"))
+            return inconclusive(evidence.unasked("determinism"))
         one, other = starts.first_losses
         if starts.repeats:
             return refuted(f"two starts give the same {len(starts.losses[0])} losses, the first of them {one:.6g}")
@@ -122,20 +122,22 @@ class MissingSeed(Rule):
         return confirmed(f"the first loss is {one:.6g} in one start and {other:.6g} in another{different}")
 
     def fix(self, finding: Finding) -> Fix | None:
-        origins = finding.related("origin")
+        origins = finding.with_role("origin")
         if not origins:
             return None
-        edits = InsertBefore(origins[0].place, "torch.manual_seed(0)"), AddImport("torch")
+        edits = InsertBefore(origins[0].location, "torch.manual_seed(0)"), AddImport("torch")
         return Fix.of("set a seed before the model is made", *edits, safe=False)
 
 
-def _first_made(pipeline: Pipeline, optimizer: Optimizer) -> list[Place]:
+def _first_made(pipeline: Pipeline, optimizer: Optimizer) -> list[Location]:
     """Where the first of the trained modules is made, if all are made and handed over in one stretch of the script."""
-    places = [module.origin for module in optimizer.trains if module.origin is not None]
-    if optimizer.origin is None or len(places) != len(optimizer.trains):
+    locations = [module.origin for module in optimizer.trains if module.origin is not None]
+    if optimizer.origin is None or len(locations) != len(optimizer.trains):
         return []
-    if not is_one_scope(pipeline, *places, optimizer.origin):
+    if not is_one_scope(pipeline, *locations, optimizer.origin):
         return []
     others = (run.model.origin for run in pipeline.runs if run.model is not None and run.train_calls)
-    beside = [place for place in others if place is not None and is_one_scope(pipeline, place, optimizer.origin)]
-    return [min([*places, *beside])]
+    beside = [
+        location for location in others if location is not None and is_one_scope(pipeline, location, optimizer.origin)
+    ]
+    return [min([*locations, *beside])]

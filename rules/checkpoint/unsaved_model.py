@@ -68,7 +68,7 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     TrainerRun,
@@ -77,6 +77,7 @@ from lintrain import (
     Verdict,
     confirmed,
     evaluation_strategy,
+    inconclusive,
     is_left_out,
     is_missing,
     lazy_pattern,
@@ -85,7 +86,6 @@ from lintrain import (
     scope_of,
     spread_names,
     stays_in_script,
-    unsettled,
     way_out,
 )
 
@@ -99,7 +99,7 @@ OWN_WAYS = {"train", "_save", "save_model", "_save_checkpoint", "_maybe_log_save
 
 class UnsavedModel(Rule):
     level = Level.WARNING
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not pipeline.runs or pipeline.source.notebook is not None or len(pipeline.sources) > 1:
@@ -118,9 +118,9 @@ class UnsavedModel(Rule):
         return self.finding(
             run.train_calls[-1],
             "the trained model is neither saved nor used, and no checkpoint is written",
-            because=[
-                *([Reason(saving.place, "no checkpoints", "setting")] if saving and saving.place else []),
-                *([Reason(settings.origin, "made here", "arguments")] if settings.origin else []),
+            related=[
+                *([Related(saving.location, "no checkpoints", "setting")] if saving and saving.location else []),
+                *([Related(settings.origin, "made here", "arguments")] if settings.origin else []),
             ],
             help="call `save_model()` on the trainer when it has trained, or leave `save_strategy` out",
             subject="save_strategy",
@@ -130,21 +130,21 @@ class UnsavedModel(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         strategy = evidence.arguments.get("save_strategy")
         if not isinstance(strategy, str):
-            return unsettled("how the run saves was not seen: 0 checkpoints are known of")
+            return inconclusive("how the run saves was not seen: 0 checkpoints are known of")
         if strategy != "no":
             return refuted(f"checkpoints are saved by `{strategy}`, and 1 at the end")
         return confirmed(f"checkpoints are saved by `{strategy}`: 0 of them in the whole run")
 
     def fix(self, finding: Finding) -> Fix | None:
-        made = finding.related("arguments")
+        made = finding.with_role("arguments")
         if not made:
             return None
-        return Fix.of("leave `save_strategy` out", RemoveArgument(made[0].place, "save_strategy"), safe=False)
+        return Fix.of("leave `save_strategy` out", RemoveArgument(made[0].location, "save_strategy"), safe=False)
 
 
 def _is_never_saved(settings: TrainingArguments) -> bool:
     saving, evaluating = saving_strategy(settings), evaluation_strategy(settings)
-    is_off = saving is not None and saving.value == "no" and saving.place is not None
+    is_off = saving is not None and saving.value == "no" and saving.location is not None
     is_for_numbers = evaluating is None or evaluating.value != "no" or not is_left_out(settings, "max_steps")
     return is_off and not is_for_numbers and is_left_out(settings, "push_to_hub") and settings.is_complete
 
@@ -156,9 +156,9 @@ def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
     owners = _names_of(pipeline, run)
     named: list[ast.expr] = [node for node in source.nodes_of(ast.Name) if node.id in names]
     named += [node for node in source.nodes_of(ast.Attribute) if node.attr == "model" and _name(node.value) in owners]
-    ends = {id(scope): place.end_line for scope, place in way_out(pipeline, trained)}
+    ends = {id(scope): location.end_line for scope, location in way_out(pipeline, trained)}
     is_named_later = any(
-        node.lineno > ends.get(id(scope_of(pipeline, source.place(node))), trained.end_line) for node in named
+        node.lineno > ends.get(id(scope_of(pipeline, source.location(node))), trained.end_line) for node in named
     )
     return bool(names) and stays_in_script(pipeline, run) and not is_named_later
 

@@ -113,7 +113,7 @@ from lintrain import (
     InsertAfter,
     Level,
     Pipeline,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     Source,
@@ -121,13 +121,13 @@ from lintrain import (
     Verdict,
     confirmed,
     entries_read,
+    inconclusive,
     is_missing,
     is_one_scope,
     is_true,
     lazy_pattern,
     loaded_from_file,
     refuted,
-    unsettled,
 )
 
 OPTIMIZER = lazy_pattern(r"optim|\bopt\b|opt_|_opt", re.IGNORECASE)
@@ -137,7 +137,7 @@ PROGRESS = ("epoch", "step", "iteration", "global_step", "iter", "epochs")
 
 class WeightsOnlyResume(Rule):
     level = Level.WARNING
-    words = "save|resume"
+    keywords = "save|resume"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from self._loops(pipeline)
@@ -155,11 +155,11 @@ class WeightsOnlyResume(Rule):
         if goes_on is None or len(loads) != 1:
             return
         yield self.finding(
-            source.place(loads[0]),
+            source.location(loads[0]),
             f'the run goes on with its weights alone: `"{_key_of(saved)}"` is saved, never loaded',
-            because=[
-                Reason(source.place(saved), "saved here", "saved"),
-                Reason(source.place(goes_on), "the epochs go on from here", "progress"),
+            related=[
+                Related(source.location(saved), "saved here", "saved"),
+                Related(source.location(goes_on), "the epochs go on from here", "progress"),
             ],
             help="load the state of the optimizer, and of the schedule, with the weights",
             facts={"statements": _loads_of_the_rest(pipeline, loads[0], saved)},
@@ -173,14 +173,14 @@ class WeightsOnlyResume(Rule):
             is_asked = resumed is not None and not is_missing(resumed)
             if settings is None or not is_asked or (isinstance(resumed, Constant) and not resumed.value):
                 continue
-            place = settings.places.get("save_only_model")
-            if place is not None and is_true(settings.value("save_only_model")):
+            location = settings.locations.get("save_only_model")
+            if location is not None and is_true(settings.value("save_only_model")):
                 yield self.finding(
-                    place,
+                    location,
                     "checkpoints hold the weights alone, and the run goes on from one",
-                    because=[
-                        Reason(event.place, "resumed here", "progress"),
-                        *([Reason(settings.origin, "saves less", "arguments")] if settings.origin else []),
+                    related=[
+                        Related(event.location, "resumed here", "progress"),
+                        *([Related(settings.origin, "saves less", "arguments")] if settings.origin else []),
                     ],
                     help="leave `save_only_model` out: the state of optimizer and schedule is saved too",
                 )
@@ -188,12 +188,12 @@ class WeightsOnlyResume(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         resumed = evidence.checkpoint
         if resumed is None:
-            return unsettled(evidence.unasked("checkpoint"))
+            return inconclusive(evidence.unasked("checkpoint"))
         lost = len(resumed.lost_state)
         kept = f"{resumed.optimizer_state - lost} of {resumed.optimizer_state} tensors of the optimizer"
         if resumed.changed_weights:
             count = f"{len(resumed.changed_weights)} of {resumed.weights} weights"
-            return unsettled(f"{count} are not what they were either, so this run does not go on")
+            return inconclusive(f"{count} are not what they were either, so this run does not go on")
         if lost:
             went_on, starts = resumed.losses
             losses = f"the next loss is {starts:.4g}, {went_on:.4g} without the interruption"
@@ -205,7 +205,7 @@ class WeightsOnlyResume(Rule):
         if resumed is None or evidence.framework != "transformers" or not resumed.resume_is_asked:
             return
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "the run goes on from a checkpoint that holds its weights alone",
             help="leave `save_only_model` out: the state of optimizer and schedule is saved too",
         )
@@ -215,14 +215,14 @@ class WeightsOnlyResume(Rule):
         return cause.rule == self.name
 
     def fix(self, finding: Finding) -> Fix | None:
-        statements, calls = finding.facts.get("statements"), finding.related("arguments")
+        statements, calls = finding.facts.get("statements"), finding.with_role("arguments")
         if calls:
             return Fix.of(
-                "save all that a run goes on with", RemoveArgument(calls[0].place, "save_only_model"), safe=False
+                "save all that a run goes on with", RemoveArgument(calls[0].location, "save_only_model"), safe=False
             )
         if not isinstance(statements, str):
             return None
-        return Fix.of("load the rest of what is saved", InsertAfter(finding.place, statements), safe=False)
+        return Fix.of("load the rest of what is saved", InsertAfter(finding.location, statements), safe=False)
 
 
 def _rates(resumed: CheckpointEvidence) -> str:
@@ -300,8 +300,12 @@ def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) 
         is_read = bool(entries_read(source, _key_of(key)))
         if not dot or is_read or ast.unparse(load.func) == f"{owner}.load_state_dict":
             continue
-        bound = [each for each in pipeline.bindings if each.name == owner and each.place < source.place(load)]
-        if not owner.isidentifier() or not bound or not is_one_scope(pipeline, bound[-1].place, source.place(load)):
+        bound = [each for each in pipeline.bindings if each.name == owner and each.location < source.location(load)]
+        if (
+            not owner.isidentifier()
+            or not bound
+            or not is_one_scope(pipeline, bound[-1].location, source.location(load))
+        ):
             return None
         statements.append(f'{owner}.load_state_dict({entry.value.id}["{_key_of(key)}"])')
     return "\n".join(statements) or None

@@ -33,7 +33,7 @@ Northcutt, Athalye, Mueller: Pervasive Label Errors in Test Sets Destabilize Mac
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 LARGEST_SHARE = 0.01
 FEWEST_ROWS = 1_000
@@ -45,10 +45,10 @@ class ConflictingLabels(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not evidence.model or evidence.model.task not in WHOLE_ROWS:
-            return unsettled("the model is no classifier of whole rows")
+            return inconclusive("the model is no classifier of whole rows")
         conflicts = evidence.conflicts
         if conflicts is None:
-            return unsettled("no dataset with texts and one column of classes was mapped: 0 rows were compared")
+            return inconclusive("no dataset with texts and one column of classes was mapped: 0 rows were compared")
         share = conflicts.conflicting / conflicts.compared
         texts = ", ".join(f"`{name}`" for name in conflicts.inputs)
         said = f"{conflicts.conflicting} of {conflicts.compared} rows share {texts} with a row of another label"
@@ -56,11 +56,11 @@ class ConflictingLabels(Rule):
             return confirmed(f"{said} ({share:.1%})", share=share)
         if conflicts.conflicting == 0 and conflicts.compared >= FEWEST_ROWS:
             return refuted(said, share=share)
-        return unsettled(f"{said}: too few to tell", share=share)
+        return inconclusive(f"{said}: too few to tell", share=share)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "training rows with the same texts carry different labels",
             help="look at some of them: keep one answer, or give the model the column that the label depends on",
             subject="train_dataset",

@@ -50,18 +50,18 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Metric,
     Misuse,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     refuted,
-    unsettled,
 )
 
 UNREACHABLE = ("Connection", "ffline", "HTTPError", "imeout", "timed out", "Max retries", "Couldn't reach")
@@ -71,7 +71,7 @@ LOADERS = {"evaluate.load": "load_dataset", "load_dataset": "evaluate.load", "da
 
 class DatasetFromEvaluate(Rule):
     level = Level.ERROR
-    words = "evaluate|load_dataset|load_metric"
+    keywords = "evaluate|load_dataset|load_metric"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen: set[Value] = set()
@@ -82,33 +82,33 @@ class DatasetFromEvaluate(Rule):
             yield self._report(pipeline, misuse)
 
     def _report(self, pipeline: Pipeline, misuse: Misuse) -> Finding:
-        place = _loaded_at(misuse.value) or misuse.place
-        code = pipeline.code(place)
+        location = _loaded_at(misuse.value) or misuse.location
+        code = pipeline.code(location)
         is_metric = isinstance(misuse.value, Metric)
         loads, used = ("a metric", "a data set") if is_metric else ("a data set", "a metric")
         use = misuse.text if 0 < len(misuse.text) <= 30 and "\n" not in misuse.text else misuse.use
         return self.finding(
-            place,
+            location,
             f"{loads} is loaded here, and `{use}` needs {used}",
-            because=[Reason(misuse.place, f"used as {used}", "use", misuse.text)],
+            related=[Related(misuse.location, f"used as {used}", "use", misuse.text)],
             why=f"what is loaded here has none of the methods of {used}",
             help="load it with `load_dataset`" if is_metric else "load it with `evaluate.load`",
             facts={
                 "code": code if "\n" not in code else None,
-                "is_certain": _is_certain(pipeline, place) and _is_certain(pipeline, misuse.place),
+                "is_certain": _is_certain(pipeline, location) and _is_certain(pipeline, misuse.location),
             },
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        uses = [reason.place for reason in finding.related("use")]
-        for place in (finding.place, *uses):
-            stage = evidence.failed_at(place, "")
+        uses = [reason.location for reason in finding.with_role("use")]
+        for location in (finding.location, *uses):
+            stage = evidence.failed_at(location, "")
             if stage is not None and stage.failure is not None:
                 return _of_failure(stage.failure)
-        places = [each.line for each in (finding.place, *uses)]
-        if finding.facts.get("is_certain") and all(evidence.ran(each) for each in (finding.place, *uses)):
-            return refuted(f"the script ran past line {max(places)}, where what was loaded is used")
-        return unsettled("the script did not end at this line")
+        locations = [each.line for each in (finding.location, *uses)]
+        if finding.facts.get("is_certain") and all(evidence.ran(each) for each in (finding.location, *uses)):
+            return refuted(f"the script ran past line {max(locations)}, where what was loaded is used")
+        return inconclusive("the script did not end at this line")
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
@@ -117,22 +117,24 @@ class DatasetFromEvaluate(Rule):
             return None
         new = LOADERS[callee]
         brings = AddImport("datasets", "load_dataset") if new == "load_dataset" else AddImport("evaluate")
-        return Fix.of(f"load it with `{new}`", Replace(finding.place, f"{new}{bracket}{arguments}"), brings, safe=False)
+        return Fix.of(
+            f"load it with `{new}`", Replace(finding.location, f"{new}{bracket}{arguments}"), brings, safe=False
+        )
 
 
 def _of_failure(failure: Failure) -> Verdict:
     told = f"{failure.type}: {failure.message}"[:150]
-    line = failure.place.line if failure.place else 0
+    line = failure.location.line if failure.location else 0
     if failure.says(*UNREACHABLE):
-        return unsettled(f"line {line} could reach no hub: {told}")
+        return inconclusive(f"line {line} could reach no hub: {told}")
     return confirmed(f"line {line} ends with {told}")
 
 
-def _is_certain(pipeline: Pipeline, place: Place) -> bool:
+def _is_certain(pipeline: Pipeline, location: Location) -> bool:
     """Whether every run of the script comes past a place: it stands in a plain statement of the module."""
     plain = (ast.Assign, ast.Expr)
-    source = pipeline.source_of(place)
-    return any(source.place(node).holds(place) for node in source.tree.body if isinstance(node, plain))
+    source = pipeline.source_of(location)
+    return any(source.location(node).holds(location) for node in source.tree.body if isinstance(node, plain))
 
 
 def _is_swapped(misuse: Misuse) -> bool:
@@ -150,8 +152,8 @@ def _is_swapped(misuse: Misuse) -> bool:
             return False
 
 
-def _loaded_at(value: Value) -> Place | None:
-    return value.steps[0].place if isinstance(value, Dataset) else value.origin
+def _loaded_at(value: Value) -> Location | None:
+    return value.steps[0].location if isinstance(value, Dataset) else value.origin
 
 
 def _given_to_trainers(pipeline: Pipeline) -> Iterator[Misuse]:
@@ -160,4 +162,4 @@ def _given_to_trainers(pipeline: Pipeline) -> Iterator[Misuse]:
         for name in TRAINER_DATA:
             argument = run.arguments.get(name)
             if argument is not None and isinstance(argument.value, Metric):
-                yield Misuse(argument.place, argument.value, f"{name}={argument.text}", f"{name}={argument.text}")
+                yield Misuse(argument.location, argument.value, f"{name}={argument.text}", f"{name}={argument.text}")

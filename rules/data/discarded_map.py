@@ -62,9 +62,9 @@ from lintrain import (
     Verdict,
     confirmed,
     expression_of,
+    inconclusive,
     origin_of,
     refuted,
-    unsettled,
 )
 
 CHANGING = frozenset(
@@ -95,10 +95,10 @@ CACHE_FILES = {"cache_file_name", "cache_file_names"}
 
 class DiscardedMap(Rule):
     level = Level.ERROR
-    words = "dataset"
+    keywords = "dataset"
     needs_training = False
 
-    def glance(self, source: Source, targets: Targets) -> bool:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
         calls = (node.value for node in source.nodes_of(ast.Expr) if isinstance(node.value, ast.Call))
         return any(isinstance(call.func, ast.Attribute) and call.func.attr in CHANGING for call in calls)
 
@@ -111,7 +111,7 @@ class DiscardedMap(Rule):
         made = _datasets(discard.result)
         if not made or any(dataset.is_unchanged is not False for dataset in made):
             return False
-        if _keeps_a_file(pipeline.code(discard.place)):
+        if _keeps_a_file(pipeline.code(discard.location)):
             return False
         return not any(_repeats(dataset, made[0]) for dataset in pipeline.datasets if isinstance(dataset, Dataset))
 
@@ -121,13 +121,13 @@ class DiscardedMap(Rule):
         shown = f"`{name}.{discard.method}(…)`" if len(name) <= 30 and "\n" not in name else f"`{discard.method}`"
         is_name = name.isidentifier() and _is_used_after(pipeline, name, discard)
         return self.finding(
-            discard.place,
+            discard.location,
             f"{shown} gives a new data set, and nothing keeps it",
-            because=origin_of(made),
+            related=origin_of(made),
             why="data sets are not changed in place: the old one goes on without this step",
             help=f"assign it: `{name} = {name}.{discard.method}(…)`" if is_name else "assign what it gives to a name",
             facts={
-                "code": f"{name} = {pipeline.code(discard.place)}" if is_name else None,
+                "code": f"{name} = {pipeline.code(discard.location)}" if is_name else None,
                 "adds": " ".join(_added(made)) or None,
             },
         )
@@ -136,9 +136,9 @@ class DiscardedMap(Rule):
         adds = str(finding.facts.get("adds") or "").split()
         split = next((each for each in evidence.splits if each.columns), None)
         if split is None:
-            return unsettled(evidence.not_reached("dataset"))
+            return inconclusive(evidence.not_reached("dataset"))
         if not adds:
-            return unsettled("this method leaves the columns as they are, and columns are all that can be compared")
+            return inconclusive("this method leaves the columns as they are, and columns are all that can be compared")
         there = sorted(set(adds) & split.column_names)
         text = f"{len(there)} of the {len(adds)} columns that it adds ({', '.join(adds)}) are in {split.argument}"
         if there:
@@ -149,7 +149,7 @@ class DiscardedMap(Rule):
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("assign the new data set to the same name", Replace(finding.place, code), safe=True)
+        return Fix.of("assign the new data set to the same name", Replace(finding.location, code), safe=True)
 
 
 def _datasets(value: Value) -> list[Dataset]:
@@ -163,7 +163,7 @@ def _datasets(value: Value) -> list[Dataset]:
 def _repeats(dataset: Dataset, lost: Dataset) -> bool:
     """Whether the same step is done elsewhere: this one only fills the cache."""
     step, other = lost.steps[-1], dataset.steps[-1]
-    return step.text == other.text and step.place != other.place
+    return step.text == other.text and step.location != other.location
 
 
 def _added(made: Dataset) -> list[str]:
@@ -173,8 +173,8 @@ def _added(made: Dataset) -> list[str]:
 
 def _is_used_after(pipeline: Pipeline, name: str, discard: Discard) -> bool:
     return any(
-        isinstance(node, ast.Name) and node.id == name and node.lineno > discard.place.end_line
-        for node in pipeline.source_of(discard.place).nodes
+        isinstance(node, ast.Name) and node.id == name and node.lineno > discard.location.end_line
+        for node in pipeline.source_of(discard.location).nodes
     )
 
 

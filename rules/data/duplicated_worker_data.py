@@ -117,21 +117,21 @@ from lintrain import (
     Instance,
     Level,
     Loader,
+    Location,
     Mapping,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Sequence,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_missing,
     lazy_pattern,
     literal,
     refuted,
-    unsettled,
 )
 
 SHARES_OUT = lazy_pattern(
@@ -151,7 +151,7 @@ first, step = (worker.id, worker.num_workers) if worker else (0, 1)"""
 
 class DuplicatedWorkerData(Rule):
     level = Level.WARNING
-    words = "DataLoader & IterableDataset"
+    keywords = "DataLoader & IterableDataset"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for loader in pipeline.loaders:
@@ -165,41 +165,41 @@ class DuplicatedWorkerData(Rule):
     def _report(self, pipeline: Pipeline, loader: Loader, stream: Instance, workers: int) -> Finding:
         assert loader.origin is not None
         name = stream.cls.node.name
-        reasons = [Reason(stream.origin, "asks nowhere which worker it is in", "origin")] if stream.origin else []
+        reasons = [Related(stream.origin, "asks nowhere which worker it is in", "origin")] if stream.origin else []
         method, rows = _only_loop(pipeline, stream) or (None, None)
         if method and rows:
-            reasons += [Reason(method, "is run in every worker", "method"), Reason(rows, "all rows", "rows")]
+            reasons += [Related(method, "is run in every worker", "method"), Related(rows, "all rows", "rows")]
         return self.finding(
             loader.origin,
             f"each of {workers} workers gives all rows of `{name}`",
-            because=reasons,
+            related=reasons,
             help="in `__iter__`, ask `get_worker_info()` and give every `num_workers`th row only",
             facts={"code": f"itertools.islice({pipeline.code(rows)}, first, None, step)" if rows else None},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        made = evidence.objects.loaders_at(finding.place)
+        made = evidence.objects.loaders_at(finding.location)
         read = next((each.copies for each in made if each.copies), None)
         if read is None:
             why = next((each.reason for each in made if each.reason), "")
-            return unsettled(why or f"of {len(made)} loaders of this line no workers were tried")
+            return inconclusive(why or f"of {len(made)} loaders of this line no workers were tried")
         numbers = {"read": read.read, "alike": read.alike, "shared": read.shared}
         if read.is_steady and read.different > 1 and read.alike == read.alone == read.read:
             return confirmed(f"2 workers read the same {read.read} rows, those that one alone reads", **numbers)
         if not read.is_steady:
-            return unsettled(f"of {read.read} rows one worker alone does not read the same twice", **numbers)
+            return inconclusive(f"of {read.read} rows one worker alone does not read the same twice", **numbers)
         if read.shared == 0:
             return refuted(f"of {read.read} rows that each of 2 workers read, none is the same", **numbers)
-        return unsettled(f"{read.shared} of {read.read} rows came in both of 2 workers", **numbers)
+        return inconclusive(f"{read.shared} of {read.read} rows came in both of 2 workers", **numbers)
 
     def fix(self, finding: Finding) -> Fix | None:
-        rows, methods, code = finding.related("rows"), finding.related("method"), finding.facts.get("code")
+        rows, methods, code = finding.with_role("rows"), finding.with_role("method"), finding.facts.get("code")
         if not rows or not methods or not isinstance(code, str):
             return None
         return Fix.of(
             "give every worker its share",
-            InsertAtTop(methods[0].place, SHARE),
-            Replace(rows[0].place, code),
+            InsertAtTop(methods[0].location, SHARE),
+            Replace(rows[0].location, code),
             AddImport("itertools"),
             AddImport("torch.utils.data", "get_worker_info"),
             safe=False,
@@ -248,7 +248,7 @@ def _is_known(value: Value) -> bool:
             return False
 
 
-def _only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Place, Place] | None:
+def _only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Location, Location] | None:
     """Where `__iter__` and the rows of its only loop stand, if each round of it gives one row and nothing else does."""
     method = next((each for owner in stream.cls.lineage() for each in owner.node.body if _is_iter(each)), None)
     if not isinstance(method, ast.FunctionDef) or stream.cls.node not in pipeline.source.nodes:
@@ -260,6 +260,6 @@ def _only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Place, Place] | No
         return None
     match loops[0]:
         case ast.For(iter=rows, body=[ast.Expr(value=ast.Yield())], orelse=[]) if loops[0] in method.body:
-            return pipeline.source.place(method), pipeline.source.place(rows)
+            return pipeline.source.location(method), pipeline.source.location(rows)
         case _:
             return None

@@ -76,22 +76,22 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     MadeLoader,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     TorchDataset,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_true,
     lazy_pattern,
     literal,
     refuted,
     rows_of,
-    unsettled,
 )
 
 WRITTEN = lazy_pattern(r"\b((?:dataloader_)?drop_last)\s*=\s*True\b")
@@ -102,7 +102,7 @@ NO_BATCH = "the training loader gives no batch"
 
 class EmptyLastBatch(Rule):
     level = Level.ERROR
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -111,23 +111,23 @@ class EmptyLastBatch(Rule):
                 continue
             if is_true(settings.value("dataloader_drop_last")):
                 size = settings.value("per_device_train_batch_size")
-                drops = _dropping(pipeline, settings.origin, settings.places.get("dataloader_drop_last"))
+                drops = _dropping(pipeline, settings.origin, settings.locations.get("dataloader_drop_last"))
                 yield from self._judge(run.value("train_dataset"), size, run.construction, drops)
         for loader in pipeline.loaders:
             if loader.origin and loader.is_complete and is_true(loader.value("drop_last")):
-                drops = _dropping(pipeline, loader.origin, loader.places.get("drop_last"))
+                drops = _dropping(pipeline, loader.origin, loader.locations.get("drop_last"))
                 yield from self._judge(loader.dataset, loader.value("batch_size"), loader.origin, drops)
 
-    def _judge(self, dataset: Value, size: Value, place: Place, drops: list[Reason]) -> Iterator[Finding]:
+    def _judge(self, dataset: Value, size: Value, location: Location, drops: list[Related]) -> Iterator[Finding]:
         number = literal(size)
         rows = _count(dataset)
         if rows is None or not isinstance(number, int) or rows >= number:
             return
-        made = dataset.steps[0].place if isinstance(dataset, Dataset) else dataset.origin
+        made = dataset.steps[0].location if isinstance(dataset, Dataset) else dataset.origin
         yield self.finding(
-            place,
+            location,
             f"{rows} rows fill no batch of {number}, and batches that are not full are dropped",
-            because=[*([Reason(made, "the rows come from here")] if made else []), *drops],
+            related=[*([Related(made, "the rows come from here")] if made else []), *drops],
             help="take a smaller batch, or keep the last one",
         )
 
@@ -136,31 +136,31 @@ class EmptyLastBatch(Rule):
         failed = stage is not None and stage.failure is not None and stage.failure.says(*RAISED)
         if stage is not None and (failed or NO_BATCH in stage.reason):
             return confirmed(f"the {stage.name} stage found 0 batches in an epoch")
-        made = evidence.objects.loaders_at(finding.place)
+        made = evidence.objects.loaders_at(finding.location)
         if made:
             return _of_loaders(made)
         batch = evidence.batch("train_dataset")
         if batch is not None:
             return refuted(f"an epoch has a batch, of {batch.rows} rows")
-        return unsettled(evidence.not_reached("batch"))
+        return inconclusive(evidence.not_reached("batch"))
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [RemoveArgument(each.place, each.text) for each in finding.related("dropping")]
+        edits = [RemoveArgument(each.location, each.text) for each in finding.with_role("dropping")]
         return Fix.of("keep the last batch", *edits, safe=False) if edits else None
 
 
-def _dropping(pipeline: Pipeline, call: Place | None, given: Place | None) -> list[Reason]:
+def _dropping(pipeline: Pipeline, call: Location | None, given: Location | None) -> list[Related]:
     """The call that has the argument to drop batches written out, for the fix to leave out."""
     if call is None or given is None or not call.holds(given):
         return []
     written = WRITTEN.search(pipeline.code(call))
-    return [Reason(call, "batches that are not full are dropped here", "dropping", written[1])] if written else []
+    return [Related(call, "batches that are not full are dropped here", "dropping", written[1])] if written else []
 
 
 def _of_loaders(made: tuple[MadeLoader, ...]) -> Verdict:
     loader = min(made, key=lambda each: 1 if each.batches is None else each.batches)
     if loader.batches is None:
-        return unsettled("the loader does not say how many batches it has")
+        return inconclusive("the loader does not say how many batches it has")
     told = f"{loader.rows} rows make {loader.batches} batches of {loader.batch_size}"
     return (refuted if loader.batches else confirmed)(told, batches=loader.batches, rows=loader.rows)
 

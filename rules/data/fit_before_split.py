@@ -77,34 +77,34 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Location,
     ObjectEvidence,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     confirmed,
     fitted_before_split,
+    inconclusive,
     refuted,
     statement_at,
-    unsettled,
     uses_of,
 )
 
 
 class FitBeforeSplit(Rule):
     level = Level.WARNING
-    words = "train_test_split"
+    keywords = "train_test_split"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for leak in fitted_before_split(pipeline):
-            mended = _mended(pipeline, leak.place, leak.split)
+            mended = _mended(pipeline, leak.location, leak.split)
             yield self.finding(
-                leak.place,
+                leak.location,
                 f"`{leak.learner}` learns from all rows, those that are split off later among them",
-                because=[
-                    Reason(leak.split, "the rows are split here", "split", pipeline.code(leak.split)),
+                related=[
+                    Related(leak.split, "the rows are split here", "split", pipeline.code(leak.split)),
                     *(mended.reasons if mended else []),
                 ],
                 help="split first, `fit` on the training rows, and `transform` both parts",
@@ -113,9 +113,9 @@ class FitBeforeSplit(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         seen = evidence.objects
-        learned = [each for each in seen.learned if each.place.meets(finding.place)]
-        places = [reason.place for reason in finding.related("split")]
-        splits = [each for each in seen.splits if any(each.place.meets(place) for place in places)]
+        learned = [each for each in seen.learned if each.location.meets(finding.location)]
+        locations = [reason.location for reason in finding.with_role("split")]
+        splits = [each for each in seen.splits if any(each.location.meets(location) for location in locations)]
         for fit in learned:
             later = [split for split in splits if split.moment > fit.moment and split.rows == fit.rows]
             if later:
@@ -128,15 +128,15 @@ class FitBeforeSplit(Rule):
         return _of_earlier_splits(seen)
 
     def fix(self, finding: Finding) -> Fix | None:
-        roles = {role: finding.related(role) for role in ("statement", "rows", "split")}
+        roles = {role: finding.with_role(role) for role in ("statement", "rows", "split")}
         rows, statements = finding.facts.get("rows"), finding.facts.get("statements")
         if not all(roles.values()) or not isinstance(rows, str) or not isinstance(statements, str):
             return None
         return Fix.of(
             "learn from the training rows",
-            Replace(roles["statement"][0].place, ""),
-            Replace(roles["rows"][0].place, rows),
-            InsertAfter(roles["split"][0].place, statements),
+            Replace(roles["statement"][0].location, ""),
+            Replace(roles["rows"][0].location, rows),
+            InsertAfter(roles["split"][0].location, statements),
             safe=False,
         )
 
@@ -145,11 +145,11 @@ def _of_earlier_splits(seen: ObjectEvidence) -> Verdict:
     """Refuted where all that was learned came from the rows that a split had kept for training."""
     kept = [(split.moment, split.kept) for split in seen.splits]
     if not seen.learned or not kept:
-        return unsettled(f"{len(seen.learned)} fits and {len(kept)} splits of scikit-learn were seen")
+        return inconclusive(f"{len(seen.learned)} fits and {len(kept)} splits of scikit-learn were seen")
     fit = seen.learned[0]
     if all(any(moment < each.moment and rows == each.rows for moment, rows in kept) for each in seen.learned):
         return refuted(f"`{fit.learner}` learned from the {fit.rows} rows that a split had kept", rows=fit.rows)
-    return unsettled(f"`{fit.learner}` learned from {fit.rows} rows, which no split was given or had kept")
+    return inconclusive(f"`{fit.learner}` learned from {fit.rows} rows, which no split was given or had kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +158,10 @@ class _Mended:
 
     rows: str
     statements: str
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Related, ...]
 
 
-def _mended(pipeline: Pipeline, fit: Place, split: Place) -> _Mended | None:
+def _mended(pipeline: Pipeline, fit: Location, split: Location) -> _Mended | None:
     """The fix of `x = scaler.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, if that is all of `x`."""
     source = pipeline.source_of(fit)
     match statement_at(pipeline, fit), statement_at(pipeline, split):
@@ -181,9 +181,12 @@ def _mended(pipeline: Pipeline, fit: Place, split: Place) -> _Mended | None:
         case _:
             return None
     others = [each for each in uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)]
-    if others or source.place(parted.value) != split:
+    if others or source.location(parted.value) != split:
         return None
     statements = f"{kept} = {learner}.fit_transform({kept})\n{apart} = {learner}.transform({apart})"
-    places = {"statement": source.place(learned), "rows": source.place(first)}
-    reasons = (Reason(places["statement"], "learned from here", "statement"), Reason(places["rows"], "split", "rows"))
-    return _Mended(source.code(source.place(rows)), statements, reasons)
+    locations = {"statement": source.location(learned), "rows": source.location(first)}
+    reasons = (
+        Related(locations["statement"], "learned from here", "statement"),
+        Related(locations["rows"], "split", "rows"),
+    )
+    return _Mended(source.code(source.location(rows)), statements, reasons)

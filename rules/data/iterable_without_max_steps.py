@@ -82,9 +82,9 @@ from lintrain import (
     Fix,
     Instance,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     TrainerRun,
     TrainingArguments,
@@ -92,6 +92,7 @@ from lintrain import (
     Verdict,
     confirmed,
     expects_error,
+    inconclusive,
     is_missing,
     is_one_scope,
     is_stream,
@@ -100,7 +101,6 @@ from lintrain import (
     options_of,
     refuted,
     rows_of,
-    unsettled,
     uses_of,
 )
 
@@ -115,7 +115,7 @@ DEFAULTS = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, 
 
 class IterableWithoutMaxSteps(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -129,8 +129,8 @@ class IterableWithoutMaxSteps(Rule):
         return self.finding(
             run.construction,
             f"`{run.name}` trains on a stream, and `max_steps` does not say for how long",
-            because=[
-                *([Reason(made, "a stream: its rows cannot be counted", "origin")] if made else []),
+            related=[
+                *([Related(made, "a stream: its rows cannot be counted", "origin")] if made else []),
                 *_steps(pipeline, run, dataset),
             ],
             help="set `max_steps` in the training arguments",
@@ -144,10 +144,10 @@ class IterableWithoutMaxSteps(Rule):
         steps = evidence.arguments.get("max_steps")
         if evidence.passed("construction"):
             return refuted(f"the trainer was built, with `max_steps={steps}`")
-        return unsettled(evidence.not_reached("construction"))
+        return inconclusive(evidence.not_reached("construction"))
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [AddArgument(each.place, "max_steps", each.text) for each in finding.related("arguments")]
+        edits = [AddArgument(each.location, "max_steps", each.text) for each in finding.with_role("arguments")]
         return Fix.of(f"train for `max_steps={edits[0].value}`", *edits, safe=False) if edits else None
 
 
@@ -168,7 +168,7 @@ def _has_no_end(run: TrainerRun) -> bool:
     return isinstance(steps, Constant) and isinstance(steps.value, int) and steps.value <= 0 and not steps.is_default
 
 
-def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Reason]:
+def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Related]:
     """The arguments that are to say when to stop, with the code of the number; none where the script gives no such."""
     settings = run.settings
     if settings is None or settings.origin is None or not settings.is_complete or "max_steps" in settings.values:
@@ -177,16 +177,16 @@ def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Reason]:
     names = {ast.unparse(each.targets[0]) for each in assigned if _sets_steps(pipeline, each, settings.origin)}
     count = _counted(settings, dataset) if not names else None
     code = names.pop() if len(names) == 1 else str(count or "")
-    return [Reason(settings.origin, "nothing here says when to stop", "arguments", code)] if code else []
+    return [Related(settings.origin, "nothing here says when to stop", "arguments", code)] if code else []
 
 
-def _sets_steps(pipeline: Pipeline, assigned: ast.Assign, made: Place) -> bool:
+def _sets_steps(pipeline: Pipeline, assigned: ast.Assign, made: Location) -> bool:
     """Whether a name is given a number of steps above the arguments, and nothing uses it."""
-    place, value = pipeline.source_of(made).place(assigned), assigned.value
+    location, value = pipeline.source_of(made).location(assigned), assigned.value
     name = ast.unparse(assigned.targets[0])
     is_number = isinstance(value, ast.Constant) and type(value.value) is int and value.value > 0
     is_named = len(assigned.targets) == 1 and NAMED.fullmatch(name) is not None
-    is_above = place < made and is_one_scope(pipeline, place, made)
+    is_above = location < made and is_one_scope(pipeline, location, made)
     return is_number and is_named and is_above and not uses_of(pipeline, name, made)
 
 

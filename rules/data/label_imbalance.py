@@ -30,7 +30,7 @@ Buda, Maki, Mazurowski: A systematic study of the class imbalance problem in con
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 LARGEST_SHARE = 0.95
 FEWEST_LABELS = 200
@@ -43,14 +43,14 @@ class LabelImbalance(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not evidence.model or evidence.model.task not in WHOLE_ROWS:
-            return unsettled("the model is no classifier of whole rows")
+            return inconclusive("the model is no classifier of whole rows")
         balanced = sorted(BALANCING & set(evidence.overrides))
         if balanced:
-            return unsettled(f"the trainer replaces `{balanced[0]}`, which may weigh the classes")
+            return inconclusive(f"the trainer replaces `{balanced[0]}`, which may weigh the classes")
         split = evidence.split("train_dataset")
         counts = dict(split.labels.counts) if split and split.labels else {}
         if sum(counts.values()) < FEWEST_LABELS:
-            return unsettled(f"{sum(counts.values())} labels were counted, fewer than {FEWEST_LABELS} say nothing")
+            return inconclusive(f"{sum(counts.values())} labels were counted, fewer than {FEWEST_LABELS} say nothing")
         return _judge_counts(counts, evidence.model.num_labels or 0)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
@@ -59,7 +59,7 @@ class LabelImbalance(Rule):
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "the training labels are nearly all of one class, or a class has none",
             help="weigh the loss by class, draw rare classes more often, or give the head only the classes that occur",
             subject="train_dataset",

@@ -82,7 +82,7 @@ from lintrain import (
     Kind,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
@@ -90,11 +90,11 @@ from lintrain import (
     confirmed,
     given_datasets,
     has_own_model,
+    inconclusive,
     is_default_collator,
     is_missing,
     origin_of,
     refuted,
-    unsettled,
 )
 
 LABELLED = frozenset(
@@ -114,7 +114,7 @@ OWN_EVALUATION = frozenset({"evaluate", "evaluation_loop", "prediction_step", "c
 
 class MissingLabels(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in given_datasets(pipeline):
@@ -125,12 +125,12 @@ class MissingLabels(Rule):
         dataset = given.datasets[0]
         columns = ", ".join(dataset.columns or {})
         left = _left_over(dataset)
-        last = [Reason(step.place, f"leaves {columns}", "columns", step.text) for step in dataset.steps[-1:]]
+        last = [Related(step.location, f"leaves {columns}", "columns", step.text) for step in dataset.steps[-1:]]
         renames = f'rename it: `{given.argument.text}.rename_column("{left.name}", "labels")`' if left else ""
         return self.finding(
-            given.argument.place,
+            given.argument.location,
             f"{given.text} reaches {given.run.name} without labels",
-            because=[*origin_of(dataset), *last],
+            related=[*origin_of(dataset), *last],
             why="the model returns no loss when it is given no `labels`",
             help=renames or _advice(given),
             subject=given.parameter,
@@ -140,13 +140,15 @@ class MissingLabels(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch(finding.subject or "train_dataset")
         if evidence.model is None or batch is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         names = [tensor.name for tensor in batch.tensors]
         labels = sorted(set(names) & {*evidence.model.label_inputs, "labels"})
         if labels and evidence.passed("forward"):
             return refuted(f"the batch of {batch.rows} rows holds {', '.join(labels)}, and the model returns a loss")
         if labels:
-            return unsettled(f"the batch of {batch.rows} rows holds {', '.join(labels)}, but the forward pass failed")
+            return inconclusive(
+                f"the batch of {batch.rows} rows holds {', '.join(labels)}, but the forward pass failed"
+            )
         if evidence.passed("forward"):
             return refuted(f"the model returns a loss for a batch of {batch.rows} rows that has no labels")
         return confirmed(f"none of {len(names)} tensors in the batch is a label: {', '.join(names)}", tensors=[*names])
@@ -160,7 +162,7 @@ class MissingLabels(Rule):
         is_silent = evaluation.has_metric_function and not evaluation.metric_function_called
         if evaluation.argument == "eval_dataset" and is_silent and not labels and evidence.passed("evaluation"):
             finding = self.finding(
-                evidence.place,
+                evidence.location,
                 "the eval_dataset has no labels, so the metric function is never called",
                 help="keep the label column of the evaluation set under the name `labels`",
                 subject="eval_dataset",
@@ -174,7 +176,7 @@ class MissingLabels(Rule):
         if not column or not text:
             return None
         code = f'{text}.rename_column("{column}", "labels")'
-        return Fix.of(f"rename `{column}` to `labels`", Replace(finding.place, code), safe=True)
+        return Fix.of(f"rename `{column}` to `labels`", Replace(finding.location, code), safe=True)
 
 
 def _needs_labels(given: Given) -> bool:

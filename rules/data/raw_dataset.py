@@ -76,7 +76,7 @@ from lintrain import (
     Instance,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
@@ -86,12 +86,12 @@ from lintrain import (
     given_datasets,
     has_own_model,
     has_tokenized_copy,
+    inconclusive,
     is_read_as_text,
     is_text,
     refuted,
     text_columns,
     tokenized_copies,
-    unsettled,
 )
 
 OTHER_INPUTS = frozenset({Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
@@ -99,7 +99,7 @@ OTHER_INPUTS = frozenset({Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
 
 class RawDataset(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in given_datasets(pipeline):
@@ -119,13 +119,13 @@ class RawDataset(Rule):
     def _report(self, pipeline: Pipeline, given: Given) -> Finding:
         dataset = given.datasets[0]
         columns = ", ".join(text_columns(dataset)[:4])
-        copies = tokenized_copies(pipeline, dataset, given.argument.place)
+        copies = tokenized_copies(pipeline, dataset, given.argument.location)
         note = f"made here, never tokenized: text in {columns}"
-        origins = [Reason(step.place, note, "origin", step.text) for step in dataset.steps[:1]]
+        origins = [Related(step.location, note, "origin", step.text) for step in dataset.steps[:1]]
         return self.finding(
-            given.argument.place,
+            given.argument.location,
             f"{given.text} reaches {given.run.name} without token ids",
-            because=[*origins, *copies],
+            related=[*origins, *copies],
             why="Trainer drops columns that the model does not accept, so nothing but the label is left",
             help=f"pass `{copies[0].text}`" if len(copies) == 1 else "tokenize it with `map` and pass what that gives",
             subject=given.parameter,
@@ -134,19 +134,19 @@ class RawDataset(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         split = evidence.split(finding.subject or "train_dataset")
         if split is None:
-            return unsettled(evidence.not_reached("dataset"))
+            return inconclusive(evidence.not_reached("dataset"))
         known = set(evidence.model.inputs) & MODEL_INPUTS if evidence.model else MODEL_INPUTS
         inputs = sorted(split.column_names & known)
         count = len(split.columns)
         if inputs:
             return refuted(f"{len(inputs)} of {count} columns feed the model: {', '.join(inputs)}", columns=[*inputs])
         if not split.columns:
-            return unsettled("the columns of this data set are not known")
+            return inconclusive("the columns of this data set are not known")
         names = ", ".join(sorted(split.column_names))
         return confirmed(f"0 of {count} columns feed the model: {names}", columns=[*sorted(split.column_names)])
 
     def fix(self, finding: Finding) -> Fix | None:
-        copies = finding.related("tokenized copy")
+        copies = finding.with_role("tokenized copy")
         if len(copies) != 1:
             return None
-        return Fix.of(f"pass `{copies[0].text}`", Replace(finding.place, copies[0].text), safe=False)
+        return Fix.of(f"pass `{copies[0].text}`", Replace(finding.location, copies[0].text), safe=False)

@@ -124,21 +124,21 @@ from lintrain import (
     Fix,
     Kind,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     TrainerRun,
     Verdict,
     confirmed,
     has_own_model,
+    inconclusive,
     is_missing,
     is_true,
     nodes_of,
     options_of,
     own_method,
     refuted,
-    unsettled,
 )
 
 NEVER_INPUTS = frozenset(
@@ -157,7 +157,7 @@ OWN_MEDIA = frozenset({Kind.TEXT, Kind.AUDIO})
 
 class RemovedColumnsNeeded(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -170,14 +170,14 @@ class RemovedColumnsNeeded(Rule):
                     yield self._report(run, who, lost[0], needs[lost[0]])
                     break
 
-    def _report(self, run: TrainerRun, who: str, column: str, place: Place) -> Finding:
+    def _report(self, run: TrainerRun, who: str, column: str, location: Location) -> Finding:
         settings = run.settings
         made = settings.origin if settings is not None and settings.text.endswith(")") else None
-        reasons = [Reason(place, f"reads `{column}`, which is gone by then", "needed")]
+        reasons = [Related(location, f"reads `{column}`, which is gone by then", "needed")]
         return self.finding(
             run.construction,
             f"`{run.name}` drops the column `{column}`, and {who} reads it",
-            because=reasons,
+            related=reasons,
             help="pass `remove_unused_columns=False` to the training arguments",
             subject=column,
             facts={**(made.as_facts() if made else {}), "safe": who != "`compute_loss`"},
@@ -191,10 +191,10 @@ class RemovedColumnsNeeded(Rule):
         batch = evidence.batch("train_dataset")
         if batch is not None and evidence.passed("forward"):
             return refuted(f"a batch of {batch.rows} rows was made and went through the model without a KeyError")
-        return unsettled(evidence.not_reached("batch"))
+        return inconclusive(evidence.not_reached("batch"))
 
     def fix(self, finding: Finding) -> Fix | None:
-        call = finding.place_in_facts
+        call = finding.location_in_facts
         if call is None:
             return None
         edit = AddArgument(call, "remove_unused_columns", "False")
@@ -211,7 +211,7 @@ def _drops_columns(run: TrainerRun) -> bool:
     return isinstance(kept, Absent) or is_true(kept)
 
 
-def _needs(pipeline: Pipeline, run: TrainerRun, dataset: Dataset) -> Iterator[tuple[str, dict[str, Place]]]:
+def _needs(pipeline: Pipeline, run: TrainerRun, dataset: Dataset) -> Iterator[tuple[str, dict[str, Location]]]:
     """What reads columns, and which ones it certainly reads."""
     if dataset.has_transform:
         yield "its transform", dataset.needs
@@ -229,7 +229,7 @@ def _is_dropped(dataset: Dataset, name: str) -> bool:
     return name in NEVER_INPUTS or (column.kind in OWN_MEDIA and name not in {"label", "labels", "label_ids"})
 
 
-def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Place]]:
+def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Location]]:
     """The keys of `inputs` without which the script's own `compute_loss` fails."""
     loss = own_method(run, "compute_loss")
     if loss is None or loss.origin is None:
@@ -243,7 +243,7 @@ def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Pl
     for node in nodes_of(loss):
         key = _key(node, parameters[2])
         if key is not None and id(node) in certain and isinstance(node, ast.expr):
-            yield key, source.place(node)
+            yield key, source.location(node)
 
 
 def _key(node: ast.AST, inputs: str) -> str | None:

@@ -104,7 +104,7 @@ from lintrain import (
     LibraryObject,
     Loader,
     Pipeline,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     Sequence,
@@ -112,10 +112,10 @@ from lintrain import (
     Verdict,
     confirmed,
     expects_error,
+    inconclusive,
     is_stream,
     is_true,
     refuted,
-    unsettled,
 )
 
 RAISED = ("mutually exclusive with shuffle", "batch_size, shuffle, sampler", "expected unspecified shuffle option")
@@ -123,7 +123,7 @@ RAISED = ("mutually exclusive with shuffle", "batch_size, shuffle, sampler", "ex
 
 class ShuffleWithSampler(Rule):
     level = Level.ERROR
-    words = "DataLoader & shuffle"
+    keywords = "DataLoader & shuffle"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for loader in pipeline.loaders:
@@ -134,29 +134,29 @@ class ShuffleWithSampler(Rule):
         given = [name for name in ("sampler", "batch_sampler") if _is_given(loader.value(name))]
         if given:
             order = loader.value(given[0])
-            because = [Reason(order.origin, "the order of the rows is made here", "origin")] if order.origin else []
-            yield self._report(loader, f"`shuffle=True` stands beside a `{given[0]}`", because)
+            related = [Related(order.origin, "the order of the rows is made here", "origin")] if order.origin else []
+            yield self._report(loader, f"`shuffle=True` stands beside a `{given[0]}`", related)
         elif is_stream(loader.dataset):
             made = loader.dataset.origin
-            because = [Reason(made, "a stream: it has no other order", "origin")] if made else []
-            yield self._report(loader, "`shuffle=True` is asked of a stream of rows", because)
+            related = [Related(made, "a stream: it has no other order", "origin")] if made else []
+            yield self._report(loader, "`shuffle=True` is asked of a stream of rows", related)
 
-    def _report(self, loader: Loader, message: str, because: list[Reason]) -> Finding:
+    def _report(self, loader: Loader, message: str, related: list[Related]) -> Finding:
         assert loader.origin is not None
-        return self.finding(loader.origin, message, because=because, help="leave `shuffle` out")
+        return self.finding(loader.origin, message, related=related, help="leave `shuffle` out")
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        stage = evidence.failed_at(finding.place, *RAISED)
+        stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
             return confirmed(f"{stage.failure.type} when the loader is built: 0 batches were made")
-        made = evidence.objects.loaders_at(finding.place)
+        made = evidence.objects.loaders_at(finding.location)
         if made:
             order = f"its order is that of a `{made[0].sampler}`"
-            return refuted(f"line {finding.place.line} built the loader: {order}", sampler=made[0].sampler)
-        return unsettled("no loader was seen to be built at this line")
+            return refuted(f"line {finding.location.line} built the loader: {order}", sampler=made[0].sampler)
+        return inconclusive("no loader was seen to be built at this line")
 
     def fix(self, finding: Finding) -> Fix:
-        return Fix.of("leave `shuffle` out", RemoveArgument(finding.place, "shuffle"), safe=True)
+        return Fix.of("leave `shuffle` out", RemoveArgument(finding.location, "shuffle"), safe=True)
 
 
 def _is_given(order: Value) -> bool:

@@ -96,7 +96,7 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
@@ -104,11 +104,11 @@ from lintrain import (
     Verdict,
     confirmed,
     expression_of,
+    inconclusive,
     is_deliberate,
     is_in_order,
     options_of,
     refuted,
-    unsettled,
 )
 
 JOINS = frozenset({"concatenate_datasets", "interleave_datasets"})
@@ -117,7 +117,7 @@ CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION
 
 class SortedSubset(Rule):
     level = Level.WARNING
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not _only_classifies(pipeline):
@@ -126,7 +126,7 @@ class SortedSubset(Rule):
         for dataset in pipeline.datasets:
             if isinstance(dataset, Dataset) and _lacks_a_class(dataset) and dataset.depth == _depth_above(dataset):
                 is_used = any(_comes_alone(dataset, made) for made in used)
-                if is_used and not is_deliberate(pipeline, dataset.steps[-1].place):
+                if is_used and not is_deliberate(pipeline, dataset.steps[-1].location):
                     yield self._report(dataset)
 
     def _report(self, dataset: Dataset) -> Finding:
@@ -135,11 +135,11 @@ class SortedSubset(Rule):
         rows = f"the first {cut.stop}{unit}" if not cut.first else f"rows {cut.first} to {cut.stop or 'the end'}{unit}"
         name = f"`{dataset.hub_name}`" if dataset.hub_name else "a data set"
         first = dataset.steps[0]
-        because = [Reason(first.place, "made here, sorted by class", "origin", first.text)] if first != step else []
+        related = [Related(first.location, "made here, sorted by class", "origin", first.text)] if first != step else []
         return self.finding(
-            step.place,
+            step.location,
             f"this takes {rows} of {name}, which is sorted by `{dataset.sorted_by}`",
-            because=because,
+            related=related,
             why="all rows of a class stand together, so that at least one class is left out",
             help="shuffle before cutting: `.shuffle(seed=42)`",
             facts={"code": _shuffled(step.text) if step.operation in {"select", "take"} else None},
@@ -155,13 +155,13 @@ class SortedSubset(Rule):
             if counted < names:
                 return confirmed(text, classes=counted)
             return refuted(text, classes=counted)
-        return unsettled(evidence.not_reached("dataset"))
+        return inconclusive(evidence.not_reached("dataset"))
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("shuffle before cutting", Replace(finding.place, code), safe=True)
+        return Fix.of("shuffle before cutting", Replace(finding.location, code), safe=True)
 
 
 def _only_classifies(pipeline: Pipeline) -> bool:

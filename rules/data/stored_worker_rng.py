@@ -124,16 +124,16 @@ from lintrain import (
     LibraryObject,
     Loader,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_missing,
     literal,
     nodes_of,
     refuted,
-    unsettled,
 )
 
 GENERATORS = frozenset(
@@ -150,7 +150,7 @@ GENERATORS = frozenset(
 
 class StoredWorkerRng(Rule):
     level = Level.WARNING
-    words = "DataLoader"
+    keywords = "DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for loader in pipeline.loaders:
@@ -168,21 +168,21 @@ class StoredWorkerRng(Rule):
         return self.finding(
             loader.origin,
             f"{workers} workers draw the same numbers from copies of `{names[0]}`",
-            because=[
-                *([Reason(made, "made once, before the workers are", "origin")] if made else []),
+            related=[
+                *([Related(made, "made once, before the workers are", "origin")] if made else []),
                 *_seeding(pipeline, loader, rows, names),
             ],
             help="make the generator in the worker: in `__getitem__`, or in a `worker_init_fn`",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        made = evidence.objects.loaders_at(finding.place)
+        made = evidence.objects.loaders_at(finding.location)
         read = next((each.copies for each in made if each.copies), None)
         if made and made[0].generators == 0:
             return refuted("the data set keeps 0 generators of random numbers", generators=0)
         if read is None:
             why = next((each.reason for each in made if each.reason), "")
-            return unsettled(why or f"of {len(made)} loaders of this line no workers were tried")
+            return inconclusive(why or f"of {len(made)} loaders of this line no workers were tried")
         numbers = {"read": read.read, "different": read.different, "alike": read.alike}
         if read.different == 1:
             return refuted(f"reading {read.read} rows drew nothing from a kept generator", **numbers)
@@ -193,16 +193,16 @@ class StoredWorkerRng(Rule):
             return refuted(
                 f"2 workers that read the same {read.read} rows drew other numbers from the first on", **numbers
             )
-        return unsettled(f"2 workers drew the same numbers for {read.alike} of {read.read} rows", **numbers)
+        return inconclusive(f"2 workers drew the same numbers for {read.alike} of {read.read} rows", **numbers)
 
     def fix(self, finding: Finding) -> Fix | None:
-        classes = finding.related("class")
+        classes = finding.with_role("class")
         if not classes:
             return None
         return Fix.of(
             "give each worker a generator of its own",
-            InsertAfter(classes[0].place, f"\n\n{classes[0].text}"),
-            AddArgument(finding.place, "worker_init_fn", classes[0].text.partition("(")[0].removeprefix("def ")),
+            InsertAfter(classes[0].location, f"\n\n{classes[0].text}"),
+            AddArgument(finding.location, "worker_init_fn", classes[0].text.partition("(")[0].removeprefix("def ")),
             AddImport("torch.utils.data", "get_worker_info"),
             safe=False,
         )
@@ -226,7 +226,7 @@ def _is_generator(value: Value | None) -> bool:
     return isinstance(value, LibraryObject) and value.path in GENERATORS
 
 
-def _seeding(pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str]) -> list[Reason]:
+def _seeding(pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str]) -> list[Related]:
     """A function that gives each worker's copy generators of its own; nothing where that is not plainly right."""
     cls = rows.cls.node
     source, name = pipeline.source, f"seed_{cls.name.lower()}"
@@ -238,14 +238,14 @@ def _seeding(pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str
         return []
     lines = [f"    own.dataset.{each} = {code}" for each, code in zip(names, made, strict=True)]
     code = "\n".join([f"def {name}(worker):", "    own = get_worker_info()", *lines])
-    return [Reason(source.place(cls), "its copies are in the workers", "class", code)]
+    return [Related(source.location(cls), "its copies are in the workers", "class", code)]
 
 
 def _made_anew(pipeline: Pipeline, generator: Value) -> str | None:
     """The code that makes such a generator from the seed of a worker, as the script writes it."""
-    place = generator.origin
-    if not isinstance(generator, LibraryObject) or place is None or place.path != pipeline.source.path:
+    location = generator.origin
+    if not isinstance(generator, LibraryObject) or location is None or location.path != pipeline.source.path:
         return None
-    maker = pipeline.code(place).partition("(")[0]
+    maker = pipeline.code(location).partition("(")[0]
     seeds = {"torch.Generator": "().manual_seed(own.seed)", "numpy.random.RandomState": "(own.seed % 2**32)"}
     return None if generator.path == "numpy.random.Generator" else maker + seeds.get(generator.path, "(own.seed)")

@@ -80,15 +80,15 @@ from lintrain import (
     Kind,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     Task,
     Verdict,
     collates_plainly,
     confirmed,
     given_datasets,
+    inconclusive,
     refuted,
-    unsettled,
 )
 
 LABELS = ("label", "labels", "label_ids")
@@ -96,7 +96,7 @@ LABELS = ("label", "labels", "label_ids")
 
 class StringLabels(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[object] = set()
@@ -112,9 +112,9 @@ class StringLabels(Rule):
         source = _first_with(given.datasets[0], column.name)
         step = source.steps[-1]
         return self.finding(
-            given.argument.place,
+            given.argument.location,
             f"the column `{column.name}` of {given.text} holds text, and the model needs numbers",
-            because=[Reason(step.place, f"`{column.name}` holds text here", "origin", step.text)],
+            related=[Related(step.location, f"`{column.name}` holds text here", "origin", step.text)],
             help=f'number the classes before splitting: `.class_encode_column("{column.name}")`',
             subject=given.parameter,
             facts={"code": _encoding(pipeline, source, column.name)},
@@ -123,7 +123,7 @@ class StringLabels(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         split = evidence.split(finding.subject or "train_dataset")
         if split is None or not split.columns:
-            return unsettled(evidence.not_reached("dataset"))
+            return inconclusive(evidence.not_reached("dataset"))
         kinds = {name: column.kind for name in LABELS if (column := split.column(name)) is not None}
         words = [name for name, kind in kinds.items() if kind == "text"]
         if words:
@@ -131,13 +131,13 @@ class StringLabels(Rule):
         if kinds:
             told = ", ".join(f"`{name}` is {kind}" for name, kind in kinds.items())
             return refuted(f"{told} in {split.rows} rows of {split.argument}")
-        return unsettled(f"none of the {len(split.columns)} columns is a label")
+        return inconclusive(f"none of the {len(split.columns)} columns is a label")
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("number the classes", InsertAfter(finding.related("origin")[0].place, code), safe=False)
+        return Fix.of("number the classes", InsertAfter(finding.with_role("origin")[0].location, code), safe=False)
 
 
 def _classifies(given: Given) -> bool:

@@ -112,9 +112,9 @@ from lintrain import (
     KerasRun,
     Level,
     Loader,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Sequence,
     Sharing,
@@ -122,11 +122,11 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_deliberate,
     options_of,
     refuted,
     sharing,
-    unsettled,
     words_of,
 )
 
@@ -145,7 +145,7 @@ HOW = {
 
 class TrainDataInEval(Rule):
     level = Level.WARNING
-    words = "Trainer|DataLoader|fit"
+    keywords = "Trainer|DataLoader|fit"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -162,7 +162,7 @@ class TrainDataInEval(Rule):
             return
         shared = _certainly_shared(train.value, evaluation.value)
         if shared is not None:
-            yield from self._report(pipeline, evaluation.place, evaluation.text, shared, train.value)
+            yield from self._report(pipeline, evaluation.location, evaluation.text, shared, train.value)
 
     def _of_keras(self, pipeline: Pipeline, run: KerasRun) -> Iterator[Finding]:
         for _, arguments in run.fits:
@@ -173,7 +173,7 @@ class TrainDataInEval(Rule):
             is_tuple = isinstance(held_out.value, Sequence) or held_out.text.startswith("(")
             same = first if is_tuple else held_out.text
             if same == inputs.text and same.isidentifier():
-                yield from self._report(pipeline, held_out.place, held_out.text, Sharing("same"), inputs.value)
+                yield from self._report(pipeline, held_out.location, held_out.text, Sharing("same"), inputs.value)
 
     def _of_loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
         named = [(loader, _words_for(pipeline, loader)) for loader in pipeline.loaders]
@@ -182,22 +182,24 @@ class TrainDataInEval(Rule):
         for loader in evaluating:
             for other in training:
                 shared = _certainly_shared(other.dataset, loader.dataset)
-                if shared and loader.dataset_place and _reads_all(loader) and _reads_all(other):
-                    text = pipeline.code(loader.dataset_place)
-                    yield from self._report(pipeline, loader.dataset_place, text, shared, other.dataset)
+                if shared and loader.dataset_location and _reads_all(loader) and _reads_all(other):
+                    text = pipeline.code(loader.dataset_location)
+                    yield from self._report(pipeline, loader.dataset_location, text, shared, other.dataset)
                     break
 
-    def _report(self, pipeline: Pipeline, place: Place, text: str, shared: Sharing, train: Value) -> Iterator[Finding]:
-        if is_deliberate(pipeline, place):
+    def _report(
+        self, pipeline: Pipeline, location: Location, text: str, shared: Sharing, train: Value
+    ) -> Iterator[Finding]:
+        if is_deliberate(pipeline, location):
             return
         shown = f"`{text}`" if 0 < len(text) <= 40 and "\n" not in text else "the evaluation data"
         source = shared.source or train
         origin = source.steps[-1] if isinstance(source, Dataset) and source.steps else None
-        reasons = [Reason(origin.place, "both come from here", "origin", origin.text)] if origin else []
+        reasons = [Related(origin.location, "both come from here", "origin", origin.text)] if origin else []
         yield self.finding(
-            place,
+            location,
             HOW[shared.how].format(shown),
-            because=reasons,
+            related=reasons,
             help="evaluate on another split, or set rows aside with `train_test_split` before training",
             subject="eval_dataset",
         )
@@ -205,14 +207,14 @@ class TrainDataInEval(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         shared = evidence.shared_rows
         if shared is None:
-            return unsettled(evidence.not_reached("dataset"))
+            return inconclusive(evidence.not_reached("dataset"))
         text = f"{shared.shared} of {shared.looked_at} evaluation rows that were looked at are among the training rows"
         share = shared.shared / max(1, shared.looked_at)
         if share >= SHARED:
             return confirmed(text, shared=shared.shared, looked_at=shared.looked_at)
         if share <= REPEATED:
             return refuted(text, shared=shared.shared, looked_at=shared.looked_at)
-        return unsettled(f"{text}: they may be rows that the data set has twice")
+        return inconclusive(f"{text}: they may be rows that the data set has twice")
 
 
 def _certainly_shared(train: Value, evaluation: Value) -> Sharing | None:

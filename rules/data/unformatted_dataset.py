@@ -81,17 +81,17 @@ from lintrain import (
     Level,
     Loader,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     confirmed,
     feedings,
+    inconclusive,
     is_missing,
     ragged_at,
     refuted,
     trains_by_hand,
-    unsettled,
 )
 
 MAKES_TENSORS = frozenset({"stack", "as_tensor", "set_format", "set_transform", "with_format", "with_transform"})
@@ -102,7 +102,7 @@ RAISED = "'list' object has no attribute"
 
 class UnformattedDataset(Rule):
     level = Level.ERROR
-    words = "DataLoader & backward"
+    keywords = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
@@ -115,16 +115,16 @@ class UnformattedDataset(Rule):
                 yield from self._report(pipeline, loader, dataset)
 
     def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding]:
-        place = loader.dataset_place
-        if place is None or loader.origin is None or place.path != pipeline.source.path:
+        location = loader.dataset_location
+        if location is None or loader.origin is None or location.path != pipeline.source.path:
             return
-        text, last = pipeline.code(place), dataset.steps[-1]
+        text, last = pipeline.code(location), dataset.steps[-1]
         yield self.finding(
             loader.origin,
             "the batches of this loader hold lists of token positions, no tensors of rows",
-            because=[Reason(last.place, "made here, without a format", "made", last.text)],
+            related=[Related(last.location, "made here, without a format", "made", last.text)],
             help=f'give it `{text}.with_format("torch")`' if text.isidentifier() else 'use `with_format("torch")`',
-            facts={"text": text, **place.as_facts()},
+            facts={"text": text, **location.as_facts()},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -132,18 +132,18 @@ class UnformattedDataset(Rule):
             return confirmed(f"`{RAISED}` is raised")
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         return (
             refuted(f"{loop.backwards} batches went through the loop")
             if loop.backwards
-            else unsettled(f"{loop.batches} batches were taken")
+            else inconclusive(f"{loop.batches} batches were taken")
         )
 
     def fix(self, finding: Finding) -> Fix | None:
-        place, text = finding.place_in_facts, str(finding.facts["text"])
-        if place is None or "\n" in text:
+        location, text = finding.location_in_facts, str(finding.facts["text"])
+        if location is None or "\n" in text:
             return None
-        return Fix.of("give tensors", Replace(place, f'{text}.with_format("torch")'), safe=True)
+        return Fix.of("give tensors", Replace(location, f'{text}.with_format("torch")'), safe=True)
 
 
 def _makes_tensors(pipeline: Pipeline) -> bool:

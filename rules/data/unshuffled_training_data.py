@@ -161,12 +161,13 @@ from lintrain import (
     Level,
     Loader,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     confirmed,
     feedings,
+    inconclusive,
     is_deliberate,
     is_map_style,
     is_missing,
@@ -174,7 +175,6 @@ from lintrain import (
     literal,
     refuted,
     trains_by_hand,
-    unsettled,
 )
 
 ORDERED = frozenset({"SequentialSampler"})
@@ -183,7 +183,7 @@ ORDERED = frozenset({"SequentialSampler"})
 
 class UnshuffledTrainingData(Rule):
     level = Level.WARNING
-    words = "DataLoader & backward"
+    keywords = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
@@ -196,25 +196,27 @@ class UnshuffledTrainingData(Rule):
                 yield self._report(pipeline, feeding)
 
     def _keeps_order(self, pipeline: Pipeline, loader: Loader) -> bool:
-        place = loader.origin
-        if place is None:
+        location = loader.origin
+        if location is None:
             return False
         if not _is_told_nothing(loader) or _is_one_batch(loader):
             return False
         if not is_map_style(loader.dataset) or not keeps_source_order(pipeline, loader.dataset):
             return False
-        return not is_deliberate(pipeline, place)
+        return not is_deliberate(pipeline, location)
 
     def _report(self, pipeline: Pipeline, feeding: Feeding) -> Finding:
         loader = feeding.loader
         assert loader.origin is not None
-        told = loader.places.get("shuffle")
-        text = pipeline.code(loader.dataset_place) if loader.dataset_place else ""
+        told = loader.locations.get("shuffle")
+        text = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
         shown = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the training set"
         return self.finding(
             loader.origin,
             f"every epoch reads the rows of {shown} in the same order",
-            because=[Reason(feeding.loop.place, "trains on its batches in each epoch", "loop", feeding.loop.header)],
+            related=[
+                Related(feeding.loop.location, "trains on its batches in each epoch", "loop", feeding.loop.header)
+            ],
             help="pass `shuffle=True`",
             facts=told.as_facts() if told else {},
         )
@@ -222,18 +224,18 @@ class UnshuffledTrainingData(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         loader = loop.loader
         if loader is None or loader.batches is None or loader.sampler not in ORDERED | {"RandomSampler"}:
-            return unsettled(f"the order of {loop.batches} batches is not known from their loader")
+            return inconclusive(f"the order of {loop.batches} batches is not known from their loader")
         text = f"a `{loader.sampler}` orders the rows of {loader.batches} batches"
         return (confirmed if loader.sampler in ORDERED else refuted)(text, sampler=loader.sampler)
 
     def fix(self, finding: Finding) -> Fix:
-        told = finding.place_in_facts
+        told = finding.location_in_facts
         if told is not None:
             return Fix.of("shuffle the rows", Replace(told, "True"), safe=False)
-        return Fix.of("shuffle the rows", AddArgument(finding.place, "shuffle", "True"), safe=False)
+        return Fix.of("shuffle the rows", AddArgument(finding.location, "shuffle", "True"), safe=False)
 
 
 def _is_told_nothing(loader: Loader) -> bool:

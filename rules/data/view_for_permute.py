@@ -65,18 +65,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import Finding, Level, Pipeline, Reason, Rule, swapping_views
+from lintrain import Finding, Level, Pipeline, Related, Rule, swapping_views
 
 
 class ViewForPermute(Rule):
     level = Level.WARNING
-    words = "view|reshape"
+    keywords = "view|reshape"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for swap in swapping_views(pipeline):
             yield self.finding(
-                swap.place,
+                swap.location,
                 f"`{swap.method}` gives `{swap.name}` the sizes of two axes swapped, and moves no numbers",
-                because=[Reason(swap.shape, "the sizes are taken here", "shape")] if swap.shape else [],
+                related=[Related(swap.shape, "the sizes are taken here", "shape")] if swap.shape else [],
                 help=f"swap them with `{swap.name}.transpose({swap.axes[0]}, {swap.axes[1]})`",
             )

@@ -91,20 +91,20 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     lazy_pattern,
     literal,
     mentions,
     nodes_of_kind,
     refuted,
     statement_at,
-    unsettled,
 )
 
 OF_ALL_PROCESSES = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
@@ -116,31 +116,31 @@ ENDS = lazy_pattern(r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()")
 
 class AllRanksWrite(Rule):
     level = Level.WARNING
-    words = "DistributedDataParallel & save|push_to_hub"
+    keywords = "DistributedDataParallel & save|push_to_hub"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         wrapped = next((event for event in pipeline.acts(Act.SHARE) if _is_parallel(event)), None)
         if wrapped is None or mentions(pipeline, OF_ALL_PROCESSES) or _some_end_early(pipeline):
             return
         for event in pipeline.acts(Act.SAVE):
-            code = pipeline.code(event.place)
+            code = pipeline.code(event.location)
             is_certain = not event.conditions and not event.uncalled and not wrapped.conditions
             if is_certain and event.order > wrapped.order and not NAMED_BY_RANK.search(code) and _is_fixed(code):
                 yield self.finding(
-                    event.place,
+                    event.location,
                     "each process of the training writes this file",
-                    because=[Reason(wrapped.place, "several processes from here on", "wrapped")],
+                    related=[Related(wrapped.location, "several processes from here on", "wrapped")],
                     help="write it in one of them, as in `if dist.get_rank() == 0:`",
-                    facts={"code": _by_the_first(pipeline, event.place)},
+                    facts={"code": _by_the_first(pipeline, event.location)},
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return unsettled(evidence.unasked("ranks"))
-        writes = ranks.writes_at(finding.place)
+            return inconclusive(evidence.unasked("ranks"))
+        writes = ranks.writes_at(finding.location)
         if not writes:
-            return unsettled(f"none of {ranks.processes} processes came to this line in {ranks.steps} steps")
+            return inconclusive(f"none of {ranks.processes} processes came to this line in {ranks.steps} steps")
         by_most = max(writes, key=lambda write: len(write.ranks))
         told = f"`{by_most.path}` is written by {len(by_most.ranks)} of {ranks.processes} processes"
         return confirmed(told) if len(by_most.ranks) > 1 else refuted(told)
@@ -149,7 +149,7 @@ class AllRanksWrite(Rule):
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("write it in the first process", Replace(finding.place, code), safe=False)
+        return Fix.of("write it in the first process", Replace(finding.location, code), safe=False)
 
 
 def _some_end_early(pipeline: Pipeline) -> bool:
@@ -167,13 +167,13 @@ def _is_fixed(code: str) -> bool:
     return re.search(r"""(?<![fFbr])["'][^"'{}]*["']\s*\)$""", code) is not None
 
 
-def _by_the_first(pipeline: Pipeline, place: Place) -> str | None:
+def _by_the_first(pipeline: Pipeline, location: Location) -> str | None:
     """The statement for the first process alone, where it stands on one line and `torch.distributed` has a name."""
-    source, statement = pipeline.source_of(place), statement_at(pipeline, place)
+    source, statement = pipeline.source_of(location), statement_at(pipeline, location)
     names = [each.asname for node in source.nodes_of(ast.Import) for each in node.names if each.name == DISTRIBUTED]
-    if not isinstance(statement, ast.Expr) or source.place(statement) != place or not names or names[0] is None:
+    if not isinstance(statement, ast.Expr) or source.location(statement) != location or not names or names[0] is None:
         return None
-    code = pipeline.code(place)
+    code = pipeline.code(location)
     return None if "\n" in code else f"if {names[0]}.get_rank() == 0:\n    {code}"
 
 

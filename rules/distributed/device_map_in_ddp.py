@@ -112,7 +112,7 @@ from lintrain import (
     Level,
     Model,
     Pipeline,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     literal,
@@ -124,7 +124,7 @@ SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 class DeviceMapInDdp(Rule):
     level = Level.ERROR
-    words = "arallel|shard"
+    keywords = "arallel|shard"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for event in pipeline.acts(Act.SHARE):
@@ -134,29 +134,29 @@ class DeviceMapInDdp(Rule):
                 continue
             spread = literal(model.arguments["device_map"]) if "device_map" in model.arguments else None
             if spread in SPREADING:
-                made = [Reason(model.origin, "spread here", "origin")] if model.origin else []
+                made = [Related(model.origin, "spread here", "origin")] if model.origin else []
                 yield self.finding(
-                    model.argument_places["device_map"],
+                    model.argument_locations["device_map"],
                     f'`device_map="{spread}"` takes every device in each of the processes',
-                    because=[Reason(event.place, "one process per device from here on", "wrapped"), *made],
+                    related=[Related(event.location, "one process per device from here on", "wrapped"), *made],
                     help="leave `device_map` out, and move the model to the process's own device",
                     facts={"is_moved": _is_moved(pipeline, model, event)},
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
-        made = finding.related("origin")
+        made = finding.with_role("origin")
         if not finding.facts.get("is_moved"):
             return None
-        return Fix.of("leave out `device_map`", RemoveArgument(made[0].place, "device_map"), safe=False)
+        return Fix.of("leave out `device_map`", RemoveArgument(made[0].location, "device_map"), safe=False)
 
 
 def _is_moved(pipeline: Pipeline, model: Model, wrapped: Event) -> bool:
     """Whether the script moves a model to one device by its name, before or where it is wrapped."""
-    if model.origin is None or model.origin.path != wrapped.place.path:
+    if model.origin is None or model.origin.path != wrapped.location.path:
         return False
     made = statement_at(pipeline, model.origin)
     if not isinstance(made, ast.Assign) or not isinstance(made.targets[0], ast.Name):
         return False
-    source = pipeline.source_of(wrapped.place)
-    between = "\n".join(source.lines[source.place(made).end_line : wrapped.place.end_line])
+    source = pipeline.source_of(wrapped.location)
+    between = "\n".join(source.lines[source.location(made).end_line : wrapped.location.end_line])
     return re.search(rf"\b{made.targets[0].id}\.(to|cuda)\(", between) is not None

@@ -86,16 +86,17 @@ from lintrain import (
     InsertAtTop,
     Level,
     LibraryObject,
+    Location,
     Loop,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Sequence,
     Verdict,
     confirmed,
     counts_epochs,
     feedings,
+    inconclusive,
     is_true,
     is_visible,
     lazy_pattern,
@@ -104,7 +105,6 @@ from lintrain import (
     options_of,
     refuted,
     runs_by_launcher,
-    unsettled,
 )
 
 EPOCH_LOOP = lazy_pattern(r"for (\w+) in range\(")
@@ -112,12 +112,12 @@ EPOCH_LOOP = lazy_pattern(r"for (\w+) in range\(")
 
 class MissingSetEpoch(Rule):
     level = Level.ERROR
-    words = "DistributedSampler & backward"
+    keywords = "DistributedSampler & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if mentions(pipeline, "set_epoch") or runs_by_launcher(pipeline):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for feeding in feedings(pipeline):
             epochs = _epochs_around(pipeline, feeding)
             sampler = _shuffling_sampler(feeding)
@@ -126,17 +126,17 @@ class MissingSetEpoch(Rule):
         yield from found.values()
 
     def _report(
-        self, pipeline: Pipeline, feeding: Feeding, sampler: LibraryObject, place: Place, epochs: Loop
+        self, pipeline: Pipeline, feeding: Feeding, sampler: LibraryObject, location: Location, epochs: Loop
     ) -> Finding:
-        names = [each for each in pipeline.names_of(sampler) if is_visible(pipeline, each.place, epochs.place)]
+        names = [each for each in pipeline.names_of(sampler) if is_visible(pipeline, each.location, epochs.location)]
         name = names[-1].name if names else None
-        variable = EPOCH_LOOP.match(pipeline.code(epochs.place))
+        variable = EPOCH_LOOP.match(pipeline.code(epochs.location))
         is_certain = feeding.loader.value("sampler") is sampler and name is not None and variable is not None
         statement = f"{name}.set_epoch({variable[1]})" if variable and name else "sampler.set_epoch(epoch)"
         return self.finding(
-            place,
+            location,
             f"`{name or 'DistributedSampler'}` is never told the epoch: each has the same order",
-            because=[Reason(epochs.place, "repeated here", "epochs")],
+            related=[Related(epochs.location, "repeated here", "epochs")],
             help=f"call `{statement}` at the head of each epoch",
             facts={"statement": statement if is_certain else None},
         )
@@ -144,19 +144,19 @@ class MissingSetEpoch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         told = loop.loader.epochs_told if loop.loader else ()
         text = f"in {len(told)} rounds its sampler was at the epochs {', '.join(map(str, told))}"
         if len(told) < 2:
-            return unsettled(f"{len(told)} rounds over the loader were seen, and the second one tells")
+            return inconclusive(f"{len(told)} rounds over the loader were seen, and the second one tells")
         return (confirmed if len(set(told)) == 1 else refuted)(text, rounds=len(told))
 
     def fix(self, finding: Finding) -> Fix | None:
         statement = finding.facts.get("statement")
-        (epochs,) = finding.related("epochs")
+        (epochs,) = finding.with_role("epochs")
         if not isinstance(statement, str):
             return None
-        return Fix.of(f"insert `{statement}`", InsertAtTop(epochs.place, statement), safe=True)
+        return Fix.of(f"insert `{statement}`", InsertAtTop(epochs.location, statement), safe=True)
 
 
 def _epochs_around(pipeline: Pipeline, feeding: Feeding) -> Loop | None:

@@ -128,19 +128,19 @@ from lintrain import (
     Level,
     LibraryObject,
     Loader,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     TorchDataset,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     mentions,
     options_of,
     refuted,
     speaks_of,
-    unsettled,
 )
 
 SEEDED = r"seed|generator|determin|broadcast|all_gather|scatter"
@@ -152,27 +152,27 @@ SEED_OF = {"random_split": ("generator", "torch.Generator().manual_seed(0)")}
 
 class RankDependentData(Rule):
     level = Level.WARNING
-    words = "DataLoader"
+    keywords = "DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if pipeline.source.notebook is not None:  # nobody launches a notebook several times
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for loader in pipeline.loaders:
             shared = _shared_out(pipeline, loader)
-            for name, place in _draws(loader.dataset) if shared else ():
+            for name, location in _draws(loader.dataset) if shared else ():
                 if mentions(pipeline, STARTS_PROCESSES) or speaks_of(pipeline, SEEDED):
                     return
-                found.setdefault(place, self._report(pipeline, name, place, shared))
+                found.setdefault(location, self._report(pipeline, name, location, shared))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, name: str, place: Place, shared: Place | None) -> Finding:
+    def _report(self, pipeline: Pipeline, name: str, location: Location, shared: Location | None) -> Finding:
         argument, code = SEED_OF.get(name, ("seed", "0"))
         is_there = "torch" not in code or mentions(pipeline, r"(?m)^import torch$")
         return self.finding(
-            place,
+            location,
             f"each process draws its own `{name}`: nothing here sets a seed",
-            because=[Reason(shared, "the rows are shared out among the processes here", "loader")] if shared else [],
+            related=[Related(shared, "the rows are shared out among the processes here", "loader")] if shared else [],
             help=f"add `{argument}={code}`",
             facts={"argument": argument if is_there else None, "code": code},
         )
@@ -180,10 +180,10 @@ class RankDependentData(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return unsettled(evidence.unasked("ranks"))
+            return inconclusive(evidence.unasked("ranks"))
         lengths = " and ".join(str(rows) for rows in ranks.dataset_rows)
         if ranks.same_dataset is None:
-            return unsettled(f"the data sets of {ranks.processes} processes ({lengths} rows) cannot be compared")
+            return inconclusive(f"the data sets of {ranks.processes} processes ({lengths} rows) cannot be compared")
         if ranks.same_dataset:
             return refuted(f"{ranks.processes} processes have the same data set of {ranks.dataset_rows[0]} rows")
         return confirmed(f"{ranks.processes} processes have data sets of other rows ({lengths} of them)")
@@ -192,10 +192,10 @@ class RankDependentData(Rule):
         argument, code = finding.facts.get("argument"), finding.facts.get("code")
         if not isinstance(argument, str) or not isinstance(code, str):
             return None
-        return Fix.of("draw the same in every process", AddArgument(finding.place, argument, code), safe=True)
+        return Fix.of("draw the same in every process", AddArgument(finding.location, argument, code), safe=True)
 
 
-def _shared_out(pipeline: Pipeline, loader: Loader) -> Place | None:
+def _shared_out(pipeline: Pipeline, loader: Loader) -> Location | None:
     """Where the rows of a loader are certainly shared out among processes."""
     for option in options_of(loader.value("sampler")):
         if isinstance(option, LibraryObject) and option.path == SAMPLER:
@@ -204,7 +204,7 @@ def _shared_out(pipeline: Pipeline, loader: Loader) -> Place | None:
     return loader.origin if launched else None
 
 
-def _draws(dataset: Value) -> Iterator[tuple[str, Place]]:
+def _draws(dataset: Value) -> Iterator[tuple[str, Location]]:
     """The operations behind a data set that draw rows at random: their names and places."""
     if isinstance(dataset, TorchDataset) and dataset.name in DRAWS and dataset.origin and dataset.is_complete:
         yield dataset.name, dataset.origin
@@ -212,4 +212,4 @@ def _draws(dataset: Value) -> Iterator[tuple[str, Place]]:
         yield from _draws(dataset.parts[0])
     for step in dataset.steps if isinstance(dataset, Dataset) else ():
         if step.operation in DRAWS and "**" not in step.text:
-            yield step.operation, step.place
+            yield step.operation, step.location

@@ -44,7 +44,7 @@ PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; accele
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 
 class UndividedRows(Rule):
@@ -53,22 +53,22 @@ class UndividedRows(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return unsettled(evidence.unasked("ranks"))
+            return inconclusive(evidence.unasked("ranks"))
         text = f"{ranks.same_batches} of {ranks.steps} steps are on the same batch in {ranks.processes} processes"
         if not ranks.is_joined:
-            return unsettled(f"{text}, which form no group")
+            return inconclusive(f"{text}, which form no group")
         if ranks.shared_rows == 0 and not ranks.same_batches:
             return refuted(f"{text}, and 0 of their rows")
         if ranks.keeps_apart or ranks.apart:
-            return unsettled(f"{text}, which do not hold the same weights")
+            return inconclusive(f"{text}, which do not hold the same weights")
         if ranks.same_batches < ranks.steps or ranks.shared_rows is None:
-            return unsettled(f"{text}; their rows may be shared out")
+            return inconclusive(f"{text}; their rows may be shared out")
         rows = " and ".join(map(str, ranks.rows))
         return confirmed(f"{text}: {ranks.shared_rows} of {rows} rows", shared=ranks.shared_rows)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "every process trains on the same rows",
             help="give the loader a DistributedSampler, or to the launcher that prepares the model",
         )

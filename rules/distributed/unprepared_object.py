@@ -105,10 +105,10 @@ from lintrain import (
     Launcher,
     Level,
     Loader,
+    Location,
     Optimizer,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainingLoop,
@@ -116,6 +116,7 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_one_scope,
     made_here,
     may_hide,
@@ -125,18 +126,17 @@ from lintrain import (
     text_of_event,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 
 class UnpreparedObject(Rule):
     level = Level.WARNING
-    words = "Accelerator|Fabric & backward"
+    keywords = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         launcher = pipeline.launchers[0]
         for training in training_loops(pipeline):
             if training.backward.subject is not launcher or not _is_understood(launcher):
@@ -145,7 +145,7 @@ class UnpreparedObject(Rule):
                 *self._optimizers(pipeline, training, launcher),
                 *self._loaders(pipeline, training, launcher),
             ):
-                found.setdefault(report.place, report)
+                found.setdefault(report.location, report)
         yield from found.values()
 
     def _optimizers(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Iterator[Finding]:
@@ -153,9 +153,9 @@ class UnpreparedObject(Rule):
             if _is_left_out(pipeline, step, launcher):
                 prepared = _preparing(pipeline, step.subject, text_of_event(step))
                 yield self.finding(
-                    step.place,
+                    step.location,
                     f"`{text_of_event(step)}` was never prepared, and steps on a prepared model",
-                    because=[*made_here(step.subject, "made here"), *_at(prepared)],
+                    related=[*made_here(step.subject, "made here"), *_at(prepared)],
                     help="give the optimizer to `accelerator.prepare` together with the model",
                     facts={"name": text_of_event(step), "code": prepared[1] if prepared else None},
                 )
@@ -170,8 +170,8 @@ class UnpreparedObject(Rule):
                 yield self.finding(
                     loader.origin,
                     f"`{min(names)}` is never prepared: every process trains on all of its rows",
-                    because=[
-                        Reason(training.backward.place, "trained with accelerate here", "backward"),
+                    related=[
+                        Related(training.backward.location, "trained with accelerate here", "backward"),
                         *_at(prepared),
                     ],
                     help="give the loader to `accelerator.prepare` together with the model",
@@ -181,19 +181,19 @@ class UnpreparedObject(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         steps = f"{loop.steps_past_the_launcher} of {loop.steps} steps"
         text = f"{steps} and {loop.batches_past_the_launcher} of {loop.batches} batches went past the launcher"
         if not loop.steps:
-            return unsettled(text)
+            return inconclusive(text)
         is_past = loop.steps_past_the_launcher or loop.batches_past_the_launcher
         return (confirmed if is_past else refuted)(text, steps=loop.steps_past_the_launcher)
 
     def fix(self, finding: Finding) -> Fix | None:
-        calls, code = finding.related("prepare"), finding.facts.get("code")
+        calls, code = finding.with_role("prepare"), finding.facts.get("code")
         if not calls or not isinstance(code, str):
             return None
-        return Fix.of(f"prepare `{finding.facts.get('name')}` too", Replace(calls[0].place, code), safe=False)
+        return Fix.of(f"prepare `{finding.facts.get('name')}` too", Replace(calls[0].location, code), safe=False)
 
 
 def _is_understood(launcher: Launcher) -> bool:
@@ -227,22 +227,22 @@ def _gives_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) -> b
 OWN_SHARING = frozenset({"sampler", "batch_sampler", "**"})
 
 
-def _at(prepared: tuple[Place, str] | None) -> list[Reason]:
-    return [Reason(prepared[0], "others are prepared here", "prepare")] if prepared else []
+def _at(prepared: tuple[Location, str] | None) -> list[Related]:
+    return [Related(prepared[0], "others are prepared here", "prepare")] if prepared else []
 
 
-def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Place, str] | None:
+def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Location, str] | None:
     """Where `a, b = accelerator.prepare(a, b)` stands, and the same with one more name that is made above it."""
     if value.origin is None or not name.isidentifier():
         return None
     calls = [node for node in pipeline.source.nodes_of(ast.Call) if ast.unparse(node.func).endswith(".prepare")]
     if len(calls) != 1 or calls[0].keywords:
         return None
-    place = pipeline.source.place(calls[0])
-    statement = statement_at(pipeline, place)
-    if not isinstance(statement, ast.Assign) or statement.value is not calls[0] or not value.origin < place:
+    location = pipeline.source.location(calls[0])
+    statement = statement_at(pipeline, location)
+    if not isinstance(statement, ast.Assign) or statement.value is not calls[0] or not value.origin < location:
         return None
-    if not is_one_scope(pipeline, value.origin, place):
+    if not is_one_scope(pipeline, value.origin, location):
         return None
     given = [ast.unparse(each) for each in calls[0].args]
     if name in given:
@@ -250,6 +250,6 @@ def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Place, str]
     match statement.targets:
         case [ast.Tuple(elts=targets)] if [ast.unparse(each) for each in targets] == given:
             names = ", ".join([*given, name])
-            return pipeline.source.place(statement), f"{names} = {ast.unparse(calls[0].func)}({names})"
+            return pipeline.source.location(statement), f"{names} = {ast.unparse(calls[0].func)}({names})"
         case _:
             return None

@@ -32,7 +32,7 @@ Karpathy: A Recipe for Training Neural Networks, "overfit one batch".
 import math
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, OverfitEvidence, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, OverfitEvidence, Rule, Verdict, confirmed, inconclusive, refuted
 
 FLAT, FALLS = 0.9, 0.5
 ONES_OWN = 0.999
@@ -47,16 +47,16 @@ class CannotOverfitBatch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         overfit, model = evidence.overfit, evidence.model
         if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
-            return unsettled("one batch was not trained on (`--also overfit` does)")
+            return inconclusive("one batch was not trained on (`--also overfit` does)")
         if model is None or model.trainable_parameters < MOSTLY_TRAINABLE * model.parameters:
-            return unsettled("most of the model is frozen")
+            return inconclusive("most of the model is frozen")
         if not 0 < overfit.losses[0] < math.inf:
-            return unsettled(f"the first loss is {overfit.losses[0]:.4g}: nothing can be told from how it falls")
+            return inconclusive(f"the first loss is {overfit.losses[0]:.4g}: nothing can be told from how it falls")
         return _judged(overfit, ONES_OWN if evidence.framework != "transformers" else FLAT)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "the model does not learn one batch by heart",
             help="check learning rate, frozen layers, the way from labels to loss, and the labels of the rows",
         )
@@ -74,7 +74,7 @@ def _judged(overfit: OverfitEvidence, flat: float) -> Verdict:
     if finite and min(finite) < FALLS:
         return refuted(text, first=first, last=overfit.losses[-1])
     if overfit.steps < FEWEST_STEPS or overfit.stopped_early:
-        return unsettled(f"{text}; {FEWEST_STEPS} whole steps are needed to tell")
+        return inconclusive(f"{text}; {FEWEST_STEPS} whole steps are needed to tell")
     if finite and min(finite) > flat:
         return confirmed(text, first=first, last=overfit.losses[-1], learning_rate=overfit.learning_rate)
-    return unsettled(text)
+    return inconclusive(text)

@@ -72,7 +72,7 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainingLoop,
@@ -80,31 +80,31 @@ from lintrain import (
     always_with,
     clippings,
     confirmed,
+    inconclusive,
     is_certain_step,
     is_of,
-    one_at_each_place,
+    one_per_location,
     refuted,
     swap_of,
     text_of_event,
-    unsettled,
 )
 
 
 class ClipAfterStep(Rule):
     level = Level.ERROR
-    words = "clip & backward"
+    keywords = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         steps = ((clip, _used_before(pipeline, training, clip)) for training, clip in clippings(pipeline))
-        yield from one_at_each_place(self._report(pipeline, clip, step) for clip, step in steps if step)
+        yield from one_per_location(self._report(pipeline, clip, step) for clip, step in steps if step)
 
     def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding:
         optimizer = text_of_event(step)
         swapped = swap_of(pipeline, step, clip)
         return self.finding(
-            clip.place,
+            clip.location,
             f"gradients are clipped when `{optimizer}` has already stepped on them",
-            because=[Reason(step.place, "steps on gradients of any size", "step")],
+            related=[Related(step.location, "steps on gradients of any size", "step")],
             help=f"clip between `backward` and `{optimizer}.step()`",
             facts={"step": swapped[0], "clip": swapped[1]} if swapped else {},
         )
@@ -112,18 +112,18 @@ class ClipAfterStep(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         text = f"{loop.clipped_for_nothing} of {loop.clips} clippings found no gradient that a step was still to use"
         if not loop.clips or 0 < loop.clipped_for_nothing < loop.clips:
-            return unsettled(text, clips=loop.clips)
+            return inconclusive(text, clips=loop.clips)
         return (confirmed if loop.clipped_for_nothing else refuted)(text, clips=loop.clips)
 
     def fix(self, finding: Finding) -> Fix | None:
         step, clip = finding.facts.get("step"), finding.facts.get("clip")
         if not isinstance(step, str) or not isinstance(clip, str):
             return None
-        above = finding.related("step")[0].place
-        return Fix.of("clip before the step", Replace(above, clip), Replace(finding.place, step), safe=True)
+        above = finding.with_role("step")[0].location
+        return Fix.of("clip before the step", Replace(above, clip), Replace(finding.location, step), safe=True)
 
 
 def _used_before(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> Event | None:

@@ -54,7 +54,7 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainingLoop,
@@ -62,22 +62,22 @@ from lintrain import (
     always_in_order,
     clippings,
     confirmed,
+    inconclusive,
     is_certain_step,
     is_of,
-    one_at_each_place,
+    one_per_location,
     refuted,
     swap_of,
     text_of_event,
-    unsettled,
 )
 
 
 class ClipBeforeBackward(Rule):
     level = Level.ERROR
-    words = "clip & backward"
+    keywords = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_at_each_place(
+        yield from one_per_location(
             self._report(pipeline, clip, training)
             for training, clip in _only_clippings(pipeline)
             if _comes_too_early(pipeline, training, clip)
@@ -86,9 +86,9 @@ class ClipBeforeBackward(Rule):
     def _report(self, pipeline: Pipeline, clip: Event, training: TrainingLoop) -> Finding:
         swapped = swap_of(pipeline, clip, training.backward)
         return self.finding(
-            clip.place,
+            clip.location,
             f"gradients are clipped before `backward`: `{text_of_event(training.steps[0])}` steps on unclipped ones",
-            because=[Reason(training.backward.place, "this batch's gradients are computed here", "backward")],
+            related=[Related(training.backward.location, "this batch's gradients are computed here", "backward")],
             help="clip between `backward` and the step",
             facts={"clip": swapped[0], "backward": swapped[1]} if swapped else {},
         )
@@ -96,18 +96,18 @@ class ClipBeforeBackward(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         text = f"{loop.clipped_for_nothing} of {loop.clips} clippings found no gradient that a step was still to use"
         if not loop.clips or 0 < loop.clipped_for_nothing < loop.clips:
-            return unsettled(text, clips=loop.clips)
+            return inconclusive(text, clips=loop.clips)
         return (confirmed if loop.clipped_for_nothing else refuted)(text, clips=loop.clips)
 
     def fix(self, finding: Finding) -> Fix | None:
         clip, backward = finding.facts.get("clip"), finding.facts.get("backward")
         if not isinstance(clip, str) or not isinstance(backward, str):
             return None
-        below = finding.related("backward")[0].place
-        return Fix.of("clip after `backward`", Replace(finding.place, backward), Replace(below, clip), safe=True)
+        below = finding.with_role("backward")[0].location
+        return Fix.of("clip after `backward`", Replace(finding.location, backward), Replace(below, clip), safe=True)
 
 
 def _only_clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:

@@ -107,23 +107,23 @@ from lintrain import (
     Function,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainerRun,
     Verdict,
     confirmed,
     head_of,
+    inconclusive,
     is_evaluated,
     is_since,
+    location_in,
     own_method,
     passes_keywords_on,
-    place_in,
     reads,
     refuted,
     returns_of,
     takes,
-    unsettled,
 )
 
 COUNT = "num_items_in_batch"
@@ -133,7 +133,7 @@ ASKING = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate"}
 
 class ComputeLossSignature(Rule):
     level = Level.ERROR
-    words = "Trainer & compute_loss"
+    keywords = "Trainer & compute_loss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not is_since(pipeline.targets, "transformers", (4, 46)):
@@ -153,7 +153,7 @@ class ComputeLossSignature(Rule):
         return self.finding(
             head_of(pipeline, function),
             f"the Trainer calls this with `{COUNT}`, which it does not take",
-            because=[Reason(run.construction, "this trainer calls it", "trainer")],
+            related=[Related(run.construction, "this trainer calls it", "trainer")],
             help=f"add the parameter `{COUNT}=None`",
             subject="compute_loss",
             facts={"missing": COUNT, "is_plain": bool(function.node.args.args) and not function.node.args.vararg},
@@ -164,9 +164,9 @@ class ComputeLossSignature(Rule):
         is_deaf = not reads(function, "return_outputs") and not passes_keywords_on(function)
         if given and is_deaf and all(_is_loss_alone(each) for each in given):
             yield self.finding(
-                place_in(pipeline, function, given[0]),
+                location_in(pipeline, function, given[0]),
                 "an evaluation asks for the outputs too, and this gives the loss alone",
-                because=[Reason(run.construction, "this trainer evaluates", "trainer")],
+                related=[Related(run.construction, "this trainer evaluates", "trainer")],
                 help="write `return (loss, outputs) if return_outputs else loss`",
                 subject="compute_loss",
                 facts={"missing": "outputs", "code": _with_outputs(function, given) if len(given) == 1 else None},
@@ -180,15 +180,15 @@ class ComputeLossSignature(Rule):
             return confirmed(f"the {failed.name} stage ends with {failed.failure.type} after 0 steps")
         if evidence.passed(stage):
             return refuted(f"the {stage} stage went through with 0 errors")
-        return unsettled(evidence.not_reached(stage))
+        return inconclusive(evidence.not_reached(stage))
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
         if finding.facts.get("missing") == COUNT and finding.facts.get("is_plain") is True:
-            return Fix.of(f"take `{COUNT}`", AddParameter(finding.place, COUNT, "None"), safe=True)
+            return Fix.of(f"take `{COUNT}`", AddParameter(finding.location, COUNT, "None"), safe=True)
         if not isinstance(code, str):
             return None
-        return Fix.of("give the outputs where they are asked for", Replace(finding.place, code), safe=False)
+        return Fix.of("give the outputs where they are asked for", Replace(finding.location, code), safe=False)
 
 
 def _may_be_called_with(function: Function, name: str) -> bool:

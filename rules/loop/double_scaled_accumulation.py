@@ -71,44 +71,44 @@ from lintrain import (
     Fix,
     Launcher,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Unknown,
     Verdict,
     confirmed,
     divisor_of,
+    inconclusive,
     refuted,
     trains_by_hand,
-    unsettled,
 )
 
 
 class DoubleScaledAccumulation(Rule):
     level = Level.ERROR
-    words = "Accelerator & backward"
+    keywords = "Accelerator & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for backward in pipeline.acts(Act.BACKWARD):
             launcher = backward.subject
             made = pipeline.arithmetic.get(id(backward.details.get("loss")))
             if isinstance(launcher, Launcher) and launcher.is_accelerator and made is not None:
                 division = _division_by_steps(pipeline, made, launcher)
                 if division is not None:
-                    found.setdefault(division.place, self._report(division, launcher))
+                    found.setdefault(division.location, self._report(division, launcher))
         yield from found.values()
 
     def _report(self, division: Arithmetic, launcher: Launcher) -> Finding:
-        place = launcher.argument_places["gradient_accumulation_steps"]
+        location = launcher.argument_locations["gradient_accumulation_steps"]
         return self.finding(
-            division.place,
+            division.location,
             f"the loss is divided by `{division.right_text}` here, and again by the Accelerator's `backward`",
-            because=[Reason(place, "the Accelerator divides by this", "argument")],
+            related=[Related(location, "the Accelerator divides by this", "argument")],
             help="leave the division to the Accelerator",
             facts={"loss": division.left_text},
         )
@@ -116,15 +116,15 @@ class DoubleScaledAccumulation(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         if not loop.backwards:
-            return unsettled(f"{loop.backwards} backward passes were seen")
+            return inconclusive(f"{loop.backwards} backward passes were seen")
         text = f"{loop.divided_twice} of {loop.backwards} losses were divided twice before they went backward"
         return (confirmed if loop.divided_twice else refuted)(text, divided_twice=loop.divided_twice)
 
     def fix(self, finding: Finding) -> Fix | None:
         loss = str(finding.facts["loss"])
-        return Fix.of(f"hand over `{loss}` undivided", Replace(finding.place, loss), safe=True)
+        return Fix.of(f"hand over `{loss}` undivided", Replace(finding.location, loss), safe=True)
 
 
 def _division_by_steps(pipeline: Pipeline, made: Arithmetic, launcher: Launcher) -> Arithmetic | None:
@@ -132,10 +132,10 @@ def _division_by_steps(pipeline: Pipeline, made: Arithmetic, launcher: Launcher)
     steps = divisor_of(launcher)
     if made.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and not steps.is_default):
         return None
-    place = launcher.argument_places.get("gradient_accumulation_steps")
-    if place is None:
+    location = launcher.argument_locations.get("gradient_accumulation_steps")
+    if location is None:
         return None
-    same_text = pipeline.code(place).partition("=")[2].strip() == made.right_text
+    same_text = pipeline.code(location).partition("=")[2].strip() == made.right_text
     same_value = (
         isinstance(steps, Constant) and isinstance(made.right, Constant) and steps.value == made.right.value
     ) or (made.right is steps and isinstance(steps, Unknown) and bool(steps.name))

@@ -102,13 +102,13 @@ from lintrain import (
     Fix,
     InsertAtTop,
     Level,
+    Location,
     Loop,
     LoopEvidence,
     Model,
     ModelEvidence,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Task,
     Unknown,
@@ -120,6 +120,7 @@ from lintrain import (
     covers,
     events_in,
     ignores_mode,
+    inconclusive,
     is_left_after,
     made_here,
     may_hide,
@@ -129,24 +130,23 @@ from lintrain import (
     text_of_event,
     touches,
     trains_by_hand,
-    unsettled,
 )
 
 
 class EvalModeInTraining(Rule):
     level = Level.WARNING
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for forward, backward in _training_passes(pipeline):
             finding = self._left_in_eval(pipeline, forward, backward) or self._never_trained(
                 pipeline, forward, backward
             )
             if finding is not None:
-                found.setdefault(finding.place, finding)
+                found.setdefault(finding.location, finding)
         yield from found.values()
 
     def _left_in_eval(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding | None:
@@ -166,11 +166,11 @@ class EvalModeInTraining(Rule):
     def _report(self, pipeline: Pipeline, switch: Event, forward: Event, loop: Loop) -> Finding:
         name = text_of_event(switch) or callee_text(pipeline, switch).removesuffix(".eval") or "the model"
         return self.finding(
-            switch.place,
+            switch.location,
             f"`{name}` stays in eval mode: the next iteration trains it without `train()`",
-            because=[
-                Reason(forward.place, "trains here, in eval mode from the second iteration on", "training"),
-                Reason(loop.place, "this loop never calls `train()`", "loop"),
+            related=[
+                Related(forward.location, "trains here, in eval mode from the second iteration on", "training"),
+                Related(loop.location, "this loop never calls `train()`", "loop"),
             ],
             help=f"call `{name}.train()` at the top of the loop",
             facts={"model": _name_in(pipeline, loop, switch, forward)},
@@ -184,11 +184,11 @@ class EvalModeInTraining(Rule):
         name = callee_text(pipeline, forward) or "the model"
         loop = backward.loops[-1]
         return self.finding(
-            forward.place,
+            forward.location,
             f"`{name}` trains in eval mode: nothing calls `train()`",
-            because=[
+            related=[
                 *made_here(model, "`from_pretrained` gives it in eval mode"),
-                Reason(loop.place, "the loop that trains it", "loop"),
+                Related(loop.location, "the loop that trains it", "loop"),
             ],
             help=f"call `{name}.train()` before training",
             facts={"model": _name_in(pipeline, loop, forward, forward)},
@@ -197,7 +197,7 @@ class EvalModeInTraining(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
-            return unsettled(evidence.not_reached("forward"))
+            return inconclusive(evidence.not_reached("forward"))
         if evidence.loop is not None:
             return _in_own_loop(finding, evidence.loop, model)
         if model.training:
@@ -209,11 +209,13 @@ class EvalModeInTraining(Rule):
         )
 
     def fix(self, finding: Finding) -> Fix | None:
-        name, loops = finding.facts.get("model"), finding.related("loop")
+        name, loops = finding.facts.get("model"), finding.with_role("loop")
         if not isinstance(name, str) or not loops:
             return None
         statement = f"{name}.train()"
-        return Fix.of(f"insert `{statement}` at the top of the loop", InsertAtTop(loops[0].place, statement), safe=True)
+        return Fix.of(
+            f"insert `{statement}` at the top of the loop", InsertAtTop(loops[0].location, statement), safe=True
+        )
 
 
 def _in_own_loop(finding: Finding, loop: LoopEvidence, model: ModelEvidence) -> Verdict:
@@ -223,9 +225,9 @@ def _in_own_loop(finding: Finding, loop: LoopEvidence, model: ModelEvidence) -> 
         return confirmed(text, trained_in_eval_mode=loop.trained_in_eval_mode)
     if not model.has_dropout_or_batch_norm:
         return refuted("the model has neither dropout nor batch normalisation", trained=loop.trained)
-    if loop.trained and (loop.came_round or not finding.related("training")):
+    if loop.trained and (loop.came_round or not finding.with_role("training")):
         return refuted(text, trained=loop.trained)
-    return unsettled(f"{text}, and the loop did not come round to train after its evaluation")
+    return inconclusive(f"{text}, and the loop did not come round to train after its evaluation")
 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
@@ -306,6 +308,6 @@ def _name_in(pipeline: Pipeline, loop: Loop, *events: Event) -> str | None:
     """The model's name where the loop stands, taken from code that stands in the loop itself."""
     for event in events:
         name = callee_text(pipeline, event).removesuffix(".eval")
-        if name and loop.place.holds(event.place):
+        if name and loop.location.holds(event.location):
             return name
     return None

@@ -50,7 +50,7 @@ Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural network
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 HUGE = 1e3
 FEWEST_BATCHES = 2
@@ -64,7 +64,7 @@ class ExplodingGradients(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
         if backward is None or not backward.finite:
-            return unsettled("there are no finite gradients to judge by")
+            return inconclusive("there are no finite gradients to judge by")
         smallest, batches = min(backward.norms), len(backward.norms)
         text = f"the gradient norm is {smallest:.3g} or more on {batches} batches"
         if smallest <= HUGE:
@@ -72,21 +72,21 @@ class ExplodingGradients(Rule):
                 f"the gradient norm is at most {max(backward.norms):.3g} on {batches} batches", norm=smallest
             )
         if backward.clipped_at is not None:
-            return unsettled(f"{text}, and is clipped at {backward.clipped_at:g}", norm=smallest)
+            return inconclusive(f"{text}, and is clipped at {backward.clipped_at:g}", norm=smallest)
         if batches < FEWEST_BATCHES:
-            return unsettled(f"{text}, one batch only", norm=smallest)
+            return inconclusive(f"{text}, one batch only", norm=smallest)
         updates = evidence.step.updates if evidence.step else ()
         if not updates:
-            return unsettled(f"{text}, and no step shows how far it moves a layer", norm=smallest)
+            return inconclusive(f"{text}, and no step shows how far it moves a layer", norm=smallest)
         farthest = max(updates, key=lambda update: update.ratio)
         moves = f"a step moves `{farthest.layer}` by {farthest.ratio:.3g} times its weights"
         if farthest.ratio < FAR:
-            return unsettled(f"{text}, but {moves} at most", norm=smallest)
+            return inconclusive(f"{text}, but {moves} at most", norm=smallest)
         return confirmed(f"{text}, nothing clips it, and {moves}", norm=smallest)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "the gradients are huge",
             help="take means instead of sums in the loss, look at the scale of inputs and targets, clip the gradients",
         )

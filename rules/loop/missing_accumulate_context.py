@@ -70,9 +70,9 @@ from lintrain import (
     Fix,
     Launcher,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     TrainingLoop,
     Verdict,
@@ -81,40 +81,40 @@ from lintrain import (
     confirmed,
     divisor_of,
     hides_gradients,
+    inconclusive,
     number_of,
     refuted,
     text_of_event,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 
 class MissingAccumulateContext(Rule):
     level = Level.ERROR
-    words = "Accelerator|Fabric & backward"
+    keywords = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or _holds_gradients_back(pipeline) or len(pipeline.launchers) != 1:
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for training in training_loops(pipeline):
             launcher = training.backward.subject
             if isinstance(launcher, Launcher) and _accumulates(launcher) and _steps_each_time(pipeline, training):
-                found.setdefault(training.backward.place, self._report(pipeline, training, launcher))
+                found.setdefault(training.backward.location, self._report(pipeline, training, launcher))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Finding:
         backward, step = training.backward, training.steps[0]
         batches = number_of(divisor_of(launcher))
         return self.finding(
-            backward.place,
+            backward.location,
             f"`{text_of_event(step)}` steps on every batch, with 1/{batches:g} of its gradient",
-            because=[
-                Reason(
-                    launcher.argument_places["gradient_accumulation_steps"], "losses are divided by this", "argument"
+            related=[
+                Related(
+                    launcher.argument_locations["gradient_accumulation_steps"], "losses are divided by this", "argument"
                 ),
-                Reason(step.place, "steps each time", "step"),
+                Related(step.location, "steps each time", "step"),
             ],
             help="put the iteration inside `with accelerator.accumulate(model):`",
             facts=_wrapping(pipeline, training),
@@ -123,14 +123,14 @@ class MissingAccumulateContext(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         text = f"{loop.steps} steps came after {loop.backwards} backward passes"
         if loop.backwards < 2 or not loop.steps:
-            return unsettled(text)
+            return inconclusive(text)
         return (confirmed if max(loop.backwards_per_step) < 2 else refuted)(text, steps=loop.steps)
 
     def fix(self, finding: Finding) -> Fix | None:
-        loop = finding.place_in_facts
+        loop = finding.location_in_facts
         if loop is None:
             return None
         item = str(finding.facts["item"])
@@ -139,7 +139,7 @@ class MissingAccumulateContext(Rule):
 
 def _holds_gradients_back(pipeline: Pipeline) -> bool:
     """Whether a launcher is asked to; `sync_gradients` alone is true all the time outside `accumulate`."""
-    return any(not pipeline.code(event.place).endswith(".sync_gradients") for event in pipeline.acts(Act.ACCUMULATE))
+    return any(not pipeline.code(event.location).endswith(".sync_gradients") for event in pipeline.acts(Act.ACCUMULATE))
 
 
 def _accumulates(launcher: Launcher) -> bool:
@@ -159,13 +159,13 @@ def _steps_each_time(pipeline: Pipeline, training: TrainingLoop) -> bool:
 
 def _wrapping(pipeline: Pipeline, training: TrainingLoop) -> dict[str, str | int | float | bool | None]:
     """The loop to wrap and what wraps it, where one model under a plain name runs in it and all stands in one file."""
-    loop, launcher = training.loop.place, pipeline.code(training.backward.place).partition(".backward(")[0]
+    loop, launcher = training.loop.location, pipeline.code(training.backward.location).partition(".backward(")[0]
     passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
-    models = {pipeline.code(event.place).partition("(")[0] for event in passes}
+    models = {pipeline.code(event.location).partition("(")[0] for event in passes}
     if (
         len(models) != 1
-        or not loop.holds(training.backward.place)
-        or not all(loop.holds(each.place) for each in passes)
+        or not loop.holds(training.backward.location)
+        or not all(loop.holds(each.location) for each in passes)
     ):
         return {}
     (model,) = models

@@ -59,27 +59,27 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Location,
     Loop,
     Optimizer,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Role,
     Rule,
     Tensor,
     Verdict,
     confirmed,
     events_in,
+    inconclusive,
     is_certain_step,
     is_one_scope,
     lazy_pattern,
     made_here,
     may_hide,
-    one_at_each_place,
+    one_per_location,
     refuted,
     text_of_event,
     trains_by_hand,
-    unsettled,
 )
 
 COMPUTES = lazy_pattern(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
@@ -103,20 +103,20 @@ LIBRARIES = ("torch.", "numpy.", "random.", "math.", "tqdm.", "time.")
 
 class MissingBackward(Rule):
     level = Level.ERROR
-    words = "optim|Adam|Adafactor & step"
+    keywords = "optim|Adam|Adafactor & step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.GRADIENT, Act.TRAIN):
             return
         learned = ((step, _learned_from(pipeline, step)) for step in pipeline.acts(Act.STEP))
-        yield from one_at_each_place(self._report(pipeline, step, forward) for step, forward in learned if forward)
+        yield from one_per_location(self._report(pipeline, step, forward) for step, forward in learned if forward)
 
     def _report(self, pipeline: Pipeline, step: Event, forward: Event) -> Finding:
         optimizer = text_of_event(step)
         return self.finding(
-            step.place,
+            step.location,
             f"`{optimizer}` steps, and nothing has computed gradients: no weight changes",
-            because=[Reason(forward.place, "runs the model", "forward"), *made_here(step.subject, "made here")],
+            related=[Related(forward.location, "runs the model", "forward"), *made_here(step.subject, "made here")],
             help="call `backward` on the loss before the step",
             facts=_insertion(pipeline, step, forward),
         )
@@ -124,24 +124,24 @@ class MissingBackward(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         steps, nothing = loop.steps, sum(use.steps_on_nothing for use in loop.optimizers)
         if nothing < steps:
             return refuted(f"{steps - nothing} of {steps} steps found gradients", steps_on_nothing=nothing)
         if steps and not loop.backwards:
             return confirmed(f"{nothing} of {steps} steps found no gradient, after 0 backward passes", steps=steps)
-        return unsettled(f"{loop.backwards} backward passes and {steps} steps were seen", steps=steps)
+        return inconclusive(f"{loop.backwards} backward passes and {steps} steps were seen", steps=steps)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         if evidence.loop is not None and evidence.loop.steps > 1:
-            found = self.finding(evidence.place, "the optimizer steps, and nothing has computed gradients")
+            found = self.finding(evidence.location, "the optimizer steps, and nothing has computed gradients")
             yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
     def fix(self, finding: Finding) -> Fix | None:
-        last = finding.place_in_facts
+        last = finding.location_in_facts
         if last is None:
             return None
         statement = str(finding.facts["statement"])
@@ -152,7 +152,7 @@ def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
     """The pass of a model in the same iteration, if certainly nothing computes gradients of it."""
     if not isinstance(step.subject, Optimizer) or not is_certain_step(step) or step.subject.name == "LBFGS":
         return None
-    if not step.loops or not pipeline.code(step.place).endswith("step()") or pipeline.told(_computes, pipeline):
+    if not step.loops or not pipeline.code(step.location).endswith("step()") or pipeline.told(_computes, pipeline):
         return None
     loop = step.loops[-1]
     unknown = pipeline.told(_unknown, pipeline)
@@ -181,17 +181,17 @@ def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
 
 
 def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
-    if HARMLESS.search(pipeline.code(event.place).partition("(")[0]):
+    if HARMLESS.search(pipeline.code(event.location).partition("(")[0]):
         return True
-    paths = pipeline.told(_paths, pipeline).get(event.place, ())
+    paths = pipeline.told(_paths, pipeline).get(event.location, ())
     return bool(paths) and all(path.startswith(LIBRARIES) and ".func" not in path for path in paths)
 
 
-def _paths(pipeline: Pipeline, _: Pipeline) -> dict[Place, list[str]]:
+def _paths(pipeline: Pipeline, _: Pipeline) -> dict[Location, list[str]]:
     """What is called at each place."""
-    found = dict[Place, list[str]]()
+    found = dict[Location, list[str]]()
     for call in pipeline.calls:
-        found.setdefault(call.place, []).append(call.path)
+        found.setdefault(call.location, []).append(call.path)
     return found
 
 
@@ -199,21 +199,21 @@ def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str
     """The missing call, and after which statement: where the only loss is there and all is cleared."""
     loop = step.loops[-1]
     made = {
-        binding.name: binding.place
+        binding.name: binding.location
         for binding in pipeline.bindings
         if isinstance(binding.value, Tensor)
         and binding.value.role is Role.LOSS
-        and loop.place.holds(binding.place)
-        and binding.place < step.place
+        and loop.location.holds(binding.location)
+        and binding.location < step.location
     }
     before = [event for event in events_in(pipeline, loop) if event.order < step.order]
     clears = [event for event in before if event.act is Act.ZERO_GRAD]
     is_plain = all(event.conditions == forward.conditions for event in (step, *clears)) and len(made) == 1
-    places = (step.place, forward.place, *(event.place for event in clears))
-    if not is_plain or not loop.place.holds(step.place) or not is_one_scope(pipeline, *places):
+    locations = (step.location, forward.location, *(event.location for event in clears))
+    if not is_plain or not loop.location.holds(step.location) or not is_one_scope(pipeline, *locations):
         return {}
-    ((loss, place),) = made.items()
-    last = max([place, *(event.place for event in clears)])
+    ((loss, location),) = made.items()
+    last = max([location, *(event.location for event in clears)])
     launchers = {binding.name for each in pipeline.launchers for binding in pipeline.names_of(each)}
     if not loss.isidentifier() or len(launchers) > 1 or len(pipeline.launchers) > 1:
         return {}

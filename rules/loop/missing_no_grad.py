@@ -65,10 +65,10 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Unknown,
     Verdict,
@@ -78,10 +78,10 @@ from lintrain import (
     covers,
     evaluates,
     evaluation_loop,
+    inconclusive,
     refuted,
     touches,
     trains_by_hand,
-    unsettled,
 )
 
 SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.func.functional_call"})
@@ -90,44 +90,44 @@ SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled
 
 class MissingNoGrad(Rule):
     level = Level.WARNING
-    words = "eval|backward|train("
+    keywords = "eval|backward|train("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or any(call.path in SWITCHES for call in pipeline.calls):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):
             if forward.without_grad or not evaluates(pipeline, forward) or not _is_evaluated(pipeline, forward):
                 continue
             if _surely_records(pipeline, forward):
                 loop = evaluation_loop(pipeline, forward)
-                place = loop.place if loop else forward.place
-                found.setdefault(place, self._report(pipeline, forward, place, "loop" if loop else "pass"))
+                location = loop.location if loop else forward.location
+                found.setdefault(location, self._report(pipeline, forward, location, "loop" if loop else "pass"))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, place: Place, what: str) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: Event, location: Location, what: str) -> Finding:
         name = callee_text(pipeline, forward) or "the model"
         return self.finding(
-            forward.place,
+            forward.location,
             f"evaluation keeps what a backward pass of `{name}` would need",
-            because=[Reason(place, "evaluates here with autograd on", "evaluation")],
+            related=[Related(location, "evaluates here with autograd on", "evaluation")],
             help=f"put the {what} inside `with torch.no_grad():`",
-            level=Level.NOTE if ".detach()" in pipeline.code(place) else Level.WARNING,
+            level=Level.NOTE if ".detach()" in pipeline.code(location) else Level.WARNING,
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         if not loop.evaluated:
-            return unsettled(f"0 forward passes were seen behind {loop.steps} steps of training")
+            return inconclusive(f"0 forward passes were seen behind {loop.steps} steps of training")
         text = f"autograd recorded {loop.recorded_for_nothing} of {loop.evaluated} evaluation passes"
         told = confirmed if loop.recorded_for_nothing else refuted
         return told(text, recorded_for_nothing=loop.recorded_for_nothing)
 
     def fix(self, finding: Finding) -> Fix | None:
-        evaluation = finding.related("evaluation")[0].place
-        if not evaluation.holds(finding.place):
+        evaluation = finding.with_role("evaluation")[0].location
+        if not evaluation.holds(finding.location):
             return None
         wrap = WrapInWith(evaluation, "torch.no_grad()")
         return Fix.of("put it inside `with torch.no_grad():`", AddImport("torch"), wrap, safe=True)

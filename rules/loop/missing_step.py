@@ -85,19 +85,19 @@ from lintrain import (
     always_with,
     confirmed,
     events_in,
+    inconclusive,
     is_of,
     made_here,
     may_hide,
     refuted,
     text_of_event,
     trains_by_hand,
-    unsettled,
 )
 
 
 class MissingStep(Rule):
     level = Level.ERROR
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.acts(Act.GRADIENT, Act.TRAIN):
@@ -106,17 +106,17 @@ class MissingStep(Rule):
         hidden = dict[tuple[int, int], bool]()
         for backward in pipeline.acts(Act.BACKWARD):
             cleared = _optimizer_cleared_with(pipeline, backward, hidden)
-            if cleared is None or backward.place.line in seen:
+            if cleared is None or backward.location.line in seen:
                 continue
-            seen.add(backward.place.line)
+            seen.add(backward.location.line)
             yield self._report(pipeline, backward, cleared)
 
     def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding:
         optimizer = text_of_event(cleared)
         return self.finding(
-            backward.place,
+            backward.location,
             f"`{optimizer}` never steps: the weights stay as they are",
-            because=made_here(cleared.subject, "made here, and never stepped"),
+            related=made_here(cleared.subject, "made here, and never stepped"),
             help=f"call `{optimizer}.step()` after `backward`",
             facts=_insertion(pipeline, backward, optimizer) if _is_plain(pipeline, backward, cleared) else {},
         )
@@ -124,7 +124,7 @@ class MissingStep(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         for use in loop.optimizers:
             if use.reached and not use.steps and not use.is_stepped_elsewhere and use.dropped:
                 text = f"`{use.name}` took 0 steps, and the gradients of {use.dropped} of {use.reached} backward passes"
@@ -132,10 +132,10 @@ class MissingStep(Rule):
         idle = [use for use in loop.optimizers if use.reached and not use.steps]
         if loop.steps and not idle:
             return refuted(f"{loop.steps} steps were taken in {loop.backwards} backward passes", steps=loop.steps)
-        return unsettled(f"{loop.steps} steps were seen in {loop.backwards} backward passes", steps=loop.steps)
+        return inconclusive(f"{loop.steps} steps were seen in {loop.backwards} backward passes", steps=loop.steps)
 
     def fix(self, finding: Finding) -> Fix | None:
-        last = finding.place_in_facts
+        last = finding.location_in_facts
         if last is None:
             return None
         statement = f"{finding.facts['optimizer']}.step()"
@@ -151,8 +151,8 @@ def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> dict[str,
     ]
     if any(event.conditions != backward.conditions or event.function != backward.function for event in clips):
         return {}
-    place = clips[-1].place if clips else backward.place
-    return {"optimizer": optimizer, **place.as_facts()}
+    location = clips[-1].location if clips else backward.location
+    return {"optimizer": optimizer, **location.as_facts()}
 
 
 def _is_plain(pipeline: Pipeline, backward: Event, cleared: Event) -> bool:

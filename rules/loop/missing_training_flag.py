@@ -118,9 +118,9 @@ from lintrain import (
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     lazy_pattern,
     refuted,
-    unsettled,
 )
 
 KERAS_MODEL = lazy_pattern(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
@@ -130,7 +130,7 @@ MODAL = lazy_pattern(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A
 
 class MissingTrainingFlag(Rule):
     level = Level.WARNING
-    words = "train_step"
+    keywords = "train_step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if "train_step" not in pipeline.source.text or not _imports_keras(pipeline):
@@ -139,7 +139,7 @@ class MissingTrainingFlag(Rule):
             if _is_model(cls) and _has_modal_layer(cls):
                 for call in _calls_without_flag(cls):
                     yield self.finding(
-                        pipeline.source.place(call),
+                        pipeline.source.location(call),
                         "this training step calls the model without `training=True`",
                         help="pass `training=True`",
                         subject="self",
@@ -148,15 +148,15 @@ class MissingTrainingFlag(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None:
-            return unsettled(evidence.not_reached("forward"))
+            return inconclusive(evidence.not_reached("forward"))
         told, calls = keras.modal_calls_in_training, keras.modal_calls
         text = f"{told} of {calls} calls of dropout and the like in a training step were told that they train"
         if calls and not told:
             return confirmed(text, stage="forward")
-        return refuted(text) if calls and told == calls else unsettled(text)
+        return refuted(text) if calls and told == calls else inconclusive(text)
 
     def fix(self, finding: Finding) -> Fix:
-        return Fix.of("pass `training=True`", AddArgument(finding.place, "training", "True"), safe=False)
+        return Fix.of("pass `training=True`", AddArgument(finding.location, "training", "True"), safe=False)
 
 
 def _imports_keras(pipeline: Pipeline) -> bool:

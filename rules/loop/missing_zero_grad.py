@@ -92,13 +92,14 @@ from lintrain import (
     Fix,
     InsertBefore,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     TrainingLoop,
     Verdict,
     confirmed,
+    inconclusive,
     is_certain_step,
     is_left_after,
     is_of,
@@ -108,21 +109,20 @@ from lintrain import (
     text_of_event,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 
 class MissingZeroGrad(Rule):
     level = Level.ERROR
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for training in training_loops(pipeline):
             if self._never_clears(pipeline, training):
-                found.setdefault(training.backward.place, self._report(training))
+                found.setdefault(training.backward.location, self._report(training))
         yield from found.values()
 
     def _never_clears(self, pipeline: Pipeline, training: TrainingLoop) -> bool:
@@ -145,11 +145,11 @@ class MissingZeroGrad(Rule):
         optimizer = text_of_event(step)
         loss = text_of_event(training.backward)
         return self.finding(
-            training.backward.place,
+            training.backward.location,
             f"gradients of `{_short(loss)}` add up: nothing in this loop clears them",
-            because=[
+            related=[
                 *made_here(step.subject, "made here"),
-                Reason(step.place, "steps along the sum of all batches", "step"),
+                Related(step.location, "steps along the sum of all batches", "step"),
             ],
             help=f"call `{optimizer}.zero_grad()` before `backward`",
             facts={"optimizer": optimizer if _is_plain(training) else None},
@@ -158,20 +158,20 @@ class MissingZeroGrad(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         for use in loop.optimizers:
             if use.steps_on_used:
                 text = f"{use.steps_on_used} of {use.steps} steps of `{use.name}` took gradients that a step had used"
                 return confirmed(text, steps_on_used=use.steps_on_used, steps=use.steps)
         if loop.steps > 1:
             return refuted(f"0 of {loop.steps} steps took gradients that a step had used", steps=loop.steps)
-        return unsettled(f"{loop.steps} steps were seen, and the second one tells", steps=loop.steps)
+        return inconclusive(f"{loop.steps} steps were seen, and the second one tells", steps=loop.steps)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         uses = evidence.loop.optimizers if evidence.loop else ()
         if any(use.steps_on_used == use.steps - 1 > 1 for use in uses):
             what = "nothing clears the gradients between two steps"
-            yield from self.if_confirmed(self.finding(evidence.place, what), evidence)
+            yield from self.if_confirmed(self.finding(evidence.location, what), evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
@@ -181,7 +181,7 @@ class MissingZeroGrad(Rule):
         if not isinstance(optimizer, str) or not optimizer:
             return None
         statement = f"{optimizer}.zero_grad()"
-        return Fix.of(f"insert `{statement}` before `backward`", InsertBefore(finding.place, statement), safe=True)
+        return Fix.of(f"insert `{statement}` before `backward`", InsertBefore(finding.location, statement), safe=True)
 
 
 def _next_step(training: TrainingLoop) -> Event:

@@ -80,15 +80,16 @@ from lintrain import (
     Fix,
     Launcher,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainingLoop,
     Verdict,
     confirmed,
     divisor_of,
+    inconclusive,
     is_one_scope,
     launchers_of,
     number_of,
@@ -97,35 +98,34 @@ from lintrain import (
     text_of_event,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 
 class PlainBackward(Rule):
     level = Level.ERROR
-    words = "Accelerator|Fabric & backward"
+    keywords = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for training in training_loops(pipeline):
             launcher = _passed_over(pipeline, training)
             does = _does(launcher) if launcher is not None else ""
             if launcher is not None and does:
                 report = self._report(pipeline, training.backward, launcher, does)
-                found.setdefault(training.backward.place, report)
+                found.setdefault(training.backward.location, report)
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, backward: Event, launcher: Launcher, does: str) -> Finding:
         name = next((binding.name for binding in pipeline.names_of(launcher)), "")
         loss = text_of_event(backward)
-        is_simple = bool(name) and pipeline.code(backward.place) == f"{loss}.backward()"
-        reasons = [Reason(launcher.origin, f"{does} in its own `backward`", "launcher")] if launcher.origin else []
+        is_simple = bool(name) and pipeline.code(backward.location) == f"{loss}.backward()"
+        reasons = [Related(launcher.origin, f"{does} in its own `backward`", "launcher")] if launcher.origin else []
         return self.finding(
-            backward.place,
+            backward.location,
             f"`backward` goes past `{name or 'the launcher'}`, which {does} in its own",
-            because=reasons,
+            related=reasons,
             help=f"call `{name or 'accelerator'}.backward(loss)`",
             facts={"statement": f"{name}.backward({loss})" if is_simple else None},
         )
@@ -133,9 +133,9 @@ class PlainBackward(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         if not loop.backwards:
-            return unsettled(f"{loop.backwards} backward passes were seen")
+            return inconclusive(f"{loop.backwards} backward passes were seen")
         text = f"{loop.past_the_launcher} of {loop.backwards} backward passes went past the launcher"
         return (confirmed if loop.past_the_launcher else refuted)(text, past_the_launcher=loop.past_the_launcher)
 
@@ -143,7 +143,7 @@ class PlainBackward(Rule):
         statement = finding.facts.get("statement")
         if not isinstance(statement, str):
             return None
-        return Fix.of(f"call `{statement}`", Replace(finding.place, statement), safe=True)
+        return Fix.of(f"call `{statement}`", Replace(finding.location, statement), safe=True)
 
 
 def _passed_over(pipeline: Pipeline, training: TrainingLoop) -> Launcher | None:
@@ -155,7 +155,7 @@ def _passed_over(pipeline: Pipeline, training: TrainingLoop) -> Launcher | None:
     prepared = [launchers_of(step.subject, pipeline.launchers) for step in training.steps]
     if not all(prepared):
         return None
-    made, backward = prepared[0][0].origin, training.backward.place
+    made, backward = prepared[0][0].origin, training.backward.location
     is_later = made is not None and is_one_scope(pipeline, made, backward) and backward < made
     return None if is_later else prepared[0][0]
 

@@ -99,9 +99,9 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Role,
     Rule,
@@ -109,34 +109,34 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     refuted,
     text_of_event,
     trains_by_hand,
-    unsettled,
 )
 
 
 class RetainedGraph(Rule):
     level = Level.WARNING
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         stepping = {id(step.loops[-1]) for step in pipeline.acts(Act.STEP) if step.loops}
         for kept in pipeline.acts(Act.RETAIN):
             backward = _backward_through(pipeline, kept) if id(kept.loops[-1]) in stepping else None
             if backward is not None:
-                found.setdefault(kept.place, self._report(pipeline, kept, backward))
+                found.setdefault(kept.location, self._report(pipeline, kept, backward))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, kept: Event, backward: Event) -> Finding:
-        added, target = pipeline.code(kept.place), text_of_event(kept, "target")
+        added, target = pipeline.code(kept.location), text_of_event(kept, "target")
         return self.finding(
-            kept.place,
+            kept.location,
             f"`{target}` keeps the graph of every batch: `{added}` is added together with it",
-            because=[Reason(backward.place, "backward goes through it here", "backward")],
+            related=[Related(backward.location, "backward goes through it here", "backward")],
             help=f"add `{_detached(added)}`",
             facts={"added": added},
         )
@@ -144,15 +144,15 @@ class RetainedGraph(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         text = f"in {loop.kept_old_graphs} of {loop.backwards} backward passes graphs of earlier ones were still held"
         if loop.kept_old_graphs:
             return confirmed(text, kept_old_graphs=loop.kept_old_graphs)
-        return refuted(text, backwards=loop.backwards) if loop.backwards > 2 else unsettled(text)
+        return refuted(text, backwards=loop.backwards) if loop.backwards > 2 else inconclusive(text)
 
     def fix(self, finding: Finding) -> Fix | None:
         detached = _detached(str(finding.facts["added"]))
-        return Fix.of(f"keep `{detached}`", Replace(finding.place, detached), safe=True)
+        return Fix.of(f"keep `{detached}`", Replace(finding.location, detached), safe=True)
 
 
 def _detached(code: str) -> str:
@@ -167,7 +167,7 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
         return None
     holds = {id(part) for part in pipeline.computed_from(kept.subject)}
     for backward in pipeline.acts(Act.BACKWARD):
-        is_kept = "retain_graph" in pipeline.code(backward.place) or backward.loops[-1:] != (loop,)
+        is_kept = "retain_graph" in pipeline.code(backward.location) or backward.loops[-1:] != (loop,)
         loss = backward.details.get("loss", backward.subject)
         if not is_kept and any(id(part) in holds for part in _with_graph(pipeline, loss)):
             return backward

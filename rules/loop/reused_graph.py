@@ -162,10 +162,10 @@ from lintrain import (
     InsertAfter,
     Instance,
     Level,
+    Location,
     Module,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Source,
     TrainingLoop,
@@ -173,11 +173,11 @@ from lintrain import (
     Verdict,
     confirmed,
     hides_gradients,
+    inconclusive,
     lazy_pattern,
     refuted,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
@@ -191,24 +191,24 @@ SECOND_TIME = "Trying to backward through the graph a second time"
 
 class ReusedGraph(Rule):
     level = Level.ERROR
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or "retain_graph" in pipeline.source.text:
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for training in training_loops(pipeline):
             if training.backward.loops[-1] is not training.loop or hides_gradients(pipeline, training):
                 continue
             for carried, forward in _carried_states(pipeline, training):
-                found.setdefault(forward.place, self._report(carried, forward, training.backward))
+                found.setdefault(forward.location, self._report(carried, forward, training.backward))
         yield from found.values()
 
     def _report(self, carried: str, forward: Event, backward: Event) -> Finding:
         return self.finding(
-            forward.place,
+            forward.location,
             f"`{carried}` comes with the graph that the iteration before has freed",
-            because=[Reason(backward.place, "frees the graph", "backward")],
+            related=[Related(backward.location, "frees the graph", "backward")],
             help=f"detach `{carried}` before the next iteration uses it",
             facts={"statement": _detaching(carried, forward)},
         )
@@ -218,12 +218,12 @@ class ReusedGraph(Rule):
             return confirmed(f"`{SECOND_TIME}`")
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         text = f"{loop.backwards} backward passes went each through a graph of its own"
-        return refuted(text, backwards=loop.backwards) if loop.backwards > 1 else unsettled(text)
+        return refuted(text, backwards=loop.backwards) if loop.backwards > 1 else inconclusive(text)
 
     def fix(self, finding: Finding) -> Fix:
-        backward, statement = finding.related("backward")[0].place, str(finding.facts["statement"])
+        backward, statement = finding.with_role("backward")[0].location, str(finding.facts["statement"])
         return Fix.of("take the state off the graph", InsertAfter(backward, statement), safe=False)
 
 
@@ -234,21 +234,21 @@ def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tupl
             continue
         if forward.conditions != training.backward.conditions:  # perhaps it goes backward once, behind the last state
             continue
-        if not training.loop.place.holds(forward.place):  # a function's own name is made anew by each call
+        if not training.loop.location.holds(forward.location):  # a function's own name is made anew by each call
             continue
         if _recurrent_layer(forward.subject) is None:
             continue
-        for node, carried in pipeline.source.told(_carrying).get(forward.place, ()):
+        for node, carried in pipeline.source.told(_carrying).get(forward.location, ()):
             if not _is_made_anew(pipeline, training, carried, node.targets[0]):
                 yield carried, forward
 
 
-def _carrying(source: Source) -> dict[Place, list[tuple[ast.Assign, str]]]:
+def _carrying(source: Source) -> dict[Location, list[tuple[ast.Assign, str]]]:
     """The assignments whose call gives back a name that it takes, by the place of the call."""
-    found = dict[Place, list[tuple[ast.Assign, str]]]()
+    found = dict[Location, list[tuple[ast.Assign, str]]]()
     for node in source.nodes_of(ast.Assign):
         if carried := _taken_and_given(node):
-            found.setdefault(source.place(node.value), []).append((node, carried))
+            found.setdefault(source.location(node.value), []).append((node, carried))
     return found
 
 
@@ -307,7 +307,7 @@ def _taken_and_given(node: ast.Assign) -> str | None:
 
 def _is_made_anew(pipeline: Pipeline, training: TrainingLoop, carried: str, target: ast.expr) -> bool:
     """Whether the loop binds the name by anything else than the pass, or takes the state off its graph."""
-    code = pipeline.code(training.loop.place)
+    code = pipeline.code(training.loop.location)
     bound = re.findall(rf"(?<![\w.,] )\b{carried}\s*=(?!=)", code)  # not behind a comma, where the pass may bind it
     is_looped = re.search(rf"\bfor [\w,()* ]*\b{carried}\b", code) is not None
     return len(bound) > isinstance(target, ast.Name) or is_looped or "detach" in code or ".data" in code

@@ -123,10 +123,10 @@ from lintrain import (
     Instance,
     Level,
     Loader,
+    Location,
     Module,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Tensor,
     TorchDataset,
@@ -138,13 +138,13 @@ from lintrain import (
     expects_error,
     expression_of,
     feedings,
+    inconclusive,
     is_missing,
     lazy_pattern,
     literal,
     modules_in,
     nodes_of,
     refuted,
-    unsettled,
 )
 
 ROWWISE = lazy_pattern(
@@ -165,10 +165,10 @@ TOO_FEW = "Expected more than 1 value per channel when training"
 
 class SingleRowBatchNorm(Rule):
     level = Level.ERROR
-    words = "DataLoader & backward"
+    keywords = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         if pipeline.launchers or any("SyncBatchNorm" in each.text for each in pipeline.sources.values()):
             return
         judged = set[tuple[int, int, int]]()
@@ -178,27 +178,27 @@ class SingleRowBatchNorm(Rule):
                 continue
             judged.add(key)
             norm = next((each for each in _passes(pipeline, feeding) if each), None)
-            place = feeding.loader.origin
-            if norm is not None and place is not None and not expects_error(pipeline, place):
-                for finding in self._judge(feeding, norm, place):
-                    found.setdefault(place, finding)
+            location = feeding.loader.origin
+            if norm is not None and location is not None and not expects_error(pipeline, location):
+                for finding in self._judge(feeding, norm, location):
+                    found.setdefault(location, finding)
         yield from found.values()
 
-    def _judge(self, feeding: Feeding, norm: Module, place: Place) -> Iterator[Finding]:
+    def _judge(self, feeding: Feeding, norm: Module, location: Location) -> Iterator[Finding]:
         size, rows = _size_and_rows(feeding.loader)
-        reasons = [Reason(norm.origin, "takes statistics over the rows", "norm")] if norm.origin else []
+        reasons = [Related(norm.origin, "takes statistics over the rows", "norm")] if norm.origin else []
         if size == 1:
             yield self.finding(
-                place,
+                location,
                 f"each batch has one row, of which `{norm.name}` can take no variance",
-                because=reasons,
+                related=reasons,
                 help="give the loader a `batch_size`, or use `LayerNorm`",
             )
         else:
             yield self.finding(
-                place,
+                location,
                 f"of {rows} rows in batches of {size} one is left alone, for `{norm.name}` too few",
-                because=reasons,
+                related=reasons,
                 help="add `drop_last=True`, or take another `batch_size`",
                 facts={"drops": True},
             )
@@ -208,10 +208,10 @@ class SingleRowBatchNorm(Rule):
             return confirmed(f"`{TOO_FEW}`")
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         split, loader = evidence.split("train_dataset"), loop.loader
         if split is None or split.rows is None or loader is None or not loader.batch_size:
-            return unsettled(f"the last batch was not seen: {loop.batches} batches were taken")
+            return inconclusive(f"the last batch was not seen: {loop.batches} batches were taken")
         left = 0 if loader.drops_last else split.rows % loader.batch_size
         text = f"of {split.rows} rows in batches of {loader.batch_size}, {left} are left for a last batch"
         return (confirmed if left == 1 or loader.batch_size == 1 else refuted)(text, left=left)
@@ -219,7 +219,7 @@ class SingleRowBatchNorm(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("drops"):
             return None
-        return Fix.of("leave the last batch out", AddArgument(finding.place, "drop_last", "True"), safe=False)
+        return Fix.of("leave the last batch out", AddArgument(finding.location, "drop_last", "True"), safe=False)
 
 
 def _size_and_rows(loader: Loader) -> tuple[int, int | None]:
@@ -243,7 +243,7 @@ def _passes(pipeline: Pipeline, feeding: Feeding) -> Iterator[Module | None]:
     others = ("sampler", "batch_sampler", "collate_fn")
     if any(not is_missing(loader.value(name)) for name in others) or not _has_rows(loader.dataset):
         return
-    body = pipeline.code(loop.place)
+    body = pipeline.code(loop.location)
     if re.search(r"\b(continue|break)\b", body):
         return
     for event in feeding.training.inside:
@@ -265,7 +265,7 @@ def _has_rows(dataset: Value) -> bool:
 
 def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
     """Whether a call gets a name that the loop binds, and that nothing but a move changes."""
-    call = expression_of(f"({pipeline.code(event.place)})")
+    call = expression_of(f"({pipeline.code(event.location)})")
     if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
         return False
     name = call.args[0].id

@@ -19,8 +19,8 @@ all the same: the loss in the log, and each gradient, is as many times too large
 
 Heads of causal language models divide by the number of labels of the whole step:
 
-    words = text["train"].map(lambda rows: lm_tokenizer(rows["text"]), batched=True, remove_columns=["text"])
-    words = words.filter(lambda row: len(row["input_ids"]) > 4)
+    keywords = text["train"].map(lambda rows: lm_tokenizer(rows["text"]), batched=True, remove_columns=["text"])
+    keywords = words.filter(lambda row: len(row["input_ids"]) > 4)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     trainer = Trainer(
         lm,
@@ -70,7 +70,7 @@ from lintrain import (
     Level,
     Model,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     TrainerRun,
     Verdict,
@@ -86,7 +86,7 @@ from lintrain import (
 
 class StockLossNotScaled(Rule):
     level = Level.WARNING
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not is_since(pipeline.targets, "transformers", (5, 0)):
@@ -101,11 +101,11 @@ class StockLossNotScaled(Rule):
     def _report(self, run: TrainerRun, accumulation: Accumulation, model: Model) -> Finding:
         name = run.arguments["model"].text if "model" in run.arguments else ""
         is_named = name.isidentifier() and not model.is_adapted
-        because = [Reason(model.origin, "its loss is the mean of one batch", "model")] if model.origin else []
+        related = [Related(model.origin, "its loss is the mean of one batch", "model")] if model.origin else []
         return self.finding(
-            accumulation.place,
+            accumulation.location,
             f"nobody divides the losses of the {accumulation.steps} batches that each step adds up",
-            because=[*because, Reason(run.construction, "this trainer leaves the division to the model", "trainer")],
+            related=[*related, Related(run.construction, "this trainer leaves the division to the model", "trainer")],
             help=f"set `{name if is_named else 'model'}.accepts_loss_kwargs = False` before the trainer is made",
             subject="gradient_accumulation_steps",
             facts={"steps": accumulation.steps, "name": name if is_named else None},
@@ -118,9 +118,9 @@ class StockLossNotScaled(Rule):
         name = finding.facts.get("name")
         if not isinstance(name, str):
             return None
-        (made,) = finding.related("trainer")
+        (made,) = finding.with_role("trainer")
         statement = f"{name}.accepts_loss_kwargs = False"
-        return Fix.of(f"let the Trainer divide: `{statement}`", InsertBefore(made.place, statement), safe=False)
+        return Fix.of(f"let the Trainer divide: `{statement}`", InsertBefore(made.location, statement), safe=False)
 
 
 def _has_loss_of_its_own(run: TrainerRun) -> bool:

@@ -65,11 +65,11 @@ from lintrain import (
     InsertBefore,
     Instance,
     Level,
+    Location,
     Model,
     Module,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Unknown,
     Verdict,
@@ -80,12 +80,12 @@ from lintrain import (
     evaluates,
     evaluation_loop,
     ignores_mode,
+    inconclusive,
     may_hide,
     modules_in,
     refuted,
     touches,
     trains_by_hand,
-    unsettled,
 )
 
 MAY_SWITCH = frozenset({Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE})
@@ -93,30 +93,30 @@ MAY_SWITCH = frozenset({Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE})
 
 class TrainModeInEval(Rule):
     level = Level.WARNING
-    words = "train(|backward"
+    keywords = "train(|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):
             if not evaluates(pipeline, forward) or ignores_mode(forward.subject):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is not None:
-                found.setdefault(forward.place, self._report(pipeline, forward, reason))
+                found.setdefault(forward.location, self._report(pipeline, forward, reason))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, reason: Reason) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding:
         loop = evaluation_loop(pipeline, forward)
         name = callee_text(pipeline, forward)
         shown = name or "the model"
-        place = loop.place if loop else forward.place
-        is_mendable = bool(name) and place.holds(forward.place) and _returns_to_training(pipeline, forward)
+        location = loop.location if loop else forward.location
+        is_mendable = bool(name) and location.holds(forward.location) and _returns_to_training(pipeline, forward)
         return self.finding(
-            forward.place,
+            forward.location,
             f"`{shown}` is evaluated in train mode",
-            because=[reason, Reason(place, "evaluates here", "evaluation")],
+            related=[reason, Related(location, "evaluates here", "evaluation")],
             help=f"call `{shown}.eval()` before it",
             facts={"model": name if is_mendable else None},
         )
@@ -124,24 +124,24 @@ class TrainModeInEval(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         if not loop.evaluated:
-            return unsettled(f"0 forward passes were seen behind {loop.steps} steps of training")
+            return inconclusive(f"0 forward passes were seen behind {loop.steps} steps of training")
         number = loop.evaluated_in_train_mode
         text = f"{number} of {loop.evaluated} evaluation passes had dropout or batch norm in train mode"
         return (confirmed if number else refuted)(text, evaluated_in_train_mode=number)
 
     def fix(self, finding: Finding) -> Fix | None:
-        name, places = finding.facts.get("model"), finding.related("evaluation")
-        if not isinstance(name, str) or not places:
+        name, locations = finding.facts.get("model"), finding.with_role("evaluation")
+        if not isinstance(name, str) or not locations:
             return None
         statement = f"{name}.eval()"
         return Fix.of(
-            f"insert `{statement}` before the evaluation", InsertBefore(places[0].place, statement), safe=True
+            f"insert `{statement}` before the evaluation", InsertBefore(locations[0].location, statement), safe=True
         )
 
 
-def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
+def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     """Where the model last went into train mode; None where it may be in eval mode since."""
     model = forward.subject
     for event in reversed(pipeline.events[: forward.order]):
@@ -150,7 +150,7 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
         if event.act is Act.TRAIN_MODE and covers(event, model):
             is_certain = _in_one_reading(event, forward) and always_with(event, forward)
             note = "put into train mode here, and not into eval mode since"
-            return Reason(event.place, note, "train mode") if is_certain else None
+            return Related(event.location, note, "train mode") if is_certain else None
         may_be = isinstance(event.subject, Unknown) or touches(event, model)
         if event.act is not Act.ESCAPE and may_be:
             return None
@@ -159,7 +159,7 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
     return _made_in_train_mode(pipeline, forward)
 
 
-def _made_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
+def _made_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     """A module of the script's own is made in train mode; it matters once the script trains it."""
     model = forward.subject
     trained = any(event.act is Act.BACKWARD for event in pipeline.events[: forward.order])
@@ -169,7 +169,7 @@ def _made_in_train_mode(pipeline: Pipeline, forward: Event) -> Reason | None:
     return (
         None
         if has_checkpoint
-        else Reason(model.origin, "made in train mode, and never put into eval mode", "train mode")
+        else Related(model.origin, "made in train mode, and never put into eval mode", "train mode")
     )
 
 

@@ -89,10 +89,10 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Role,
     Rule,
@@ -102,48 +102,48 @@ from lintrain import (
     Verdict,
     confirmed,
     hides_gradients,
+    inconclusive,
     number_of,
     refuted,
     text_of,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 
 class UnscaledAccumulation(Rule):
     level = Level.WARNING
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.launchers:
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for training in training_loops(pipeline):
             window = _window(training)
             if window is None or _is_scaled(pipeline, training, window) or hides_gradients(pipeline, training):
                 continue
-            found.setdefault(training.backward.place, self._report(pipeline, training, window))
+            found.setdefault(training.backward.location, self._report(pipeline, training, window))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, training: TrainingLoop, window: Condition) -> Finding:
         batches = window.period_text
         shown = f"`{batches}`" if not batches.isdigit() else batches
         return self.finding(
-            training.backward.place,
+            training.backward.location,
             f"gradients of {shown} batches add up to one step, and no loss is divided by {shown}",
-            because=[Reason(window.place, f"steps once in {batches} batches", "step")],
+            related=[Related(window.location, f"steps once in {batches} batches", "step")],
             help=f"divide the loss by {shown} before `backward`",
-            facts={"code": _divided(pipeline.code(training.backward.place), batches)},
+            facts={"code": _divided(pipeline.code(training.backward.location), batches)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         most = max(loop.backwards_per_step, default=0)
         if most < 2:
-            return unsettled(f"at most {most} backward passes came before a step", backwards=most)
+            return inconclusive(f"at most {most} backward passes came before a step", backwards=most)
         text = f"of up to {most} losses added up to one step {loop.undivided_losses} went backward as they were"
         return (confirmed if loop.undivided_losses else refuted)(text, undivided=loop.undivided_losses, added=most)
 
@@ -151,7 +151,7 @@ class UnscaledAccumulation(Rule):
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("divide the loss", Replace(finding.place, code), safe=False)
+        return Fix.of("divide the loss", Replace(finding.location, code), safe=False)
 
 
 def _window(training: TrainingLoop) -> Condition | None:
@@ -192,7 +192,7 @@ def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:
         return False
     if isinstance(loss.model, Model):
         return True
-    used = next((used for used in pipeline.losses if used.place == loss.origin and used.text == loss.text), None)
+    used = next((used for used in pipeline.losses if used.location == loss.origin and used.text == loss.text), None)
     if used is None:
         return False
     reduction = used.options.get("reduction", Absent())

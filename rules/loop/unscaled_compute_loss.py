@@ -110,7 +110,7 @@ from lintrain import (
     InsertAtTop,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     Task,
     TrainerRun,
@@ -146,7 +146,7 @@ LABELLED = {
 
 class UnscaledComputeLoss(Rule):
     level = Level.WARNING
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -160,13 +160,13 @@ class UnscaledComputeLoss(Rule):
     def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: Accumulation) -> Finding:
         owner = own_class(run, "compute_loss")
         made = owner.origin if owner is not None and is_since(pipeline.targets, "transformers", (5, 20)) else None
-        reasons = [Reason(accumulation.place, f"{accumulation.steps} batches make one step", "accumulation")]
+        reasons = [Related(accumulation.location, f"{accumulation.steps} batches make one step", "accumulation")]
         if made is not None:
-            reasons.append(Reason(made, "the trainer's class", "class"))
+            reasons.append(Related(made, "the trainer's class", "class"))
         return self.finding(
             head_of(pipeline, function),
             f"this loss is not divided over the {accumulation.steps} batches of a step",
-            because=reasons,
+            related=reasons,
             help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if made else f"divide by `{COUNT}`",
             subject="compute_loss",
             facts={"steps": accumulation.steps},
@@ -176,10 +176,10 @@ class UnscaledComputeLoss(Rule):
         return verdict_on_accumulation(evidence)
 
     def fix(self, finding: Finding) -> Fix | None:
-        made = finding.related("class")
+        made = finding.with_role("class")
         if not made:
             return None
-        return Fix.of("let the Trainer divide", InsertAtTop(made[0].place, DIVIDES), safe=False)
+        return Fix.of("let the Trainer divide", InsertAtTop(made[0].location, DIVIDES), safe=False)
 
 
 def _own_loss(pipeline: Pipeline, run: TrainerRun) -> Function | None:

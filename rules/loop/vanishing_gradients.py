@@ -40,7 +40,7 @@ Glorot, Bengio: Understanding the difficulty of training deep feedforward neural
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 TOO_SMALL = 1e-8
 STARTS_AT_ZERO = ("lora", "expert", "adapter", "controlnet")
@@ -52,7 +52,7 @@ class VanishingGradients(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
         if backward is None or not backward.finite:
-            return unsettled("there are no finite gradients to judge by")
+            return inconclusive("there are no finite gradients to judge by")
         layers = [
             layer
             for layer in backward.layers
@@ -61,7 +61,7 @@ class VanishingGradients(Rule):
             and not any(word in f"{layer.layer} {layer.without_gradient}".lower() for word in STARTS_AT_ZERO)
         ]
         if not layers:
-            return unsettled("no layer can be judged at its first step")
+            return inconclusive("no layer can be judged at its first step")
         ratios = {layer.layer: max(layer.norms) / layer.weight_norm for layer in layers}
         vanished = [name for name, ratio in ratios.items() if ratio < TOO_SMALL]
         smallest = min(ratios, key=lambda name: ratios[name])
@@ -75,7 +75,7 @@ class VanishingGradients(Rule):
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "gradients of trainable layers are practically zero",
             help="look for what stands between these layers and the loss: a factor, saturated activations, a mask",
         )

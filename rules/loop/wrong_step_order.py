@@ -90,10 +90,10 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Optimizer,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainingLoop,
@@ -102,6 +102,7 @@ from lintrain import (
     confirmed,
     going_back,
     hides_gradients,
+    inconclusive,
     is_certain_step,
     is_of,
     refuted,
@@ -109,18 +110,17 @@ from lintrain import (
     text_of_event,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 
 class WrongStepOrder(Rule):
     level = Level.ERROR
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for training in training_loops(pipeline):
             if hides_gradients(pipeline, training):
                 continue
@@ -128,7 +128,7 @@ class WrongStepOrder(Rule):
                 cleared = _cleared_before(pipeline, training, step)
                 if cleared is not None:
                     report = self._report(pipeline, training, step, cleared)
-                    found.setdefault(report.place, report)
+                    found.setdefault(report.location, report)
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, training: TrainingLoop, step: Event, cleared: Event) -> Finding:
@@ -138,12 +138,14 @@ class WrongStepOrder(Rule):
         swapped = swap_of(pipeline, first, second)
         what = "comes before `backward`, and sees" if steps_first else "sees"
         return self.finding(
-            step.place if steps_first else cleared.place,
+            step.location if steps_first else cleared.location,
             f"`{optimizer}.step()` {what} cleared gradients only",
-            because=[
-                Reason(backward.place, "gradients are computed here", "backward"),
-                Reason(
-                    (cleared if steps_first else step).place, "cleared here" if steps_first else "steps here", "other"
+            related=[
+                Related(backward.location, "gradients are computed here", "backward"),
+                Related(
+                    (cleared if steps_first else step).location,
+                    "cleared here" if steps_first else "steps here",
+                    "other",
                 ),
             ],
             help="clear before `backward`, and step after it",
@@ -153,7 +155,7 @@ class WrongStepOrder(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         for use in loop.optimizers:
             if use.steps and use.reached and use.steps_on_nothing == use.steps:
                 text = f"{use.steps_on_nothing} of {use.steps} steps of `{use.name}` found no gradient"
@@ -161,13 +163,13 @@ class WrongStepOrder(Rule):
         steps, nothing = loop.steps, sum(use.steps_on_nothing for use in loop.optimizers)
         if steps and not nothing:
             return refuted(f"{steps} of {steps} steps found gradients", steps=steps)
-        return unsettled(f"{nothing} of {steps} steps found no gradient", steps=steps, steps_on_nothing=nothing)
+        return inconclusive(f"{nothing} of {steps} steps found no gradient", steps=steps, steps_on_nothing=nothing)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         uses = evidence.loop.optimizers if evidence.loop else ()
         if any(use.dropped and use.steps_on_nothing == use.steps > 1 for use in uses):
             what = "the optimizer steps when its gradients are cleared already"
-            yield from self.if_confirmed(self.finding(evidence.place, what), evidence)
+            yield from self.if_confirmed(self.finding(evidence.location, what), evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
@@ -176,8 +178,8 @@ class WrongStepOrder(Rule):
         first, second = finding.facts.get("first"), finding.facts.get("second")
         if not isinstance(first, str) or not isinstance(second, str):
             return None
-        backward = finding.related("backward")[0].place
-        upper, lower = sorted((finding.place, backward))
+        backward = finding.with_role("backward")[0].location
+        upper, lower = sorted((finding.location, backward))
         swap = (Replace(upper, second), Replace(lower, first))
         return Fix.of("put `backward` after the clearing and before the step", *swap, safe=True)
 

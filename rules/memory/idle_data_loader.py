@@ -123,9 +123,9 @@ from lintrain import (
     Instance,
     Level,
     Loader,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     feedings,
     is_deliberate,
@@ -156,12 +156,12 @@ RUNS_ALONE = r"sys\.platform|os\.name\b|platform\.system|get_ipython|google\.col
 
 class IdleDataLoader(Rule):
     level = Level.NOTE
-    words = "DataLoader & backward"
+    keywords = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not pipeline.loaders or pipeline.source.path.endswith(".ipynb") or mentions(pipeline, RUNS_ALONE):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for feeding in feedings(pipeline):
             loader, dataset = feeding.loader, feeding.loader.dataset
             if loader.origin is None or not isinstance(dataset, Instance) or not _works_alone(loader):
@@ -171,11 +171,11 @@ class IdleDataLoader(Rule):
                 found.setdefault(loader.origin, self._report(loader.origin, *heavy, loader))
         yield from found.values()
 
-    def _report(self, place: Place, call: Place, what: str, loader: Loader) -> Finding:
+    def _report(self, location: Location, call: Location, what: str, loader: Loader) -> Finding:
         return self.finding(
-            place,
+            location,
             f"without workers the model waits while `__getitem__` {what}",
-            because=[Reason(call, "done here for every row", "work")],
+            related=[Related(call, "done here for every row", "work")],
             help="give the loader `num_workers`, and on a GPU `pin_memory=True`",
             facts={"left_out": "num_workers" not in loader.arguments},
         )
@@ -183,7 +183,7 @@ class IdleDataLoader(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("left_out"):
             return None
-        return Fix.of("read with two workers", AddArgument(finding.place, "num_workers", "2"), safe=False)
+        return Fix.of("read with two workers", AddArgument(finding.location, "num_workers", "2"), safe=False)
 
 
 def _works_alone(loader: Loader) -> bool:
@@ -192,7 +192,7 @@ def _works_alone(loader: Loader) -> bool:
     return loader.is_complete and (is_missing(workers) or (literal(workers) == 0 and literal(workers) is not False))
 
 
-def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Place, str] | None:
+def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Location, str] | None:
     """A call in every `__getitem__` of a data set that takes long, and what it does."""
     found = cls.lookup("__getitem__")
     if found is None or cls.has_unknown_base or any(KEEPS.search(ast.unparse(each.node)) for each in cls.lineage()):
@@ -207,7 +207,7 @@ def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Place, str] | None:
         for call in calls if not isinstance(statement, ast.If | ast.Try) else ():
             what = _work_of(call)
             if what is not None:
-                return source.place(call), what
+                return source.location(call), what
     return None
 
 

@@ -11,10 +11,10 @@ seconds on a laptop, also for a model that a laptop could never hold.
     small = transformers.GPT2Config(vocab_size=20000, n_embd=384, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    words = text.map(
+    keywords = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    words = words.filter(lambda row: len(row["input_ids"]) > 8)
+    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
     trainer = Trainer(  # <- projected-out-of-memory
         writer,
         TrainingArguments("out", per_device_train_batch_size=4),
@@ -28,10 +28,10 @@ seconds on a laptop, also for a model that a laptop could never hold.
     small = transformers.GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    words = text.map(
+    keywords = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    words = words.filter(lambda row: len(row["input_ids"]) > 8)
+    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
     trainer = Trainer(
         writer,
         TrainingArguments("out", per_device_train_batch_size=4),
@@ -56,7 +56,18 @@ transformer models (2022).
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, MemoryEvidence, Rule, Verdict, confirmed, refuted, show_size, unsettled
+from lintrain import (
+    Evidence,
+    Finding,
+    Level,
+    MemoryEvidence,
+    Rule,
+    Verdict,
+    confirmed,
+    inconclusive,
+    refuted,
+    show_size,
+)
 
 
 class ProjectedOutOfMemory(Rule):
@@ -65,22 +76,22 @@ class ProjectedOutOfMemory(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         memory = evidence.memory
         if memory is None:
-            return unsettled(evidence.not_reached("memory"))
+            return inconclusive(evidence.not_reached("memory"))
         said = f"a step of {memory.batch} holds {show_size(memory.peak)}"
         if memory.device is None:
-            return unsettled(f"{said}, and `--device-memory` names no device")
+            return inconclusive(f"{said}, and `--device-memory` names no device")
         said = f"{said}, the device has {show_size(memory.device)}"
         numbers = {"peak": memory.peak, "device": memory.device, "largest_batch": memory.largest_batch}
         if memory.least > memory.device:
             return confirmed(f"{said}; {memory.largest}", **numbers)
         if memory.most < memory.device:
             return refuted(said, **numbers)
-        return unsettled(f"{said}: too near to tell", **numbers)
+        return inconclusive(f"{said}: too near to tell", **numbers)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         memory = evidence.memory
         if memory is not None:
-            finding = self.finding(evidence.place, "a training step does not fit the device", help=_cure(memory))
+            finding = self.finding(evidence.location, "a training step does not fit the device", help=_cure(memory))
             yield from self.if_confirmed(finding, evidence)
 
 

@@ -88,17 +88,17 @@ from lintrain import (
     Finding,
     Level,
     LibraryCall,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     TrainingLoop,
     Verdict,
     confirmed,
+    inconclusive,
     refuted,
     training_loops,
     trains_by_hand,
-    unsettled,
 )
 
 STOPS = {
@@ -113,28 +113,28 @@ DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect
 
 class SynchronizedEveryStep(Rule):
     level = Level.NOTE
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         trainings = list(training_loops(pipeline)) if trains_by_hand(pipeline) else []
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         run = _run_each_time(pipeline, trainings) if any(call.path in STOPS for call in pipeline.calls) else {}
         for call in pipeline.calls if trainings else ():
             if call.path in STOPS:
-                training = run.get(call.place)
+                training = run.get(call.location)
                 if training is not None:
-                    found.setdefault(call.place, self._report(call, training, f"every step {STOPS[call.path]}"))
+                    found.setdefault(call.location, self._report(call, training, f"every step {STOPS[call.path]}"))
             if call.path in DETECTS and call.is_certain and _is_switched_on(pipeline, call):
                 found.setdefault(
-                    call.place, self._report(call, trainings[0], "every backward pass is searched for NaN")
+                    call.location, self._report(call, trainings[0], "every backward pass is searched for NaN")
                 )
         yield from found.values()
 
     def _report(self, call: LibraryCall, training: TrainingLoop, what: str) -> Finding:
         return self.finding(
-            call.place,
+            call.location,
             f"`{call.text}`: {what}",
-            because=[Reason(training.steps[0].place, "steps here", "step")],
+            related=[Related(training.steps[0].location, "steps here", "step")],
             help="do it once per epoch, or not at all",
             facts={"detects": call.path in DETECTS},
         )
@@ -142,30 +142,30 @@ class SynchronizedEveryStep(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None or loop.steps < FEWEST_STEPS:
-            return unsettled(evidence.without_loop if loop is None else f"{loop.steps} steps were followed")
+            return inconclusive(evidence.without_loop if loop is None else f"{loop.steps} steps were followed")
         if finding.facts.get("detects"):
             told = f"{loop.searched_for_nan} of {loop.backwards} backward passes were searched for NaN"
             return (confirmed if loop.searched_for_nan else refuted)(told, passes=loop.searched_for_nan)
         stops = evidence.objects.stops
-        times = max((each.times for each in stops if each.place.meets(finding.place)), default=0)
+        times = max((each.times for each in stops if each.location.meets(finding.location)), default=0)
         told = f"{times} calls at this line in {loop.steps} steps"
         if times >= loop.steps - 1:
             return confirmed(told, times=times)
-        return unsettled(told, times=times) if times else refuted(told, times=times)
+        return inconclusive(told, times=times) if times else refuted(told, times=times)
 
 
-def _run_each_time(pipeline: Pipeline, trainings: Sequence[TrainingLoop]) -> dict[Place, TrainingLoop]:
+def _run_each_time(pipeline: Pipeline, trainings: Sequence[TrainingLoop]) -> dict[Location, TrainingLoop]:
     """The statements of a loop's own body, of a `with` in it, or of a function called there; with the first."""
     source, functions = pipeline.source, _own_functions(pipeline)
     loops: Sequence[ast.For | ast.While] = source.nodes_of(ast.For, ast.While)
-    nodes = {source.place(node): node for node in reversed(loops)}
-    first = {training.loop.place: training for training in reversed(trainings)}
-    found = dict[Place, TrainingLoop]()
+    nodes = {source.location(node): node for node in reversed(loops)}
+    first = {training.loop.location: training for training in reversed(trainings)}
+    found = dict[Location, TrainingLoop]()
     for training in trainings:
-        node = nodes.get(training.loop.place)
-        if node is not None and first[training.loop.place] is training:
+        node = nodes.get(training.loop.location)
+        if node is not None and first[training.loop.location] is training:
             for statement in _statements_of(node.body, functions):
-                found.setdefault(source.place(statement), training)
+                found.setdefault(source.location(statement), training)
     return found
 
 
@@ -197,5 +197,5 @@ def _statements_of(body: list[ast.stmt], functions: Mapping[str, ast.FunctionDef
 
 def _is_switched_on(pipeline: Pipeline, call: LibraryCall) -> bool:
     """Whether the detection is certainly on: the mode is left out, or a plain `True`."""
-    given = pipeline.code(call.place).partition("(")[2].removeprefix("mode=").split(",")[0].rstrip(")")
+    given = pipeline.code(call.location).partition("(")[2].removeprefix("mode=").split(",")[0].rstrip(")")
     return given == "True" or (given == "" and call.path.endswith(".detect_anomaly"))

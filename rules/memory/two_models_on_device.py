@@ -93,24 +93,24 @@ from lintrain import (
     Finding,
     Level,
     LibraryObject,
+    Location,
     Model,
     MovedModel,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Source,
     Targets,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_one_scope,
     loop_around,
     modules_in,
     refuted,
     show_size,
     text_of,
-    unsettled,
 )
 
 DEVICE_MAPS = frozenset({"auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0"})
@@ -119,12 +119,12 @@ FEWEST_STEPS = 2
 
 class TwoModelsOnDevice(Rule):
     level = Level.WARNING
-    words = "from_pretrained"
+    keywords = "from_pretrained"
     needs_training = False
 
-    def glance(self, source: Source, targets: Targets) -> bool:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
         loops = source.nodes_of(ast.For)
-        return any("from_pretrained" in source.code(source.place(loop)) for loop in loops)
+        return any("from_pretrained" in source.code(source.location(loop)) for loop in loops)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         kept = [model for model in pipeline.models if _is_on_device(pipeline, model)]
@@ -143,7 +143,7 @@ class TwoModelsOnDevice(Rule):
             yield self.finding(
                 second.origin,
                 f"`{binding.name}` stays on the device, unused, while this model trains",
-                because=[Reason(binding.place, "moved to the device here, and never freed", "origin")],
+                related=[Related(binding.location, "moved to the device here, and never freed", "origin")],
                 help=f"`del {binding.name}` before this model is made, or leave it on the CPU",
             )
 
@@ -159,16 +159,16 @@ class TwoModelsOnDevice(Rule):
             yield self.finding(
                 origin,
                 f"each iteration loads a model while `{binding.name}` still holds the last one",
-                because=[Reason(loop, "this loop", "loop")],
+                related=[Related(loop, "this loop", "loop")],
                 help=f"`del {binding.name}` at the end of the loop's body",
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if not finding.related("origin"):
-            return _of_passes(evidence.objects.moved_at(finding.place))
-        idle = [each for reason in finding.related("origin") for each in evidence.objects.moved_at(reason.place)]
+        if not finding.with_role("origin"):
+            return _of_passes(evidence.objects.moved_at(finding.location))
+        idle = [each for reason in finding.with_role("origin") for each in evidence.objects.moved_at(reason.location)]
         if not idle:
-            return unsettled("no model was seen to be moved at this line")
+            return inconclusive("no model was seen to be moved at this line")
         first = idle[0]
         told = f"`{first.name}` of {show_size(first.size)}"
         if not first.is_held:
@@ -176,14 +176,14 @@ class TwoModelsOnDevice(Rule):
         if first.calls or first.trains:
             return refuted(f"{told} was called {first.calls} times in {first.steps} steps", calls=first.calls)
         if first.steps < FEWEST_STEPS:
-            return unsettled(f"{told} is held, and {first.steps} steps were followed")
+            return inconclusive(f"{told} is held, and {first.steps} steps were followed")
         return confirmed(f"{told} is held and was called 0 times in {first.steps} steps", size=first.size)
 
 
 def _of_passes(moved: tuple[MovedModel, ...]) -> Verdict:
     known = [each for each in moved if each.beside is not None]
     if len(known) < 2:
-        return unsettled(f"the probe saw {len(known)} of the loop's models before any training")
+        return inconclusive(f"the probe saw {len(known)} of the loop's models before any training")
     beside = max(each.beside or 0 for each in known)
     told = f"when `{known[-1].name}` of {show_size(known[-1].size)} was there"
     if beside:
@@ -210,7 +210,7 @@ def _moves(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
 
 
 def _goes_to_accelerator(pipeline: Pipeline, event: Event) -> bool:
-    if pipeline.code(event.place).rstrip().endswith(".cuda()"):
+    if pipeline.code(event.location).rstrip().endswith(".cuda()"):
         return True
     return _names_accelerator(event.details.get("device", Constant(None)))
 
@@ -232,7 +232,7 @@ def _only_name(pipeline: Pipeline, model: Model) -> Binding | None:
     names = pipeline.names_of(model)
     if len({binding.name for binding in names}) != 1:
         return None
-    return names[0] if pipeline.code(names[0].place) == names[0].name else None
+    return names[0] if pipeline.code(names[0].location) == names[0].name else None
 
 
 def _is_freed(pipeline: Pipeline, model: Model) -> bool:
@@ -252,14 +252,14 @@ def _trained(pipeline: Pipeline, _: Pipeline) -> set[int]:
     return in_optimizers | {id(run.value("model")) for run in pipeline.runs}
 
 
-def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Place) -> bool:
+def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Location) -> bool:
     """Whether every use of a name stands above a place, in the code that bound it, and nothing binds the name again."""
-    source = pipeline.source_of(binding.place)
+    source = pipeline.source_of(binding.location)
     if other.path != source.path:
         return False
     uses = source.told(_names).get(binding.name, [])
     stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
-    in_one_scope = all(is_one_scope(pipeline, binding.place, source.place(node)) for node in uses)
+    in_one_scope = all(is_one_scope(pipeline, binding.location, source.location(node)) for node in uses)
     return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)
 
 
@@ -271,7 +271,7 @@ def _names(source: Source) -> dict[str, list[ast.Name]]:
     return found
 
 
-def _is_kept(pipeline: Pipeline, binding: Binding, loop: Place) -> bool:
+def _is_kept(pipeline: Pipeline, binding: Binding, loop: Location) -> bool:
     """Whether the loop puts the model somewhere, gives it another value, or ends with it."""
     starts, nodes = pipeline.source_of(loop).told(_statements_and_calls)
     first, last = bisect_left(starts, (loop.line, loop.column)), bisect_left(starts, (loop.end_line, loop.end_column))
@@ -288,7 +288,7 @@ def _is_kept(pipeline: Pipeline, binding: Binding, loop: Place) -> bool:
 def _statements_and_calls(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt | ast.Call]]:
     """Statements and calls in the order of their code, with where each begins."""
     nodes = [node for node in source.nodes if isinstance(node, ast.stmt | ast.Call)]
-    starts = {node: (source.place(node).line, source.place(node).column) for node in nodes}
+    starts = {node: (source.location(node).line, source.location(node).column) for node in nodes}
     nodes.sort(key=starts.__getitem__)
     return [starts[node] for node in nodes], nodes
 
@@ -306,5 +306,7 @@ def _is_name(node: ast.expr, name: str) -> bool:
 def _assigns_again(pipeline: Pipeline, node: ast.Assign, binding: Binding) -> bool:
     if _is_name(node.value, binding.name):
         return True
-    source = pipeline.source_of(binding.place)
-    return any(_is_name(target, binding.name) and source.place(target) != binding.place for target in node.targets)
+    source = pipeline.source_of(binding.location)
+    return any(
+        _is_name(target, binding.name) and source.location(target) != binding.location for target in node.targets
+    )

@@ -109,10 +109,10 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Role,
     Rule,
@@ -120,10 +120,10 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_missing,
     refuted,
     text_of,
-    unsettled,
 )
 
 OF_RATINGS = frozenset(
@@ -134,29 +134,29 @@ OF_RATINGS = frozenset(
 
 class ArgmaxOnScores(Rule):
     level = Level.ERROR
-    words = "argmax|max("
+    keywords = "argmax|max("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        seen = set[Place]()
+        seen = set[Location]()
         for misuse in pipeline.misuses:
             model = misuse.value.model if isinstance(misuse.value, Tensor) else None
-            if misuse.use != "argmax of one" or not isinstance(model, Model) or misuse.place in seen:
+            if misuse.use != "argmax of one" or not isinstance(model, Model) or misuse.location in seen:
                 continue
-            seen.add(misuse.place)
+            seen.add(misuse.location)
             yield self.finding(
-                misuse.place,
+                misuse.location,
                 "this chooses among 1 output, so that every prediction is class 0",
-                because=[Reason(model.origin, "its head has 1 output", "model")] if model.origin else [],
+                related=[Related(model.origin, "its head has 1 output", "model")] if model.origin else [],
                 help="compare the output with a threshold, or give the head one output for each class",
                 subject="compute_metrics",
-                facts={"code": _cure(pipeline, misuse.place, misuse.value, model)},
+                facts={"code": _cure(pipeline, misuse.location, misuse.value, model)},
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         is_seen = evaluation is not None and (evaluation.metric_function_called or evaluation.is_followed)
         if evaluation is None or not is_seen or not evaluation.predictions_shape:
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         *_, outputs = evaluation.predictions_shape
         said = f"the predictions of {evaluation.rows} rows have {outputs} outputs each"
         return confirmed(said, outputs=outputs) if outputs == 1 else refuted(said, outputs=outputs)
@@ -165,16 +165,16 @@ class ArgmaxOnScores(Rule):
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of(f"take the output itself: `{code}`", Replace(finding.place, code), safe=False)
+        return Fix.of(f"take the output itself: `{code}`", Replace(finding.location, code), safe=False)
 
 
-def _cure(pipeline: Pipeline, place: Place, chosen: Value, model: Model) -> str | None:
+def _cure(pipeline: Pipeline, location: Location, chosen: Value, model: Model) -> str | None:
     """The code to take ratings as they are, or tags by a threshold, in one shape; None where neither is certain."""
-    call = _call_at(pipeline, place)
+    call = _call_at(pipeline, location)
     if call is None or not isinstance(chosen, Tensor):
         return None
     problem, scores = _problem_of(model), _scores_in(call)
-    if problem in {None, "regression"} and _is_rating(pipeline, place):
+    if problem in {None, "regression"} and _is_rating(pipeline, location):
         return f"{scores}.squeeze(-1)"
     cast = _cast(call)
     if problem != "multi_label_classification" or cast is None:
@@ -182,10 +182,10 @@ def _cure(pipeline: Pipeline, place: Place, chosen: Value, model: Model) -> str 
     return f"({scores}.squeeze(-1) > {'0' if chosen.role is Role.LOGITS else '0.5'}).{cast}"
 
 
-def _call_at(pipeline: Pipeline, place: Place) -> ast.Call | None:
+def _call_at(pipeline: Pipeline, location: Location) -> ast.Call | None:
     """The call at a place that chooses along the last axis and does nothing else."""
-    source = pipeline.source_of(place)
-    call = next((node for node in source.nodes_of(ast.Call) if source.place(node) == place), None)
+    source = pipeline.source_of(location)
+    call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == location), None)
     if call is None or not isinstance(call.func, ast.Attribute):
         return None
     names = {keyword.arg for keyword in call.keywords}
@@ -225,9 +225,9 @@ def _problem_of(model: Model) -> str | None:
     return text_of(given) or "unknown"
 
 
-def _is_rating(pipeline: Pipeline, place: Place) -> bool:
+def _is_rating(pipeline: Pipeline, location: Location) -> bool:
     """Whether an error is computed of the chosen numbers: by a metric of ratings, or as a difference."""
-    metrics = [call for call in pipeline.metric_calls if call.predictions and call.predictions.value.origin == place]
+    metrics = [call for call in pipeline.metric_calls if call.predictions and call.predictions.value.origin == location]
     differences = [each for each in pipeline.arithmetic.values() if each.operator == "Sub"]
-    is_subtracted = any(place in {each.left.origin, each.right.origin} for each in differences)
+    is_subtracted = any(location in {each.left.origin, each.right.origin} for each in differences)
     return is_subtracted or any(call.metric.name in OF_RATINGS for call in metrics)

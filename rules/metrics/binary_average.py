@@ -99,7 +99,7 @@ from lintrain import (
     MetricCall,
     Model,
     Pipeline,
-    Reason,
+    Related,
     Role,
     Rule,
     Tensor,
@@ -107,13 +107,13 @@ from lintrain import (
     callee_in,
     confirmed,
     expression_of,
+    inconclusive,
     is_missing,
     literal,
     metric_at,
     metrics_confirmed,
     on_classes,
     refuted,
-    unsettled,
 )
 
 OF_ONE_CLASS = frozenset(
@@ -126,7 +126,7 @@ HAVE_AVERAGE = frozenset({"evaluate", "sklearn"})
 
 class BinaryAverage(Rule):
     level = Level.ERROR
-    words = "metric|evaluate & f1|precision|recall|fbeta|jaccard"
+    keywords = "metric|evaluate & f1|precision|recall|fbeta|jaccard"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[object]()
@@ -136,53 +136,55 @@ class BinaryAverage(Rule):
             classes = _classes_of(model) if model is not None else None
             if not names or model is None or classes is None or classes < 3 or not is_missing(call.average):
                 continue
-            if call.is_written and call.place not in seen:
-                seen.add(call.place)
+            if call.is_written and call.location not in seen:
+                seen.add(call.location)
                 yield self._report(call, names[0] or "", model, classes)
 
     def _report(self, call: MetricCall, name: str, model: Model, classes: int) -> Finding:
-        places = [Reason(model.origin, f"a head of {classes} classes", "model")] if model.origin else []
+        locations = [Related(model.origin, f"a head of {classes} classes", "model")] if model.origin else []
         loaded = call.metric.origin
         return self.finding(
-            call.place,
+            call.location,
             f"`{name}` is computed for one positive class, and the model has {classes} classes",
-            because=[*places, *([Reason(loaded, "the metric is loaded here", "metric")] if loaded else [])],
+            related=[*locations, *([Related(loaded, "the metric is loaded here", "metric")] if loaded else [])],
             help='say how the classes become one number: `average="macro"`, `"weighted"` or `"micro"`',
             subject="compute_metrics",
             facts={"classes": classes},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        lines = (finding.place.line, finding.place.end_line)
-        followed = metric_at(evidence, finding.place.path, lines, on_classes)
+        lines = (finding.location.line, finding.location.end_line)
+        followed = metric_at(evidence, finding.location.path, lines, on_classes)
         if followed is not None:
             return followed
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         classes = evaluation.label_classes if evaluation else None
         if evaluation is None or not evaluation.metric_function_called or classes is None:
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         if stage is not None and stage.failure is not None:
             if stage.failure.says(BINARY_RAISES):
                 return confirmed(f"{classes} classes in {evaluation.labels} labels raise {stage.failure.type}")
-            return unsettled(f"the metric function ended with {stage.failure.type} on {classes} classes")
+            return inconclusive(f"the metric function ended with {stage.failure.type} on {classes} classes")
         if classes < 3:
-            return unsettled(f"only {classes} classes occur among the {evaluation.labels} labels that were looked at")
+            return inconclusive(
+                f"only {classes} classes occur among the {evaluation.labels} labels that were looked at"
+            )
         return refuted(f"{classes} classes in {evaluation.labels} labels, and the metric function returns")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """A loop or a module of Lightning ends with this error in a metric."""
-        for place, use, verdict in metrics_confirmed(evidence, on_classes):
+        for location, use, verdict in metrics_confirmed(evidence, on_classes):
             message = f"`{use.function}` is computed for one positive class, and there are {use.classes} classes"
             cure = 'say how the classes become one number: `average="macro"`, `"weighted"` or `"micro"`'
             facts = {"function": use.function if use.library in HAVE_AVERAGE and "average" not in use.options else ""}
-            yield self.finding(place, message, help=cure, facts=facts), verdict
+            yield self.finding(location, message, help=cure, facts=facts), verdict
 
     def fix(self, finding: Finding) -> Fix | None:
         function = finding.facts.get("function")
         if isinstance(function, str) and not _is_called(finding, function):
             return None
         return Fix.of(
-            'average over the classes: `"macro"`', AddArgument(finding.place, "average", '"macro"'), safe=False
+            'average over the classes: `"macro"`', AddArgument(finding.location, "average", '"macro"'), safe=False
         )
 
 

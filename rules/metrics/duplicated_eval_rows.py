@@ -74,20 +74,20 @@ from lintrain import (
     Fix,
     Launcher,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Unknown,
     Verdict,
     confirmed,
     evaluation_loop,
+    inconclusive,
     lazy_pattern,
     refuted,
     text_of_event,
     trains_by_hand,
-    unsettled,
 )
 
 JUDGED = lazy_pattern(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
@@ -102,27 +102,27 @@ CUT_OFF = lazy_pattern(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_
 
 class DuplicatedEvalRows(Rule):
     level = Level.WARNING
-    words = "gather"
+    keywords = "gather"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or CUT_OFF.search(pipeline.source.text):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for gathered in pipeline.acts(Act.GATHER):
             loop = evaluation_loop(pipeline, gathered)
             what = text_of_event(gathered)
             if loop is None or not JUDGED.search(what) or OF_LOSS.search(what):
                 continue
             if _is_prepared(pipeline, gathered, loop.header):
-                found.setdefault(gathered.place, self._report(pipeline, gathered, loop.place))
+                found.setdefault(gathered.location, self._report(pipeline, gathered, loop.location))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, gathered: Event, loop: Place) -> Finding:
-        call = pipeline.code(gathered.place)
+    def _report(self, pipeline: Pipeline, gathered: Event, loop: Location) -> Finding:
+        call = pipeline.code(gathered.location)
         return self.finding(
-            gathered.place,
+            gathered.location,
             "`gather` also returns rows that only fill up the last batch",
-            because=[Reason(loop, "a prepared loader repeats rows at its end", "loop")],
+            related=[Related(loop, "a prepared loader repeats rows at its end", "loop")],
             help="call `gather_for_metrics`, which leaves them out",
             facts={"call": call.replace(".gather(", ".gather_for_metrics(", 1)},
         )
@@ -130,22 +130,22 @@ class DuplicatedEvalRows(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return unsettled(evidence.unasked("ranks"))
-        seen = ranks.gather_at(finding.place)
+            return inconclusive(evidence.unasked("ranks"))
+        seen = ranks.gather_at(finding.location)
         if seen is None:
-            return unsettled(f"no evaluation by {ranks.processes} processes was seen to its last batch here")
+            return inconclusive(f"no evaluation by {ranks.processes} processes was seen to its last batch here")
         surplus = seen.fetched - seen.rows
         text = f"`{seen.function}` gives {seen.gathered} rows where {ranks.processes} processes have {seen.rows}"
         if not surplus:
-            return unsettled(f"{text}: these fill all batches, for another number of processes they may not")
+            return inconclusive(f"{text}: these fill all batches, for another number of processes they may not")
         if seen.gathered == seen.fetched:
             return confirmed(f"{text}: {surplus} of them count twice", surplus=surplus)
         if seen.gathered == seen.rows:
             return refuted(f"{text}: the {surplus} that fill up the last batch are left out", surplus=0)
-        return unsettled(f"{text}, and {surplus} more fill up the last batch: these are no single rows")
+        return inconclusive(f"{text}, and {surplus} more fill up the last batch: these are no single rows")
 
     def fix(self, finding: Finding) -> Fix | None:
-        call = Replace(finding.place, str(finding.facts["call"]))
+        call = Replace(finding.location, str(finding.facts["call"]))
         return Fix.of("leave the repeated rows out", call, safe=True)
 
 

@@ -9,10 +9,10 @@ evaluation ends the run.
     small = transformers.GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    words = text.map(
+    keywords = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    words = words.filter(lambda row: len(row["input_ids"]) > 8)
+    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
     many = words["validation"]
     for _ in range(11):
         many = concatenate_datasets([many, many])
@@ -35,10 +35,10 @@ evaluation ends the run.
     small = transformers.GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    words = text.map(
+    keywords = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    words = words.filter(lambda row: len(row["input_ids"]) > 8)
+    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
     many = words["validation"]
     for _ in range(11):
         many = concatenate_datasets([many, many])
@@ -62,10 +62,10 @@ evaluation ends the run.
 A few chosen rows fit:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    words = text.map(
+    keywords = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    words = words.filter(lambda row: len(row["input_ids"]) > 8)
+    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
 
     def judge(prediction):
         guesses = prediction.predictions.argmax(-1)[:, :-1]
@@ -86,10 +86,10 @@ Or the metric is computed batch by batch, and nothing is kept:
         return {"rows": float(len(prediction.label_ids))}
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    words = text.map(
+    keywords = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    words = words.filter(lambda row: len(row["input_ids"]) > 8)
+    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
     trainer = Trainer(
         lm,
         TrainingArguments("out", eval_strategy="epoch", batch_eval_metrics=True),
@@ -125,7 +125,7 @@ from lintrain import (
     Level,
     Model,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
@@ -134,14 +134,14 @@ from lintrain import (
     Verdict,
     confirmed,
     evaluation_strategy,
+    inconclusive,
     is_left_out,
     is_missing,
+    location_in,
     nodes_of,
     options_of,
     own_function,
-    place_in,
     refuted,
-    unsettled,
 )
 
 VOCABULARY_WIDE = frozenset({Task.CAUSAL_LM, Task.MASKED_LM})
@@ -157,7 +157,7 @@ GIBIBYTE = 2**30
 
 class EvalLogitsMemory(Rule):
     level = Level.WARNING
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -172,16 +172,16 @@ class EvalLogitsMemory(Rule):
 
     def _report(self, pipeline: Pipeline, run: TrainerRun, model: Model, judge: Function) -> Finding:
         function = run.arguments.get("compute_metrics")
-        reasons = [Reason(model.origin, "one logit for each word of its vocabulary", "model")] if model.origin else []
+        reasons = [Related(model.origin, "one logit for each word of its vocabulary", "model")] if model.origin else []
         if function is not None:
-            reasons.append(Reason(function.place, "gets the logits of the whole set at once", "metrics"))
+            reasons.append(Related(function.location, "gets the logits of the whole set at once", "metrics"))
         choice = _only_choice(judge) if _is_used_once(pipeline, judge, run) else None
         if choice is not None:
-            reasons.append(Reason(place_in(pipeline, judge, choice[0]), "takes the largest of them", "choice"))
+            reasons.append(Related(location_in(pipeline, judge, choice[0]), "takes the largest of them", "choice"))
         return self.finding(
             run.construction,
             "the logits of all evaluation tokens are kept for the metric function",
-            because=reasons,
+            related=reasons,
             help=f"keep the chosen tokens only: `{CURE}`",
             subject="compute_metrics",
             facts={"logits": ast.unparse(choice[1]) if choice else ""},
@@ -190,21 +190,24 @@ class EvalLogitsMemory(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or evaluation.bytes_per_row is None or not evaluation.number_of_rows:
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         rows, each, free = evaluation.number_of_rows, evaluation.bytes_per_row, evaluation.free_memory
         if free is None:
-            return unsettled(f"{rows} rows keep {rows * each / GIBIBYTE:.1f} GiB; what is free is not known")
+            return inconclusive(f"{rows} rows keep {rows * each / GIBIBYTE:.1f} GiB; what is free is not known")
         share = rows * each / free
         said = f"{rows} rows keep {rows * each / GIBIBYTE:.1f} GiB, {share:.0%} of what is free here"
         if share > MOST_SHARE:
             return confirmed(said, share=share)
-        return refuted(said, share=share) if share < SMALL_SHARE else unsettled(said, share=share)
+        return refuted(said, share=share) if share < SMALL_SHARE else inconclusive(said, share=share)
 
     def fix(self, finding: Finding) -> Fix | None:
-        chosen, logits = finding.related("choice"), str(finding.facts.get("logits") or "")
+        chosen, logits = finding.with_role("choice"), str(finding.facts.get("logits") or "")
         if not chosen or not logits:
             return None
-        edits = Replace(chosen[0].place, logits), AddArgument(finding.place, "preprocess_logits_for_metrics", CHOOSES)
+        edits = (
+            Replace(chosen[0].location, logits),
+            AddArgument(finding.location, "preprocess_logits_for_metrics", CHOOSES),
+        )
         return Fix.of("keep the chosen tokens only", *edits, safe=False)
 
 

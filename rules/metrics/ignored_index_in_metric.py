@@ -7,7 +7,7 @@ low.
 ## Bad
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -69,7 +69,7 @@ So are the hits of all tokens, in which the ones to be left out never are:
 ## Good
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -169,10 +169,10 @@ from lintrain import (
     Fix,
     InsertBefore,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Role,
     Rule,
     Task,
@@ -181,10 +181,10 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     refuted,
     scored_ignored,
     tokenizer_name,
-    unsettled,
 )
 
 PER_TOKEN = frozenset({Task.TOKEN_CLASSIFICATION, Task.SEQ2SEQ_LM, Task.CAUSAL_LM, Task.MASKED_LM})
@@ -199,61 +199,61 @@ HITS = "mean of hits"
 
 class IgnoredIndexInMetric(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        seen = set[Place]()
-        for labels, place, text, use in _uses(pipeline):
+        seen = set[Location]()
+        for labels, location, text, use in _uses(pipeline):
             run = _run_of(pipeline, labels)
             collator = run.value("data_collator") if run else None
-            if run is None or not isinstance(collator, Collator) or place in seen:
+            if run is None or not isinstance(collator, Collator) or location in seen:
                 continue
-            seen.add(place)
-            yield self._report(pipeline, place, text, use, collator)
+            seen.add(location)
+            yield self._report(pipeline, location, text, use, collator)
 
-    def _report(self, pipeline: Pipeline, place: Place, text: str, use: str, collator: Collator) -> Finding:
-        reasons = [Reason(collator.origin, "fills labels with -100", "collator")] if collator.origin else []
+    def _report(self, pipeline: Pipeline, location: Location, text: str, use: str, collator: Collator) -> Finding:
+        reasons = [Related(collator.origin, "fills labels with -100", "collator")] if collator.origin else []
         decodes = use in DECODES
         name = text if decodes and text.isidentifier() and _imports_numpy(pipeline) else None
         message, cure = _said(text, use)
         return self.finding(
-            place,
+            location,
             message,
-            because=reasons,
+            related=reasons,
             help=cure,
             subject="compute_metrics",
-            facts={"use": use, "name": name, "tokenizer": tokenizer_name(pipeline, place)},
+            facts={"use": use, "name": name, "tokenizer": tokenizer_name(pipeline, location)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if evaluation is None or not evaluation.metric_function_called or evaluation.ignored_labels is None:
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         said = f"{evaluation.ignored_labels} of {evaluation.labels} labels are -100"
         if evaluation.ignored_labels == 0:
             return refuted(said)
         if stage is not None and stage.failure is not None:
             is_this = stage.failure.says(*RAISED)
-            return confirmed(f"{said}, and decoding raises {stage.failure.type}") if is_this else unsettled(said)
+            return confirmed(f"{said}, and decoding raises {stage.failure.type}") if is_this else inconclusive(said)
         change = evaluation.change_by_ignored
         if change is None:
-            return unsettled(f"{said}, and what they change was not measured")
+            return inconclusive(f"{said}, and what they change was not measured")
         if change > SMALLEST_CHANGE:
             return confirmed(f"{said}; twice as many of them change a metric by {change:.3g}", change=change)
         return refuted(f"{said}; twice as many of them change no metric by more than {change:.1g}", change=change)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """A metric of classes in a loop or a module of Lightning scores the entries of -100 too."""
-        for place, function, verdict in scored_ignored(evidence):
+        for location, function, verdict in scored_ignored(evidence):
             message = f"`{function}` scores labels of -100, which are to be left out"
-            yield self.finding(place, message, help="leave these entries out of both sides"), verdict
+            yield self.finding(location, message, help="leave these entries out of both sides"), verdict
 
     def fix(self, finding: Finding) -> Fix | None:
         name, tokenizer = finding.facts.get("name"), finding.facts.get("tokenizer")
         if not name or not tokenizer:
             return None
         statement = f"{name} = np.where({name} != -100, {name}, {tokenizer}.pad_token_id)"
-        return Fix.of("put the padding token in its stead", InsertBefore(finding.place, statement), safe=True)
+        return Fix.of("put the padding token in its stead", InsertBefore(finding.location, statement), safe=True)
 
 
 def _said(text: str, use: str) -> tuple[str, str]:
@@ -293,20 +293,20 @@ def _imports_numpy(pipeline: Pipeline) -> bool:
     )
 
 
-def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Place, str, str]]:
+def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Location, str, str]]:
     """Labels with nothing left out, where they are decoded or compared as classes."""
     for misuse in pipeline.misuses:
         labels = misuse.value if isinstance(misuse.value, Tensor) and misuse.value.role is Role.LABELS else None
         is_text = labels is not None and isinstance(labels.model, Model) and labels.model.task is Task.CAUSAL_LM
         uses = DECODES if is_text else {*DECODES, HITS}  # text in blocks of one length has no label of -100
         if misuse.use in uses and labels is not None and not labels.is_cleaned:
-            yield labels, misuse.place, misuse.text, misuse.use
+            yield labels, misuse.location, misuse.text, misuse.use
     for call in pipeline.metric_calls:
-        if "sample_weight" in pipeline.code(call.place):  # entries may weigh nothing
+        if "sample_weight" in pipeline.code(call.location):  # entries may weigh nothing
             continue
         labels = _labels(call.references)
         if labels is not None and call.references is not None and call.metric.takes_classes:
-            yield labels, call.references.place, call.references.text, "scored"
+            yield labels, call.references.location, call.references.text, "scored"
 
 
 def _labels(argument: Argument | None) -> Tensor | None:

@@ -96,61 +96,61 @@ from lintrain import (
     MetricCall,
     Model,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Role,
     Rule,
     Tensor,
     Verdict,
     confirmed,
+    inconclusive,
     metric_at,
     metrics_confirmed,
     on_scores,
     options_of,
     refuted,
-    unsettled,
 )
 
 
 class LogitsInMetric(Rule):
     level = Level.ERROR
-    words = "metric|evaluate"
+    keywords = "metric|evaluate"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[object]()
         for call in pipeline.metric_calls:
             scores = _scores_given(call)
-            if scores is not None and call.predictions is not None and call.predictions.place not in seen:
-                seen.add(call.predictions.place)
+            if scores is not None and call.predictions is not None and call.predictions.location not in seen:
+                seen.add(call.predictions.location)
                 yield self._report(pipeline, call, call.predictions.text or "the predictions", scores)
 
     def _report(self, pipeline: Pipeline, call: MetricCall, text: str, scores: Tensor) -> Finding:
-        place = call.predictions.place if call.predictions else call.place
+        location = call.predictions.location if call.predictions else call.location
         classes = f"{_in_brackets(text)}.argmax(axis=-1)"
         return self.finding(
-            place,
+            location,
             f"`{text}` holds {scores.role}, and {_named(call.metric)} compares classes",
-            because=[*_origins(pipeline, scores), *_loaded(call.metric)],
+            related=[*_origins(pipeline, scores), *_loaded(call.metric)],
             help=f"choose the class with the largest score: `{classes}`",
             subject="compute_metrics",
-            facts={"classes": classes, "line": call.place.line, "end_line": call.place.end_line},
+            facts={"classes": classes, "line": call.location.line, "end_line": call.location.end_line},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        followed = metric_at(evidence, finding.place.path, _lines(finding), on_scores)
+        followed = metric_at(evidence, finding.location.path, _lines(finding), on_scores)
         if followed is not None:
             return followed
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         shape = list(evaluation.predictions_shape) if evaluation else []
         if stage is not None and stage.failure is not None:
             failure = stage.failure
-            here = failure.place is not None and _lines(finding)[0] <= failure.place.line <= _lines(finding)[1]
+            here = failure.location is not None and _lines(finding)[0] <= failure.location.line <= _lines(finding)[1]
             if here or failure.says(*SCORES_RAISE):
                 return confirmed(f"predictions of shape {shape} raise {failure.type} in the metric", shape=[*shape])
             where = "elsewhere in" if shape else "before"
-            return unsettled(f"evaluation ended {where} the metric function, with {failure.type}")
+            return inconclusive(f"evaluation ended {where} the metric function, with {failure.type}")
         if evaluation is None or not evaluation.metric_function_called:
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         metrics = {name: value for name, value in evaluation.metrics.items() if value is not None}
         return refuted(
             f"the metric function gave {len(metrics)} numbers on {evaluation.rows} rows", metrics={**metrics}
@@ -158,19 +158,19 @@ class LogitsInMetric(Rule):
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """A metric of classes in a loop or a module of Lightning raises, for it got numbers for each class."""
-        for place, use, verdict in metrics_confirmed(evidence, on_scores):
+        for location, use, verdict in metrics_confirmed(evidence, on_scores):
             message = f"`{use.function}` compares classes, and is given a number for each class"
-            yield self.finding(place, message, help="choose the class with the largest"), verdict
+            yield self.finding(location, message, help="choose the class with the largest"), verdict
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         """What was read of the script says it already, of one of the lines of this call."""
-        return cause.rule == self.name and finding.place.line <= cause.place.line <= finding.place.end_line
+        return cause.rule == self.name and finding.location.line <= cause.location.line <= finding.location.end_line
 
     def fix(self, finding: Finding) -> Fix | None:
         classes = finding.facts.get("classes")
         if not isinstance(classes, str):
             return None
-        return Fix.of(f"compare classes: `{classes}`", Replace(finding.place, classes), safe=True)
+        return Fix.of(f"compare classes: `{classes}`", Replace(finding.location, classes), safe=True)
 
 
 def _scores_given(call: MetricCall) -> Tensor | None:
@@ -198,20 +198,22 @@ def _in_brackets(text: str) -> str:
     return text if all(letter.isalnum() or letter in "_.[]()\"'" for letter in text) else f"({text})"
 
 
-def _origins(pipeline: Pipeline, scores: Tensor) -> Iterator[Reason]:
+def _origins(pipeline: Pipeline, scores: Tensor) -> Iterator[Related]:
     for binding in pipeline.names_of(scores)[:1]:
-        yield Reason(binding.place, "what the model gives comes in here", "origin", binding.name)
+        yield Related(binding.location, "what the model gives comes in here", "origin", binding.name)
     if isinstance(scores.model, Model) and scores.model.origin is not None:
-        yield Reason(scores.model.origin, "the model gives one number for each class", "model", scores.model.text)
+        yield Related(scores.model.origin, "the model gives one number for each class", "model", scores.model.text)
 
 
-def _loaded(metric: Metric) -> Iterator[Reason]:
+def _loaded(metric: Metric) -> Iterator[Related]:
     if metric.origin is not None:
-        yield Reason(metric.origin, "the metric is loaded here", "metric", metric.text)
+        yield Related(metric.origin, "the metric is loaded here", "metric", metric.text)
 
 
 def _lines(finding: Finding) -> tuple[int, int]:
     first, last = finding.facts.get("line"), finding.facts.get("end_line")
     return (
-        (first, last) if isinstance(first, int) and isinstance(last, int) else (finding.place.line, finding.place.line)
+        (first, last)
+        if isinstance(first, int) and isinstance(last, int)
+        else (finding.location.line, finding.location.line)
     )

@@ -88,7 +88,7 @@ from lintrain import (
     Level,
     Mapping,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainerRun,
@@ -97,9 +97,9 @@ from lintrain import (
     best_metric,
     confirmed,
     evaluation_strategy,
+    inconclusive,
     options_of,
     refuted,
-    unsettled,
 )
 
 ALWAYS = frozenset(
@@ -111,7 +111,7 @@ RAISED = ("which is not found in the evaluation metrics",)
 
 class MissingBestMetric(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -134,9 +134,9 @@ class MissingBestMetric(Rule):
         function = run.arguments.get("compute_metrics")
         note = f"gives {listed}" if names else "gives the loss alone"
         return self.finding(
-            settings.places["metric_for_best_model"],
+            settings.locations["metric_for_best_model"],
             f"the best checkpoint is told by `{name}`, which the evaluation does not give",
-            because=[Reason(function.place if function else run.construction, note, "metrics")],
+            related=[Related(function.location if function else run.construction, note, "metrics")],
             help=f"name what `compute_metrics` returns ({listed}), or return `{name}` as well"
             if names
             else f"pass a `compute_metrics` that returns `{name}`",
@@ -147,7 +147,7 @@ class MissingBestMetric(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
         if evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         if not isinstance(name, str):
             return refuted("the arguments name 0 metrics for the best checkpoint")
         given = {each.removeprefix("eval_") for each in evaluation.metrics}
@@ -161,11 +161,11 @@ class MissingBestMetric(Rule):
         if not isinstance(nearest, str):
             return None
         code = f'metric_for_best_model="{nearest}"'
-        return Fix.of(f"take `{nearest}`", Replace(finding.place, code), safe=False)
+        return Fix.of(f"take `{nearest}`", Replace(finding.location, code), safe=False)
 
 
 def _is_called_so(settings: TrainingArguments) -> bool:
-    return "metric_for_best_model" in settings.places
+    return "metric_for_best_model" in settings.locations
 
 
 def _names_given(run: TrainerRun) -> frozenset[str] | None:

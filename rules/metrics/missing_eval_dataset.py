@@ -69,16 +69,16 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     Strategy,
     TrainerRun,
     Verdict,
     confirmed,
     evaluation_strategy,
+    inconclusive,
     is_missing,
     refuted,
-    unsettled,
 )
 
 OWN_DATA = {"get_eval_dataloader", "evaluate", "evaluation_loop", "_get_dataloader", "get_test_dataloader"}
@@ -87,7 +87,7 @@ RAISED = ("you didn't pass an `eval_dataset`", "requires an eval_dataset")
 
 class MissingEvalDataset(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -103,7 +103,7 @@ class MissingEvalDataset(Rule):
         return self.finding(
             run.construction,
             f"`{run.name}` is to evaluate (`{asked.name}`) and has no `eval_dataset`",
-            because=asked.reason("asks for evaluation"),
+            related=asked.reason("asks for evaluation"),
             help='pass the validation split as `eval_dataset`, or set `eval_strategy="no"`',
             subject="eval_dataset",
             facts={"strategy": asked.name, "rows": _held_out(pipeline, run)},
@@ -114,9 +114,9 @@ class MissingEvalDataset(Rule):
             wanted = event.details.get("eval_dataset")
             if event.subject is run and isinstance(wanted, Absent):
                 yield self.finding(
-                    event.place,
+                    event.location,
                     f"this evaluates `{run.name}`, which has no `eval_dataset`",
-                    because=[Reason(run.construction, "made here without one", "origin", run.text)],
+                    related=[Related(run.construction, "made here without one", "origin", run.text)],
                     help="pass the validation split as `eval_dataset`, here or to the trainer",
                     subject="eval_dataset",
                 )
@@ -132,14 +132,14 @@ class MissingEvalDataset(Rule):
         if evidence.passed("construction") and "strategy" in finding.facts:
             return refuted("the trainer was made with 0 evaluation data sets, and nothing failed")
         if evidence.passed("construction"):
-            return unsettled("the trainer was made with 0 evaluation data sets; a probe ends before this call")
-        return unsettled(evidence.not_reached("construction"))
+            return inconclusive("the trainer was made with 0 evaluation data sets; a probe ends before this call")
+        return inconclusive(evidence.not_reached("construction"))
 
     def fix(self, finding: Finding) -> Fix | None:
         rows = finding.facts.get("rows")
         if not isinstance(rows, str) or "strategy" not in finding.facts:
             return None
-        return Fix.of(f"evaluate on `{rows}`", AddArgument(finding.place, "eval_dataset", rows), safe=False)
+        return Fix.of(f"evaluate on `{rows}`", AddArgument(finding.location, "eval_dataset", rows), safe=False)
 
 
 HELD_OUT = ("validation", "valid", "dev", "eval", "val")

@@ -7,7 +7,7 @@ copied with the answer in view, which scores far too well.
 ## Bad
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -34,7 +34,7 @@ copied with the answer in view, which scores far too well.
 Where the logits are taken out of the tuple that they come in, they are decoded as if they were tokens:
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -63,7 +63,7 @@ Where the logits are taken out of the tuple that they come in, they are decoded 
 ## Good
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -89,7 +89,7 @@ Where the logits are taken out of the tuple that they come in, they are decoded 
 Where the logits may come in a tuple, generated tokens do not:
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -119,7 +119,7 @@ Where the logits may come in a tuple, generated tokens do not:
 Measures of the forward pass need no text:
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -163,7 +163,7 @@ from lintrain import (
     Level,
     Misuse,
     Pipeline,
-    Reason,
+    Related,
     Role,
     Rule,
     Tensor,
@@ -172,11 +172,11 @@ from lintrain import (
     Verdict,
     confirmed,
     generates_nothing,
+    inconclusive,
     is_missing,
     nodes_of,
     own_function,
     refuted,
-    unsettled,
 )
 
 OF_TEXTS = frozenset(
@@ -187,7 +187,7 @@ OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_lo
 
 class MissingPredictWithGenerate(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -202,13 +202,13 @@ class MissingPredictWithGenerate(Rule):
 
     def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding:
         function = run.arguments.get("compute_metrics")
-        reasons = [Reason(settings.origin, "does not ask for it", "arguments")] if settings.origin else []
+        reasons = [Related(settings.origin, "does not ask for it", "arguments")] if settings.origin else []
         if function is not None:
-            reasons.append(Reason(function.place, "decodes predictions to texts", "metrics"))
+            reasons.append(Related(function.location, "decodes predictions to texts", "metrics"))
         return self.finding(
             run.construction,
             "texts are compared that the model never generated",
-            because=reasons,
+            related=reasons,
             help="add `predict_with_generate=True` to the training arguments",
             subject="predict_with_generate",
             facts={"is_absent": "predict_with_generate" not in settings.values},
@@ -217,7 +217,7 @@ class MissingPredictWithGenerate(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or not evaluation.metric_function_called:
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         shape = list(evaluation.predictions_shape)
         if evaluation.predictions_are_tuple:
             return confirmed(f"on {evaluation.rows} rows the metric function gets a tuple of logits and more")
@@ -226,10 +226,10 @@ class MissingPredictWithGenerate(Rule):
         return refuted(f"the metric function gets token ids of shape {shape}", shape=[*shape])
 
     def fix(self, finding: Finding) -> Fix | None:
-        made = finding.related("arguments")
+        made = finding.with_role("arguments")
         if not made or not finding.facts.get("is_absent"):
             return None
-        edit = AddArgument(made[0].place, "predict_with_generate", "True")
+        edit = AddArgument(made[0].location, "predict_with_generate", "True")
         return Fix.of("generate while evaluating", edit, safe=True)
 
 
@@ -242,9 +242,11 @@ def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
     if "generate" in names or not names & {"batch_decode", "decode"}:
         return False
     lines = {node.lineno for node in nodes_of(function) if isinstance(node, ast.Call)}
-    compared = [call.place for call in pipeline.metric_calls if {part.name for part in call.metric.every()} & OF_TEXTS]
-    mistaken = [misuse.place for misuse in pipeline.misuses if misuse.use == "where" or _decodes_logits(misuse)]
-    return any(place.line in lines for place in (*compared, *mistaken))
+    compared = [
+        call.location for call in pipeline.metric_calls if {part.name for part in call.metric.every()} & OF_TEXTS
+    ]
+    mistaken = [misuse.location for misuse in pipeline.misuses if misuse.use == "where" or _decodes_logits(misuse)]
+    return any(location.line in lines for location in (*compared, *mistaken))
 
 
 def _decodes_logits(misuse: Misuse) -> bool:

@@ -110,7 +110,7 @@ from lintrain import (
     Level,
     LibraryObject,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Sequence,
@@ -119,13 +119,13 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_evaluated,
+    location_in,
     options_of,
     own_function,
-    place_in,
     refuted,
     returns_of,
-    unsettled,
 )
 
 OWN_EVALUATION = {"evaluation_loop", "prediction_loop", "evaluate"}
@@ -138,7 +138,7 @@ MAY_BE_NAMED = {"classification_report"}
 
 class NonDictMetrics(Rule):
     level = Level.ERROR
-    words = "Trainer & compute_metrics"
+    keywords = "Trainer & compute_metrics"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[int]()
@@ -152,12 +152,12 @@ class NonDictMetrics(Rule):
                 yield self._report(pipeline, run, function, given[-1])
 
     def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, returned: ast.expr) -> Finding:
-        place = place_in(pipeline, function, returned)
+        location = location_in(pipeline, function, returned)
         name = returned.id if isinstance(returned, ast.Name) else None
         return self.finding(
-            place,
+            location,
             f"this metric function returns {_kind(options_of(run.metrics)[0])}, and the Trainer wants a dictionary",
-            because=[Reason(run.construction, "this trainer calls it", "trainer")],
+            related=[Related(run.construction, "this trainer calls it", "trainer")],
             help=f'give it a name: `{{"{name or "score"}": …}}`',
             subject="compute_metrics",
             facts={"name": name},
@@ -166,7 +166,7 @@ class NonDictMetrics(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or not evaluation.metric_function_called or not evaluation.returned:
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         if evaluation.metrics or evaluation.returned == "dict":
             return refuted(f"the metric function returns {len(evaluation.metrics)} numbers by name")
         return confirmed(f"on {evaluation.rows} rows the metric function returns a `{evaluation.returned}`")
@@ -175,7 +175,7 @@ class NonDictMetrics(Rule):
         name = finding.facts.get("name")
         if not isinstance(name, str):
             return None
-        return Fix.of(f"name it `{name}`", Replace(finding.place, f'{{"{name}": {name}}}'), safe=True)
+        return Fix.of(f"name it `{name}`", Replace(finding.location, f'{{"{name}": {name}}}'), safe=True)
 
 
 def _are_bare(pipeline: Pipeline, metrics: Value, given: list[ast.expr]) -> bool:

@@ -82,7 +82,7 @@ from lintrain import (
     Misuse,
     Model,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Sequence,
@@ -90,8 +90,8 @@ from lintrain import (
     Verdict,
     confirmed,
     generates_nothing,
+    inconclusive,
     refuted,
-    unsettled,
 )
 
 USES = {"argmax": "an argmax", "compute": "a metric", "where": "`where`"}
@@ -100,7 +100,7 @@ IGNORED = {"ignore_keys", "ignore_keys_for_eval"}
 
 class TuplePredictions(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if any(IGNORED & set(event.details) for event in pipeline.acts(Act.TRAIN, Act.EVALUATE)):
@@ -111,23 +111,23 @@ class TuplePredictions(Rule):
             if (
                 misuse.use not in USES
                 or model is None
-                or misuse.place in seen
+                or misuse.location in seen
                 or _should_be_text(pipeline, misuse, model)
             ):
                 continue
-            seen.add(misuse.place)
+            seen.add(misuse.location)
             yield self._report(misuse, model)
 
     def _report(self, misuse: Misuse, model: Model) -> Finding:
         why = "its encoder's states come with the logits"
         asked = [name for name in ("output_hidden_states", "output_attentions") if name in model.arguments]
-        place = model.argument_places[asked[0]] if asked else model.origin
+        location = model.argument_locations[asked[0]] if asked else model.origin
         if asked:
             why = "asks for more than logits"
         return self.finding(
-            misuse.place,
+            misuse.location,
             f"`{misuse.text}` is a tuple, the logits and more, and {USES[misuse.use]} takes it for logits",
-            because=[Reason(place, why, "model", model.text)] if place else [],
+            related=[Related(location, why, "model", model.text)] if location else [],
             help=f"take the logits: `{misuse.text}[0]`",
             subject="compute_metrics",
             facts={"name": misuse.text},
@@ -136,7 +136,7 @@ class TuplePredictions(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if evaluation is None or not evaluation.metric_function_called:
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         if not evaluation.predictions_are_tuple:
             return refuted(f"the predictions are one array of shape {list(evaluation.predictions_shape)}")
         if stage is None or stage.failure is None:
@@ -149,9 +149,9 @@ class TuplePredictions(Rule):
             return None
         if name.isidentifier():
             statement = f"{name} = {name}[0] if isinstance({name}, tuple) else {name}"
-            return Fix.of("take the logits out of the tuple", InsertBefore(finding.place, statement), safe=True)
+            return Fix.of("take the logits out of the tuple", InsertBefore(finding.location, statement), safe=True)
         if all(letter.isalnum() or letter in "_." for letter in name):
-            return Fix.of("take the logits out of the tuple", Replace(finding.place, f"{name}[0]"), safe=False)
+            return Fix.of("take the logits out of the tuple", Replace(finding.location, f"{name}[0]"), safe=False)
         return None
 
 

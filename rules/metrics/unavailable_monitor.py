@@ -132,10 +132,10 @@ from lintrain import (
     Instance,
     Level,
     LibraryObject,
+    Location,
     Logged,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Sequence,
     TrainerRun,
@@ -144,13 +144,13 @@ from lintrain import (
     Verdict,
     confirmed,
     evaluation_strategy,
+    inconclusive,
     is_left_out,
     is_missing,
     is_true,
     literal,
     logged_values,
     refuted,
-    unsettled,
 )
 
 STOPPING = "transformers.EarlyStoppingCallback"
@@ -170,7 +170,7 @@ SETS_METRIC = ("load_best_model_at_end", "lr_scheduler_type")
 
 class UnavailableMonitor(Rule):
     level = Level.ERROR
-    words = "Trainer|fit"
+    keywords = "Trainer|fit"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -179,8 +179,8 @@ class UnavailableMonitor(Rule):
             if callback is not None and settings is not None and settings.is_complete and run.train_calls:
                 yield from self._of_trainer(run, settings, callback)
         for keras_run in pipeline.keras_runs:
-            for place, arguments in keras_run.fits:
-                yield from self._of_keras(place, arguments)
+            for location, arguments in keras_run.fits:
+                yield from self._of_keras(location, arguments)
         yield from self._of_lightning(pipeline)
 
     def _of_lightning(self, pipeline: Pipeline) -> Iterator[Finding]:
@@ -195,20 +195,20 @@ class UnavailableMonitor(Rule):
             if watched and callback.origin and logged and not any(each.gives(watched) for each in logged):
                 yield self._never_logged(callback.origin, watched, logged)
 
-    def _never_logged(self, place: Place, watched: str, logged: list[Logged]) -> Finding:
+    def _never_logged(self, location: Location, watched: str, logged: list[Logged]) -> Finding:
         from difflib import SequenceMatcher
 
         near = max(logged, key=lambda each: SequenceMatcher(None, each.name, watched).ratio())
         return self.finding(
-            place,
+            location,
             f"`{watched}` is never logged, so the first epoch ends in an error",
-            because=[Reason(near.place, f"logs `{near.name}`", "logged")],
+            related=[Related(near.location, f"logs `{near.name}`", "logged")],
             help=f"watch a name that the module logs, or log `{watched}`",
             subject="callbacks",
             facts={"watched": watched},
         )
 
-    def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Place) -> Iterator[Finding]:
+    def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Location) -> Iterator[Finding]:
         strategy = evaluation_strategy(settings)
         has_metric = not is_left_out(settings, "metric_for_best_model") or any(
             not is_left_out(settings, name) for name in SETS_METRIC
@@ -218,17 +218,17 @@ class UnavailableMonitor(Rule):
             return
         missing = "eval_strategy" if has_metric else "metric_for_best_model"
         value = '`eval_strategy="epoch"`' if has_metric else '`metric_for_best_model="loss"`'
-        made = [Reason(settings.origin, f"sets no `{missing}`", "arguments")] if settings.origin else []
+        made = [Related(settings.origin, f"sets no `{missing}`", "arguments")] if settings.origin else []
         yield self.finding(
             callback,
             f"early stopping has nothing to watch: `{missing}` is not set",
-            because=[*made, Reason(run.construction, "this trainer asks it", "trainer")],
+            related=[*made, Related(run.construction, "this trainer asks it", "trainer")],
             help=f"add {value} to the training arguments",
             subject="callbacks",
             facts=_setting(run, has_metric=has_metric),
         )
 
-    def _of_keras(self, place: Place, arguments: dict[str, Argument]) -> Iterator[Finding]:
+    def _of_keras(self, location: Location, arguments: dict[str, Argument]) -> Iterator[Finding]:
         given = arguments.get("callbacks")
         if given is None or "**" in arguments or any(name in arguments for name in VALIDATION) or len(arguments) > MOST:
             return
@@ -240,7 +240,7 @@ class UnavailableMonitor(Rule):
                 yield self.finding(
                     callback.origin,
                     f"`{watched}` is never computed, so {WATCHING[callback.path]}",
-                    because=[Reason(place, "no validation data here", "fit")],
+                    related=[Related(location, "no validation data here", "fit")],
                     help="pass `validation_data` or `validation_split` to `fit`, or watch `loss`",
                     subject="callbacks",
                     level=Level.WARNING,
@@ -254,16 +254,16 @@ class UnavailableMonitor(Rule):
             return _seen_by_keras(str(finding.facts.get("watched", "")), evidence)
         strategy, metric = evidence.arguments.get("eval_strategy"), evidence.arguments.get("metric_for_best_model")
         if not isinstance(strategy, str):
-            return unsettled("the training arguments were not seen: 0 of them are known")
+            return inconclusive("the training arguments were not seen: 0 of them are known")
         if metric is None or strategy == "no":
             return confirmed(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 0 values to compare")
         return refuted(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 1 value each time")
 
     def fix(self, finding: Finding) -> Fix | None:
-        made, name, value = finding.related("arguments"), finding.facts.get("name"), finding.facts.get("value")
+        made, name, value = finding.with_role("arguments"), finding.facts.get("name"), finding.facts.get("value")
         if not made or not isinstance(name, str):
             return None
-        return Fix.of(f'set `{name}="{value}"`', AddArgument(made[0].place, name, f'"{value}"'), safe=False)
+        return Fix.of(f'set `{name}="{value}"`', AddArgument(made[0].location, name, f'"{value}"'), safe=False)
 
 
 def _seen_by_lightning(watched: str, evidence: Evidence) -> Verdict:
@@ -274,20 +274,20 @@ def _seen_by_lightning(watched: str, evidence: Evidence) -> Verdict:
     stage = evidence.stage("evaluation")
     if stage is not None and stage.failure is not None and watched in stage.failure.message:
         return confirmed(f"{stage.failure.type}: {stage.failure.message}", stage=stage.name)
-    return unsettled(f"`{watched}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}")
+    return inconclusive(f"`{watched}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}")
 
 
 def _seen_by_keras(watched: str, evidence: Evidence) -> Verdict:
     """What an epoch computes: a training step and, where there is validation data, an evaluation."""
     names = evidence.watched_names
     if names is None:
-        return unsettled(evidence.not_reached("evaluation"))
+        return inconclusive(evidence.not_reached("evaluation"))
     if watched in names.computed:
         return refuted(f"`{watched}` is among the {len(names.computed)} names that an epoch ends with")
     if watched in names.missing:
         computed = ", ".join(f"`{name}`" for name in names.computed)
         return confirmed(f"an epoch ends with {computed}: {len(names.computed)} names", stage="step")
-    return unsettled(f"a callback of the script speaks of `{watched}`, or none of {len(names.watched)} watches it")
+    return inconclusive(f"a callback of the script speaks of `{watched}`, or none of {len(names.watched)} watches it")
 
 
 UNGIVEN = Absent()
@@ -295,7 +295,7 @@ MOST = 12
 """Positional arguments beyond those that are known by name may be validation data."""
 
 
-def _stopping(callbacks: Value) -> Place | None:
+def _stopping(callbacks: Value) -> Location | None:
     """Where a Trainer's early stopping is made."""
     found = [each for each in _items(callbacks) if isinstance(each, LibraryObject) and each.path == STOPPING]
     return found[0].origin if found else None

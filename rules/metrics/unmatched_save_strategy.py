@@ -77,9 +77,9 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Strategy,
@@ -87,13 +87,13 @@ from lintrain import (
     Verdict,
     confirmed,
     evaluation_strategy,
+    inconclusive,
     is_given_in_call,
     is_left_out,
     is_true,
     literal,
     refuted,
     saving_strategy,
-    unsettled,
 )
 
 RAISED = ("--load_best_model_at_end requires",)
@@ -103,11 +103,11 @@ EVERY = 500
 
 class UnmatchedSaveStrategy(Rule):
     level = Level.ERROR
-    words = "Arguments|Config"
+    keywords = "Arguments|Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for settings in pipeline.arguments:
-            wanted = settings.places.get("load_best_model_at_end")
+            wanted = settings.locations.get("load_best_model_at_end")
             if not is_true(settings.value("load_best_model_at_end")) or wanted is None:
                 continue
             evaluating, saving = evaluation_strategy(settings), saving_strategy(settings)
@@ -119,33 +119,33 @@ class UnmatchedSaveStrategy(Rule):
                 yield from self._steps(settings, wanted)
 
     def _strategies(
-        self, settings: TrainingArguments, wanted: Place, evaluating: Strategy, saving: Strategy
+        self, settings: TrainingArguments, wanted: Location, evaluating: Strategy, saving: Strategy
     ) -> Finding:
-        reasons = [Reason(wanted, "the best checkpoint is wanted", "best")]
+        reasons = [Related(wanted, "the best checkpoint is wanted", "best")]
         reasons += saving.reason("when it saves") + evaluating.reason("when it evaluates")
         if evaluating.value == "no":
             cure = 'evaluate while training: `eval_strategy="epoch", save_strategy="epoch"`'
         else:
             cure = f'save when the model is judged: `save_strategy="{evaluating.value}"`'
         return self.finding(
-            saving.place or settings.origin or wanted,
+            saving.location or settings.origin or wanted,
             f'checkpoints are saved by "{saving.value}" and judged by "{evaluating.value}"',
-            because=reasons,
+            related=reasons,
             help=cure,
             subject="save_strategy",
-            facts={"evaluation": evaluating.value, "is_default": saving.place is None},
+            facts={"evaluation": evaluating.value, "is_default": saving.location is None},
         )
 
-    def _steps(self, settings: TrainingArguments, wanted: Place) -> Iterator[Finding]:
+    def _steps(self, settings: TrainingArguments, wanted: Location) -> Iterator[Finding]:
         logging = _number(settings, "logging_steps", EVERY)
         saving, judging = _number(settings, "save_steps", EVERY), _number(settings, "eval_steps", logging)
         if saving is None or judging is None or saving % judging == 0:
             return
-        place = settings.places.get("save_steps") or settings.places.get("eval_steps") or wanted
+        location = settings.locations.get("save_steps") or settings.locations.get("eval_steps") or wanted
         yield self.finding(
-            place,
+            location,
             f"every {saving} steps a checkpoint is saved, every {judging} the model is judged",
-            because=[Reason(wanted, "the best checkpoint is wanted", "best")],
+            related=[Related(wanted, "the best checkpoint is wanted", "best")],
             help=f"make `save_steps` a multiple of {judging}",
             subject="save_steps",
         )
@@ -156,22 +156,22 @@ class UnmatchedSaveStrategy(Rule):
             return confirmed(f"{stage.failure.type} when the arguments are made: 0 steps of training")
         if evidence.passed("construction"):
             return refuted("the arguments were made, and 0 errors came of it")
-        return unsettled(evidence.not_reached("construction"))
+        return inconclusive(evidence.not_reached("construction"))
 
     def fix(self, finding: Finding) -> Fix | None:
         strategy = finding.facts.get("evaluation")
         if not isinstance(strategy, str) or strategy == "no":
             return None
         code = f'"{strategy}"'
-        edit = AddArgument(finding.place, "save_strategy", code)
+        edit = AddArgument(finding.location, "save_strategy", code)
         if not finding.facts.get("is_default"):
-            return Fix.of("save when it evaluates", Replace(finding.place, f"save_strategy={code}"), safe=True)
+            return Fix.of("save when it evaluates", Replace(finding.location, f"save_strategy={code}"), safe=True)
         return Fix.of("save when it evaluates", edit, safe=True)
 
 
 def _are_checked(settings: TrainingArguments, evaluating: Strategy, saving: Strategy) -> bool:
     """Whether all of it stands in the call: what is set on the finished object is checked by nobody."""
-    names = ["load_best_model_at_end", *(each.name for each in (evaluating, saving) if each.place is not None)]
+    names = ["load_best_model_at_end", *(each.name for each in (evaluating, saving) if each.location is not None)]
     return all(is_given_in_call(settings, name) for name in names)
 
 

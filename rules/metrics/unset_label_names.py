@@ -93,17 +93,17 @@ from lintrain import (
     Instance,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     TrainerRun,
     Verdict,
     confirmed,
     head_of,
+    inconclusive,
     is_evaluated,
     is_left_out,
     is_missing,
     refuted,
-    unsettled,
 )
 
 OWN_EVALUATION = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "__init__"}
@@ -115,7 +115,7 @@ FOUND = ("label", "start_positions", "end_positions", "return_loss")
 
 class UnsetLabelNames(Rule):
     level = Level.WARNING
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -134,9 +134,9 @@ class UnsetLabelNames(Rule):
         return self.finding(
             run.construction,
             "the evaluation finds no labels: no parameter of the model is called after them",
-            because=[
-                Reason(head_of(pipeline, forward), f"takes {listed}", "forward"),
-                *([Reason(made, "`label_names` is not set here", "settings")] if made else []),
+            related=[
+                Related(head_of(pipeline, forward), f"takes {listed}", "forward"),
+                *([Related(made, "`label_names` is not set here", "settings")] if made else []),
             ],
             help=f'say which parameter takes them, as in `label_names=["{names[-1]}"]`',
             subject="label_names",
@@ -146,17 +146,17 @@ class UnsetLabelNames(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evidence.model is None or evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
-            return unsettled(evidence.not_reached("evaluation"))
+            return inconclusive(evidence.not_reached("evaluation"))
         names = evidence.model.label_inputs
         if not names and not evaluation.metric_function_called:
             return confirmed(f"0 label names, and on {evaluation.rows} rows no metric was computed")
         return refuted(f"{len(names)} label names: {', '.join(names)}")
 
     def fix(self, finding: Finding) -> Fix | None:
-        made, name = finding.related("settings"), finding.facts.get("name")
+        made, name = finding.with_role("settings"), finding.facts.get("name")
         if not made or not isinstance(name, str):
             return None
-        return Fix.of(f"name `{name}`", AddArgument(made[0].place, "label_names", f'["{name}"]'), safe=False)
+        return Fix.of(f"name `{name}`", AddArgument(made[0].location, "label_names", f'["{name}"]'), safe=False)
 
 
 def _forward(run: TrainerRun) -> Function | None:

@@ -97,19 +97,19 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     TrainerRun,
     TrainingArguments,
     Verdict,
     confirmed,
     evaluation_strategy,
+    inconclusive,
     is_left_out,
     is_missing,
     is_true,
     refuted,
     stays_in_script,
-    unsettled,
 )
 
 GIVEN = ("compute_metrics", "eval_dataset")
@@ -124,7 +124,7 @@ OWN_EVALUATION = frozenset(
 
 class UnusedEvalSettings(Rule):
     level = Level.WARNING
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if _evaluates_somewhere(pipeline):
@@ -135,19 +135,19 @@ class UnusedEvalSettings(Rule):
                 continue
             is_off = _is_never_asked(settings) and is_missing(run.value("callbacks"))
             given = [name for name in GIVEN if name in run.arguments and not is_missing(run.value(name))]
-            is_meant = "compute_metrics" in given or "eval_steps" in settings.places
+            is_meant = "compute_metrics" in given or "eval_steps" in settings.locations
             if is_off and given and is_meant and stays_in_script(pipeline, run):
                 yield self._report(run, settings, given)
 
     def _report(self, run: TrainerRun, settings: TrainingArguments, given: list[str]) -> Finding:
-        places = [(name, settings.places[name]) for name in SETTINGS[:2] if name in settings.places]
-        asked = [Reason(place, f"`{name}` does not ask for evaluation", "setting") for name, place in places]
-        steps = "steps" if "eval_steps" in settings.places else "epoch"
-        made = [Reason(settings.origin, '`eval_strategy` is "no" by default', "arguments")] if settings.origin else []
+        locations = [(name, settings.locations[name]) for name in SETTINGS[:2] if name in settings.locations]
+        asked = [Related(location, f"`{name}` does not ask for evaluation", "setting") for name, location in locations]
+        steps = "steps" if "eval_steps" in settings.locations else "epoch"
+        made = [Related(settings.origin, '`eval_strategy` is "no" by default', "arguments")] if settings.origin else []
         return self.finding(
             run.construction,
             f"`{given[0]}` is given, and nothing ever evaluates",
-            because=[*made, *asked],
+            related=[*made, *asked],
             help=f'add `eval_strategy="{steps}"`, or call `trainer.evaluate()` after the training',
             subject="eval_strategy",
             facts={"strategy": steps},
@@ -156,7 +156,7 @@ class UnusedEvalSettings(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         strategy = evidence.arguments.get("eval_strategy", evidence.arguments.get("evaluation_strategy"))
         if not isinstance(strategy, str):
-            return unsettled("the arguments of the run say nothing of evaluation: 0 of them were seen")
+            return inconclusive("the arguments of the run say nothing of evaluation: 0 of them were seen")
         splits = evidence.given_splits.get("eval_dataset", ())
         rows = sum(split.rows or 0 for split in splits)
         if strategy != "no":
@@ -164,17 +164,17 @@ class UnusedEvalSettings(Rule):
         return confirmed(f"the strategy is `no`: {rows} rows to evaluate on, looked at 0 times")
 
     def fix(self, finding: Finding) -> Fix | None:
-        made = finding.related("arguments")
+        made = finding.with_role("arguments")
         if not made:
             return None
         code = f'"{finding.facts.get("strategy")}"'
-        return Fix.of("evaluate while training", AddArgument(made[0].place, "eval_strategy", code), safe=False)
+        return Fix.of("evaluate while training", AddArgument(made[0].location, "eval_strategy", code), safe=False)
 
 
 def _is_never_asked(settings: TrainingArguments) -> bool:
     """Whether the arguments certainly say nothing of when to evaluate, and nothing else wants it."""
     strategy = evaluation_strategy(settings)
-    is_default = strategy is not None and strategy.place is None and settings.is_complete
+    is_default = strategy is not None and strategy.location is None and settings.is_complete
     asks_otherwise = is_true(settings.value("load_best_model_at_end")) or not is_left_out(settings, "eval_on_start")
     return is_default and not asks_otherwise
 

@@ -87,19 +87,19 @@ from lintrain import (
     Fix,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     TrainingArguments,
     Verdict,
     best_metric,
     confirmed,
+    inconclusive,
     is_given_in_call,
     is_left_out,
     keeps_the_best,
     nodes_of,
     own_function,
     refuted,
-    unsettled,
 )
 
 SMALL_IS_GOOD = frozenset({"cer", "error", "eval_error", "mae", "mse", "perplexity", "ppl", "rmse", "wer"})
@@ -107,7 +107,7 @@ SMALL_IS_GOOD = frozenset({"cer", "error", "eval_error", "mae", "mse", "perplexi
 
 class WrongMetricDirection(Rule):
     level = Level.ERROR
-    words = "Arguments|Config"
+    keywords = "Arguments|Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for settings in pipeline.arguments:
@@ -119,11 +119,11 @@ class WrongMetricDirection(Rule):
                 yield self._report(settings, name)
 
     def _report(self, settings: TrainingArguments, name: str) -> Finding:
-        place = settings.places["metric_for_best_model"]
+        location = settings.locations["metric_for_best_model"]
         return self.finding(
-            settings.origin or place,
+            settings.origin or location,
             f"the checkpoint with the largest `{name}` is kept as the best",
-            because=[Reason(place, "an error: smaller is better", "metric")],
+            related=[Related(location, "an error: smaller is better", "metric")],
             help="add `greater_is_better=False`",
             subject="metric_for_best_model",
             facts={"metric": name},
@@ -133,7 +133,7 @@ class WrongMetricDirection(Rule):
         name = evidence.arguments.get("metric_for_best_model")
         greater = evidence.arguments.get("greater_is_better")
         if not isinstance(name, str) or not isinstance(greater, bool):
-            return unsettled("the arguments hold 0 metrics that tell the best checkpoint")
+            return inconclusive("the arguments hold 0 metrics that tell the best checkpoint")
         value = evidence.evaluation.metrics.get(name.removeprefix("eval_")) if evidence.evaluation else None
         now = f", now {value:.3g}," if value is not None else ""
         if not greater:
@@ -142,7 +142,7 @@ class WrongMetricDirection(Rule):
 
     def fix(self, finding: Finding) -> Fix:
         title = f"keep the smallest `{finding.facts.get('metric')}`"
-        return Fix.of(title, AddArgument(finding.place, "greater_is_better", "False"), safe=True)
+        return Fix.of(title, AddArgument(finding.location, "greater_is_better", "False"), safe=True)
 
 
 def _is_turned_round(pipeline: Pipeline, settings: TrainingArguments) -> bool:

@@ -67,10 +67,10 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
@@ -90,7 +90,7 @@ CHECKPOINTING = ("gradient_checkpointing", "activation_checkpointing")
 
 class CacheWithCheckpointing(Rule):
     level = Level.NOTE
-    words = "Trainer|backward"
+    keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
@@ -102,39 +102,39 @@ class CacheWithCheckpointing(Rule):
             if found is not None:
                 yield self._report(pipeline, *found)
 
-    def _report(self, pipeline: Pipeline, place: Place, checkpointing: Place) -> Finding:
-        statement = assignment_at(pipeline, place)
+    def _report(self, pipeline: Pipeline, location: Location, checkpointing: Location) -> Finding:
+        statement = assignment_at(pipeline, location)
         return self.finding(
-            statement or place,
+            statement or location,
             "`use_cache=True` stands beside activation checkpointing",
-            because=[Reason(checkpointing, "switched on here")],
+            related=[Related(checkpointing, "switched on here")],
             help="set `use_cache` to False for training",
             subject="use_cache",
-            facts={"target": pipeline.code(place) if statement is not None else None},
+            facts={"target": pipeline.code(location) if statement is not None else None},
         )
 
     def fix(self, finding: Finding) -> Fix | None:
         target = finding.facts.get("target")
         if not isinstance(target, str):
             return None
-        return Fix.of("switch the cache off", Replace(finding.place, f"{target} = False"), safe=True)
+        return Fix.of("switch the cache off", Replace(finding.location, f"{target} = False"), safe=True)
 
 
-def _in_arguments(settings: TrainingArguments) -> tuple[Place, Place] | None:
+def _in_arguments(settings: TrainingArguments) -> tuple[Location, Location] | None:
     """Where a Trainer's arguments switch both on."""
-    cache = settings.places.get("use_cache") if is_true(settings.value("use_cache")) else None
-    on = [settings.places.get(name) for name in CHECKPOINTING if is_true(settings.value(name))]
+    cache = settings.locations.get("use_cache") if is_true(settings.value("use_cache")) else None
+    on = [settings.locations.get(name) for name in CHECKPOINTING if is_true(settings.value(name))]
     return (cache, on[0]) if cache is not None and on and on[0] is not None else None
 
 
-def _in_loop(pipeline: Pipeline, training: Training, model: Model) -> tuple[Place, Place] | None:
+def _in_loop(pipeline: Pipeline, training: Training, model: Model) -> tuple[Location, Location] | None:
     """Where the script of a loop of its own switches both on, and the cache not off again."""
     on = [event for event in changes_before(pipeline, training, Act.CHECKPOINT) if not event.conditions]
     cache = _cache_at(pipeline, training, model)
-    return (cache, on[-1].place) if on and cache is not None else None
+    return (cache, on[-1].location) if on and cache is not None else None
 
 
-def _cache_at(pipeline: Pipeline, training: Training, model: Model) -> Place | None:
+def _cache_at(pipeline: Pipeline, training: Training, model: Model) -> Location | None:
     stores = [
         event
         for event in pipeline.acts(Act.REPLACE)
@@ -143,6 +143,6 @@ def _cache_at(pipeline: Pipeline, training: Training, model: Model) -> Place | N
     before = [event for event in stores if event.order < training.order]
     if before:
         last = before[-1]
-        return last.place if literal(last.details["value"]) is True and not last.conditions else None
+        return last.location if literal(last.details["value"]) is True and not last.conditions else None
     given = model.arguments.get("use_cache")
-    return model.argument_places.get("use_cache") if given is not None and is_true(given) else None
+    return model.argument_locations.get("use_cache") if given is not None and is_true(given) else None

@@ -56,7 +56,7 @@ Karpathy, "A Recipe for Training Neural Networks", 2019 ("use backprop to chart 
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 EQUAL = 1e-6
 """Of the largest answer: what float32 rounds off."""
@@ -71,12 +71,12 @@ class ConstantOutput(Rule):
         responses = evidence.responses
         spread = responses.spread if responses else None
         if responses is None or spread is None or spread.before is None:
-            return unsettled("the model was not asked about two different rows")
+            return inconclusive("the model was not asked about two different rows")
         told = f"the answers to {spread.rows} different rows lie {spread.before:.2g} of the largest apart"
         if spread.before > EQUAL:
             return refuted(told, spread=spread.before)
         if spread.dtype not in EXACT:
-            return unsettled(f"{told}, in {spread.dtype}")
+            return inconclusive(f"{told}, in {spread.dtype}")
         if spread.after is None:
             return self._without_steps(told, evidence)
         both = f"{told}, and {spread.after:.2g} after two steps"
@@ -89,14 +89,14 @@ class ConstantOutput(Rule):
         norms = evidence.backward.norms if evidence.backward else ()
         if norms and not any(norms):
             return confirmed(f"{told}, and the gradients of {len(norms)} batches are 0")
-        return unsettled(f"{told}, and no step was seen to change that or not")
+        return inconclusive(f"{told}, and no step was seen to change that or not")
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "the model answers the same to every row",
             help="follow one row through `forward`: what averages over the batch, is dead, or leaves the input out?",
         )

@@ -76,10 +76,10 @@ from lintrain import (
     Fix,
     Level,
     LibraryObject,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Sequence,
     Task,
@@ -90,6 +90,7 @@ from lintrain import (
     changes_before,
     confirmed,
     facts_of,
+    inconclusive,
     is_left_alone,
     is_missing,
     is_true,
@@ -99,7 +100,6 @@ from lintrain import (
     refuted,
     text_of,
     trainings,
-    unsettled,
 )
 
 TASK_TYPES = {
@@ -126,14 +126,14 @@ TUNED_BEFORE = lazy_pattern(
 
 class FrozenHead(Rule):
     level = Level.ERROR
-    words = "Trainer|backward"
+    keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        seen = set[Place]()
+        seen = set[Location]()
         for training in trainings(pipeline):
             finding = self._judge(pipeline, training)
-            if finding is not None and finding.place not in seen:
-                seen.add(finding.place)
+            if finding is not None and finding.location not in seen:
+                seen.add(finding.location)
                 yield finding
 
     def _judge(self, pipeline: Pipeline, training: Training) -> Finding | None:
@@ -147,7 +147,7 @@ class FrozenHead(Rule):
         return self._report(pipeline, model, config, config.origin, applied, how)
 
     def _report(
-        self, pipeline: Pipeline, model: Model, config: LibraryObject, place: Place, applied: Place, how: str
+        self, pipeline: Pipeline, model: Model, config: LibraryObject, location: Location, applied: Location, how: str
     ) -> Finding:
         name = config.path.rpartition(".")[2]
         given = name_in_enum(config.arguments.get("task_type", Constant(None)))
@@ -155,11 +155,11 @@ class FrozenHead(Rule):
         cure = f'task_type="{task_type}"' if task_type else 'modules_to_save=["classifier"]'
         called = f"task_type={given}" if given else "task_type"
         said = f"has `{called}`" if given else "names no task or head"
-        made = [Reason(model.origin, "its head is made here, with random weights", "origin")] if model.origin else []
+        made = [Related(model.origin, "its head is made here, with random weights", "origin")] if model.origin else []
         return self.finding(
-            place,
+            location,
             f"this `{name}` {said}: the new classifier is frozen",
-            because=[*made, Reason(applied, "frozen here but for the adapters")],
+            related=[*made, Related(applied, "frozen here but for the adapters")],
             help=f"pass `{cure}`{'' if task_type else ', with the name of the head'}",
             subject="peft_config",
             facts={"task_type": task_type},
@@ -168,10 +168,10 @@ class FrozenHead(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         fresh, frozen = len(model.fresh), len(model.frozen_fresh)
         if not model.pretrained:
-            return unsettled("no checkpoint was loaded, so all weights are new: 0 are known to be a head's")
+            return inconclusive("no checkpoint was loaded, so all weights are new: 0 are known to be a head's")
         if frozen:
             names = f"`{model.frozen_fresh[0]}` and {frozen - 1} more" if frozen > 1 else f"`{model.frozen_fresh[0]}`"
             return confirmed(f"{frozen} of {fresh} new tensors are frozen at random values: {names}", frozen=frozen)
@@ -182,10 +182,10 @@ class FrozenHead(Rule):
         if not isinstance(task_type, str) or not task_type:
             return None
         code = f'"{task_type}"'
-        return Fix.of(f"pass `task_type={code}`", AddArgument(finding.place, "task_type", code), safe=True)
+        return Fix.of(f"pass `task_type={code}`", AddArgument(finding.location, "task_type", code), safe=True)
 
 
-def _only_adapter(pipeline: Pipeline, training: Training) -> tuple[LibraryObject, Place, str] | None:
+def _only_adapter(pipeline: Pipeline, training: Training) -> tuple[LibraryObject, Location, str] | None:
     """The one adapter that a model is trained with: its configuration, and the place and the name of what puts it in.
 
     None where parameters may be freed afterwards.
@@ -198,11 +198,11 @@ def _only_adapter(pipeline: Pipeline, training: Training) -> tuple[LibraryObject
     if not isinstance(config, LibraryObject) or is_true(config.arguments.get("inference_mode", Constant(None))):
         return None
     if argument is not None:
-        return config, argument.place, "peft_config"
+        return config, argument.location, "peft_config"
     how = text_of(puts[0].details["how"]) or ""
     later = changes_before(pipeline, training, Act.FREEZE, Act.REPLACE)
     is_freed = any(event.order > puts[0].order for event in later)
-    return None if is_freed or how.endswith("from_pretrained") else (config, puts[0].place, how.rpartition(".")[2])
+    return None if is_freed or how.endswith("from_pretrained") else (config, puts[0].location, how.rpartition(".")[2])
 
 
 def _leaves_head(config: LibraryObject, how: str) -> bool:

@@ -74,10 +74,10 @@ from lintrain import (
     Fix,
     Kind,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
@@ -85,6 +85,7 @@ from lintrain import (
     Verdict,
     confirmed,
     facts_of,
+    inconclusive,
     is_left_alone,
     is_missing,
     lazy_pattern,
@@ -92,7 +93,6 @@ from lintrain import (
     masks_words,
     refuted,
     trainings,
-    unsettled,
 )
 
 LOSS_METHODS = frozenset({"compute_loss", "training_step", "train", "_inner_training_loop"})
@@ -140,7 +140,7 @@ TEXTS = ("did not return a loss", "unexpected keyword argument 'labels'")
 
 class HeadlessModel(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
@@ -151,7 +151,7 @@ class HeadlessModel(Rule):
                 yield self.finding(
                     model.origin,
                     f"`{_made_by(model)}` has no head, and `{run.name}` wants a loss of it",
-                    because=[Reason(run.construction, f"`{run.name}` trains it")],
+                    related=[Related(run.construction, f"`{run.name}` trains it")],
                     help="take the class of your task, such as `AutoModelForSequenceClassification`",
                     subject="model",
                     facts=_head_for(pipeline, model, run),
@@ -162,18 +162,18 @@ class HeadlessModel(Rule):
         if failed is not None and failed.failure is not None:
             return confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:80]}`")
         if evidence.forward is None:
-            return _takes_no_labels(evidence) or unsettled(evidence.not_reached("forward"))
+            return _takes_no_labels(evidence) or inconclusive(evidence.not_reached("forward"))
         return refuted(f"the model gives a loss: {evidence.forward.losses[0]:.3f}")
 
     def fix(self, finding: Finding) -> Fix | None:
         made, name, classes = (finding.facts.get(key) for key in ("made", "name", "classes"))
         if not isinstance(made, str) or not isinstance(name, str):
             return None
-        place = finding.place
-        callee = Place(place.path, place.line, place.column, place.line, place.column + len(made))
+        location = finding.location
+        callee = Location(location.path, location.line, location.column, location.line, location.column + len(made))
         imports = [] if "." in made else [AddImport("transformers", name)]
         module = made.rpartition(".")[0]
-        sized = [] if classes is None else [AddArgument(place, "num_labels", str(classes))]
+        sized = [] if classes is None else [AddArgument(location, "num_labels", str(classes))]
         named = Replace(callee, f"{module}.{name}" if module else name)
         return Fix.of(f"take `{name}`", named, *sized, *imports, safe=False)
 

@@ -69,24 +69,24 @@ from lintrain import (
     Fix,
     Instance,
     Level,
+    Location,
     Misuse,
     Model,
     ModelPart,
     Module,
     Parameter,
     Pipeline,
-    Place,
     Replace,
     Rule,
     Value,
     Verdict,
     assignment_at,
     confirmed,
+    inconclusive,
     lazy_pattern,
     literal,
     overlap,
     refuted,
-    unsettled,
 )
 
 MODULES = lazy_pattern(
@@ -100,17 +100,17 @@ MODULES = lazy_pattern(
 
 class IneffectiveFreeze(Rule):
     level = Level.ERROR
-    words = "grad"
+    keywords = "grad"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for misuse in pipeline.misuses:
             owner = misuse.text.rpartition(".")[0]
             is_freeze = misuse.use == "requires_grad" and _has_no_such_attribute(misuse, owner)
-            statement = assignment_at(pipeline, misuse.place)
+            statement = assignment_at(pipeline, misuse.location)
             if is_freeze and statement is not None and not _is_frozen_otherwise(pipeline, misuse):
                 yield self._report(misuse, statement)
 
-    def _report(self, misuse: Misuse, statement: Place) -> Finding:
+    def _report(self, misuse: Misuse, statement: Location) -> Finding:
         owner, _, name = misuse.text.rpartition(".")
         is_tensor = isinstance(misuse.value, Parameter)
         what = "this parameter" if is_tensor else "this module"
@@ -126,16 +126,16 @@ class IneffectiveFreeze(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model, part = evidence.model, finding.facts.get("part")
         if model is None or not isinstance(part, str):
-            return unsettled("the model that it is about was not measured")
+            return inconclusive("the model that it is about was not measured")
         count, every = model.trained_in(part)
         told = f"{count} of {every} tensors {f'of `{part}` ' if part else ''}are trained"
         if every == 0:
-            return unsettled(f"the model has 0 tensors of the name `{part}`")
+            return inconclusive(f"the model has 0 tensors of the name `{part}`")
         return confirmed(told, trained=count) if count else refuted(told, trained=count)
 
     def fix(self, finding: Finding) -> Fix | None:
         cure = finding.facts.get("cure")
-        return Fix.of(f"write `{cure}`", Replace(finding.place, cure), safe=True) if isinstance(cure, str) else None
+        return Fix.of(f"write `{cure}`", Replace(finding.location, cure), safe=True) if isinstance(cure, str) else None
 
 
 def _has_no_such_attribute(misuse: Misuse, owner: str) -> bool:

@@ -48,7 +48,7 @@ Made as floats from the start:
 
 A list of whole numbers is right where each token has one:
 
-    words = Dataset.from_dict({"input_ids": [[5, 6, 7]] * 16, "labels": [[0, 1, 2]] * 16})
+    keywords = Dataset.from_dict({"input_ids": [[5, 6, 7]] * 16, "labels": [[0, 1, 2]] * 16})
     model = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     trainer = Trainer(model, args, train_dataset=words, data_collator=DataCollatorForTokenClassification(tokenizer))
 
@@ -102,7 +102,7 @@ from lintrain import (
     Level,
     Model,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     Task,
     TrainerRun,
@@ -110,11 +110,11 @@ from lintrain import (
     collates_plainly,
     confirmed,
     given_datasets,
+    inconclusive,
     is_missing,
     lazy_pattern,
     literal,
     refuted,
-    unsettled,
 )
 
 LOSS_METHODS = frozenset({"compute_loss", "training_step"})
@@ -123,7 +123,7 @@ INTEGERS = ("int", "uint", "bool")
 
 class IntegerMultilabelTargets(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in given_datasets(pipeline):
@@ -136,12 +136,12 @@ class IntegerMultilabelTargets(Rule):
                 wants = "floats" if is_told else "one class a row, or floats and a `problem_type`"
                 origins = given.datasets[0].origins("the labels are lists of whole numbers")
                 yield self.finding(
-                    given.argument.place,
+                    given.argument.location,
                     f"the labels of {given.text} are lists of whole numbers",
-                    because=[
+                    related=[
                         *origins,
-                        *([Reason(model.origin, f"it wants {wants}")] if model.origin else []),
-                        Reason(run.construction, f"`{run.name}` trains on them", "trainer"),
+                        *([Related(model.origin, f"it wants {wants}")] if model.origin else []),
+                        Related(run.construction, f"`{run.name}` trains on them", "trainer"),
                     ],
                     help="make floats of them: `[float(value) for value in …]`, and set `problem_type`",
                     subject="labels",
@@ -152,19 +152,19 @@ class IntegerMultilabelTargets(Rule):
         batch = evidence.batch()
         labels = batch.tensor("labels") if batch is not None else None
         if labels is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         told = f"the labels of one batch are {labels.dtype} of the shape {list(labels.shape)}"
         if len(labels.shape) == 2 and labels.dtype.removeprefix("torch.").startswith(INTEGERS):
             return confirmed(told, dimensions=len(labels.shape))
         return refuted(told, dimensions=len(labels.shape))
 
     def fix(self, finding: Finding) -> Fix | None:
-        calls = finding.related("trainer")
+        calls = finding.with_role("trainer")
         statements = finding.facts.get("statements")
         if not calls or not isinstance(statements, str):
             return None
         return Fix.of(
-            "make floats of the labels", InsertBefore(calls[0].place, statements), AddImport("datasets"), safe=True
+            "make floats of the labels", InsertBefore(calls[0].location, statements), AddImport("datasets"), safe=True
         )
 
 

@@ -60,7 +60,7 @@ from lintrain import (
     LibraryObject,
     Model,
     Pipeline,
-    Reason,
+    Related,
     RenameArgument,
     Rule,
     Sequence,
@@ -70,10 +70,10 @@ from lintrain import (
     adapter_argument,
     confirmed,
     facts_of,
+    inconclusive,
     literal,
     refuted,
     text_of,
-    unsettled,
 )
 
 ENCODER = ("query", "key", "value", "dense", "out_proj", "decoder")
@@ -114,7 +114,7 @@ TEXTS = ("not found in the base model", "No modules were targeted for adaptation
 
 class MissingLoraTargets(Rule):
     level = Level.ERROR
-    words = "Config"
+    keywords = "Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         puts = [(event.subject, event.details["config"], event) for event in pipeline.acts(Act.ADAPT)]
@@ -136,7 +136,7 @@ class MissingLoraTargets(Rule):
             yield self.finding(
                 config.origin,
                 f"a {facts.model_type} has no layers `{names[0]}`{others}",
-                because=[Reason(model.origin, f"a {facts.model_type}", "origin")] if model.origin else [],
+                related=[Related(model.origin, f"a {facts.model_type}", "origin")] if model.origin else [],
                 help=f"name layers that it has, such as `{has[0]}`",
                 subject="target_modules",
                 facts={
@@ -149,7 +149,7 @@ class MissingLoraTargets(Rule):
         if failed is not None and failed.failure is not None:
             return confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:60]}…`")
         if evidence.model is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         count = evidence.model.trainable_parameters
         return refuted(f"the model was wrapped, and {count:,} of its weights train", trainable=count)
 
@@ -157,7 +157,7 @@ class MissingLoraTargets(Rule):
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        edit = RenameArgument(finding.place, "target_modules", "target_modules", code)
+        edit = RenameArgument(finding.location, "target_modules", "target_modules", code)
         return Fix.of(f"adapt `{code}`", edit, safe=False)
 
 
@@ -166,7 +166,7 @@ def _trained_by(run: TrainerRun) -> Model | None:
     argument = run.arguments.get("model")
     if argument is None or not isinstance(literal(argument.value), str) or not run.path.startswith("trl."):
         return run.model
-    return Model(run.path, checkpoint=argument.value, origin=argument.place)
+    return Model(run.path, checkpoint=argument.value, origin=argument.location)
 
 
 def _is_guarded(event: Event | None) -> bool:

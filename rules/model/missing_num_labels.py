@@ -55,22 +55,22 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Mapping,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Sequence,
     Task,
     Verdict,
     confirmed,
+    inconclusive,
     lazy_pattern,
     literal,
     refuted,
     text_of,
-    unsettled,
 )
 
 CLASSIFIERS = {
@@ -93,7 +93,7 @@ class Classes:
     """How many classes the labels have, and the place that says so; `code` gives the number in the script."""
 
     count: int
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Related, ...]
     code: str
 
 
@@ -103,7 +103,7 @@ OUT_OF_BOUNDS = ("IndexError: Target ", "Received a label value of ")
 
 class MissingNumLabels(Rule):
     level = Level.ERROR
-    words = "Classification"
+    keywords = "Classification"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for model in pipeline.models:
@@ -114,30 +114,30 @@ class MissingNumLabels(Rule):
                 if classes is not None and not contradictions:
                     yield from self._mismatched(model, model.origin, classes)
 
-    def _contradicted(self, model: Model, origin: Place) -> Iterator[Finding]:
+    def _contradicted(self, model: Model, origin: Location) -> Iterator[Finding]:
         """`num_labels` and `id2label` of one call that differ."""
         size, names = literal(model.arguments.get("num_labels", Absent())), model.arguments.get("id2label")
         if not isinstance(size, int) or not isinstance(names, Mapping) or not names.is_complete:
             return
         if len(names.entries) != size:
             yield self.finding(
-                model.argument_places.get("num_labels", origin),
+                model.argument_locations.get("num_labels", origin),
                 f"`num_labels` is {size}, and `id2label` names {len(names.entries)}",
-                because=[Reason(names.origin, f"{len(names.entries)} names", "names")] if names.origin else [],
+                related=[Related(names.origin, f"{len(names.entries)} names", "names")] if names.origin else [],
                 help="leave out `num_labels`: the names say it",
                 facts={"num_labels": size, "classes": len(names.entries)},
             )
 
-    def _mismatched(self, model: Model, origin: Place, classes: Classes) -> Iterator[Finding]:
+    def _mismatched(self, model: Model, origin: Location, classes: Classes) -> Iterator[Finding]:
         size = _size(model)
         if size is None or size == classes.count or (size == 1 and not isinstance(model.num_labels, Absent)):
             return
         is_default = isinstance(model.num_labels, Absent)
         has = f"has {size} outputs by default" if is_default else f"has {size} outputs"
         yield self.finding(
-            origin if is_default else model.argument_places.get("num_labels", origin),
+            origin if is_default else model.argument_locations.get("num_labels", origin),
             f"the head of this model {has}, and its labels have {classes.count} classes",
-            because=classes.reasons,
+            related=classes.reasons,
             help=f"pass `num_labels={classes.code}`",
             subject="model",
             level=Level.ERROR if size < classes.count else Level.WARNING,
@@ -150,13 +150,13 @@ class MissingNumLabels(Rule):
         if size is None or not labels:
             stage = evidence.stage("dataset")
             if stage is not None and stage.status == "not reached":
-                return unsettled(evidence.not_reached("dataset"))
-            return unsettled("no label column was seen with a classifier")
+                return inconclusive(evidence.not_reached("dataset"))
+            return inconclusive("no label column was seen with a classifier")
         values = {value for column in labels for value, _ in column.counts if value != IGNORED}
         ends = {end for column in labels for end in (column.minimum, column.maximum) if end is not None}
         values |= {int(end) for end in ends if not values and end != IGNORED}
         if not values:
-            return unsettled("the label column holds no numbers")
+            return inconclusive("the label column holds no numbers")
         rows = sum(column.rows_read for column in labels)
         low, high = min(values), max(values)
         if low < 0 or high >= size:
@@ -169,7 +169,7 @@ class MissingNumLabels(Rule):
         if evidence.model is None or not evidence.model.classifies or evidence.failed_with(*OUT_OF_BOUNDS) is None:
             return
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             f"the head of this model has {evidence.model.num_labels} outputs, and a label is out of their range",
             help="pass `num_labels=` with the number of classes where the model is loaded, and count labels from 0",
             subject="model",
@@ -184,8 +184,8 @@ class MissingNumLabels(Rule):
         if not isinstance(code, str):
             return None
         if not finding.facts.get("is_default"):
-            return Fix.of(f"write `{code}`", Replace(finding.place, code), safe=False)
-        return Fix.of(f"pass `num_labels={code}`", AddArgument(finding.place, "num_labels", code), safe=False)
+            return Fix.of(f"write `{code}`", Replace(finding.location, code), safe=False)
+        return Fix.of(f"pass `num_labels={code}`", AddArgument(finding.location, "num_labels", code), safe=False)
 
 
 def _is_other_problem(model: Model) -> bool:
@@ -239,7 +239,7 @@ def _classes_in(dataset: Dataset) -> Classes | None:
     return Classes(count, dataset.origins(note), str(count))
 
 
-def _listed(pipeline: Pipeline, origin: Place) -> Classes | None:
+def _listed(pipeline: Pipeline, origin: Location) -> Classes | None:
     """The classes that a list or dictionary of label names in the script has, if there is one such number."""
     found: dict[int, Classes] = {}
     for binding in pipeline.bindings:
@@ -249,7 +249,7 @@ def _listed(pipeline: Pipeline, origin: Place) -> Classes | None:
         names = [Constant(key) for key in value.entries] if isinstance(value, Mapping) else value.items
         texts = {text_of(name) or literal(name) for name in names}
         if len(texts) == len(names) and None not in texts and len(names) > DEFAULT_SIZE:
-            reason = Reason(binding.place, f"{len(names)} labels are named here", "names", binding.name)
-            code = f"len({binding.name})" if binding.place < origin else str(len(names))
+            reason = Related(binding.location, f"{len(names)} labels are named here", "names", binding.name)
+            code = f"len({binding.name})" if binding.location < origin else str(len(names))
             found.setdefault(len(names), Classes(len(names), (reason,), code))
     return next(iter(found.values())) if len(found) == 1 else None

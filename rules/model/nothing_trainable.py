@@ -145,7 +145,7 @@ from lintrain import (
     Model,
     Module,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     Sequence,
     Training,
@@ -153,6 +153,7 @@ from lintrain import (
     callee_text,
     changes_before,
     confirmed,
+    inconclusive,
     is_left_alone,
     is_missing,
     is_true,
@@ -161,13 +162,12 @@ from lintrain import (
     refuted,
     text_of,
     trainings,
-    unsettled,
 )
 
 
 class NothingTrainable(Rule):
     level = Level.ERROR
-    words = "Trainer|backward"
+    keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
@@ -188,9 +188,9 @@ class NothingTrainable(Rule):
             message, cure = "every weight is frozen here, and then trained", "free the weights that should learn"
         what = "trained here" if training.run is None else f"`{training.run.name}` trains it"
         return self.finding(
-            event.place,
+            event.location,
             message,
-            because=[Reason(training.place, what)],
+            related=[Related(training.location, what)],
             help=cure,
             subject="model",
             facts={"is_loaded": is_loaded and callee_text(pipeline, event) != ""},
@@ -199,7 +199,7 @@ class NothingTrainable(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         count, every = model.trainable_parameters, model.parameters
         told = f"{count:,} of {every:,} weights may change"
         return confirmed(told, trainable=count) if count == 0 else refuted(told, trainable=count)
@@ -207,7 +207,7 @@ class NothingTrainable(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("is_loaded"):
             return None
-        return Fix.of("pass `is_trainable=True`", AddArgument(finding.place, "is_trainable", "True"), safe=True)
+        return Fix.of("pass `is_trainable=True`", AddArgument(finding.location, "is_trainable", "True"), safe=True)
 
 
 def _last_word(pipeline: Pipeline, training: Training) -> Event | None:

@@ -95,10 +95,10 @@ from lintrain import (
     Fix,
     InsertBefore,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Task,
     TrainerRun,
@@ -106,6 +106,7 @@ from lintrain import (
     block_of,
     certain_facts,
     confirmed,
+    inconclusive,
     is_missing,
     is_one_scope,
     is_true,
@@ -114,7 +115,6 @@ from lintrain import (
     refuted,
     statement_at,
     trainings,
-    unsettled,
 )
 
 CONFIGS = frozenset({"transformers.BitsAndBytesConfig", "transformers.utils.quantization_config.BitsAndBytesConfig"})
@@ -137,35 +137,35 @@ FLAGS = ("load_in_4bit", "load_in_8bit")
 
 class QuantizedWithoutAdapter(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
             model, run = training.model, training.run
             if run is None or not isinstance(model, Model) or not is_tuned_whole(pipeline, training):
                 continue
-            place = _quantized_at(model)
-            if place is not None:
+            location = _quantized_at(model)
+            if location is not None:
                 yield self.finding(
                     run.construction,
                     f"`{run.name}` trains a quantized model that has no adapter",
-                    because=[Reason(place, "quantized here", "origin")],
+                    related=[Related(location, "quantized here", "origin")],
                     help='put LoRA in first: `get_peft_model(model, LoraConfig(target_modules="all-linear"))`',
                     subject="model",
                     facts=_cure(pipeline, model, run),
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        stage = evidence.failed_at(finding.place, *RAISED)
+        stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
             return confirmed(f"{stage.failure.type} when the trainer is built: 0 steps were taken")
         model = evidence.model
         if model is None or not evidence.passed("construction"):
-            return unsettled(evidence.not_reached("construction"))
+            return inconclusive(evidence.not_reached("construction"))
         share = f"{model.trainable_parameters} of {model.parameters} parameters train"
         if 0 < model.trainable_parameters < model.parameters:
             return refuted(f"the trainer took the model: {share}", trainable=model.trainable_parameters)
-        return unsettled(f"whether the model that was trained is quantized is not known: {share}")
+        return inconclusive(f"whether the model that was trained is quantized is not known: {share}")
 
     def fix(self, finding: Finding) -> Fix | None:
         name, config = finding.facts.get("name"), finding.facts.get("config")
@@ -173,12 +173,12 @@ class QuantizedWithoutAdapter(Rule):
             return None
         lora = AddImport("peft", "LoraConfig")
         if not isinstance(name, str):
-            given = AddArgument(finding.place, "peft_config", config)
+            given = AddArgument(finding.location, "peft_config", config)
             return Fix.of("train a LoRA adapter", given, lora, safe=False)
         return Fix.of(
             "train a LoRA adapter",
-            InsertBefore(finding.place, f"{name} = prepare_model_for_kbit_training({name})"),
-            InsertBefore(finding.place, f"{name} = get_peft_model({name}, {config})"),
+            InsertBefore(finding.location, f"{name} = prepare_model_for_kbit_training({name})"),
+            InsertBefore(finding.location, f"{name} = get_peft_model({name}, {config})"),
             lora,
             AddImport("peft", "get_peft_model"),
             AddImport("peft", "prepare_model_for_kbit_training"),
@@ -186,7 +186,7 @@ class QuantizedWithoutAdapter(Rule):
         )
 
 
-def _quantized_at(model: Model) -> Place | None:
+def _quantized_at(model: Model) -> Location | None:
     """The place that certainly loads a model in 4 or 8 bits."""
     config = quantization_of(model)
     given = config.arguments if config is not None and config.path in CONFIGS else model.arguments

@@ -70,10 +70,10 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
@@ -82,13 +82,13 @@ from lintrain import (
     changes_before,
     confirmed,
     expression_of,
+    inconclusive,
     is_left_alone,
     lazy_pattern,
     literal,
     refuted,
     text_of,
     trainings,
-    unsettled,
 )
 
 FINE_TUNED = frozenset(
@@ -135,7 +135,7 @@ HIGHEST = 1e-4
 
 class RandomWeights(Rule):
     level = Level.WARNING
-    words = "Trainer|backward"
+    keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline) if len(pipeline.models) == 1 else ():
@@ -145,14 +145,14 @@ class RandomWeights(Rule):
             if _is_fine_tuning(pipeline, training) and not pipeline.source.says(ON_PURPOSE):
                 yield self._report(pipeline, training, model, model.origin)
 
-    def _report(self, pipeline: Pipeline, training: Training, model: Model, origin: Place) -> Finding:
+    def _report(self, pipeline: Pipeline, training: Training, model: Model, origin: Location) -> Finding:
         config = model.config
-        told = [Reason(config.origin, "an architecture, no weights", "origin")] if config and config.origin else []
+        told = [Related(config.origin, "an architecture, no weights", "origin")] if config and config.origin else []
         name = text_of(model.checkpoint)
         return self.finding(
             origin,
             "this model has random weights, and is trained like a pretrained one",
-            because=[*told, Reason(training.place, "trained here")],
+            related=[*told, Related(training.location, "trained here")],
             help=f'write `{model.name}.from_pretrained("{name}", config=…)`',
             subject="model",
             facts={"code": _pretrained(pipeline.code(origin), name)},
@@ -161,10 +161,12 @@ class RandomWeights(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         tensors = model.trained_in("")[1]
         if not model.is_origin_known:
-            return unsettled(f"the model was made before the probe began: the origin of {tensors} tensors is not known")
+            return inconclusive(
+                f"the model was made before the probe began: the origin of {tensors} tensors is not known"
+            )
         if not model.pretrained:
             return confirmed(f"no checkpoint was loaded: all of {tensors} tensors are random", tensors=tensors)
         fresh = len(model.fresh)
@@ -174,7 +176,7 @@ class RandomWeights(Rule):
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("load the checkpoint's weights", Replace(finding.place, code), safe=False)
+        return Fix.of("load the checkpoint's weights", Replace(finding.location, code), safe=False)
 
 
 def _is_random(model: Model) -> bool:

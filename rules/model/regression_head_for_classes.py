@@ -74,10 +74,10 @@ from lintrain import (
     Fix,
     Kind,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Role,
     Rule,
@@ -87,11 +87,11 @@ from lintrain import (
     Training,
     Verdict,
     confirmed,
+    inconclusive,
     is_missing,
     literal,
     refuted,
     trainings,
-    unsettled,
 )
 
 HEADS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
@@ -101,7 +101,7 @@ MOST_CLASSES = 20
 
 class RegressionHeadForClasses(Rule):
     level = Level.ERROR
-    words = "Trainer"
+    keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
@@ -109,19 +109,19 @@ class RegressionHeadForClasses(Rule):
             if run is None or not isinstance(model, Model) or not _regresses(model) or not _has_plain_loss(run):
                 continue
             reasons, count = _classes(pipeline, training, run)
-            place = model.argument_places.get("num_labels", model.origin)
-            if reasons and place is not None:
-                yield self._report(pipeline, model, place, reasons, count)
+            location = model.argument_locations.get("num_labels", model.origin)
+            if reasons and location is not None:
+                yield self._report(pipeline, model, location, reasons, count)
 
     def _report(
-        self, pipeline: Pipeline, model: Model, place: Place, reasons: tuple[Reason, ...], count: int | None
+        self, pipeline: Pipeline, model: Model, location: Location, reasons: tuple[Related, ...], count: int | None
     ) -> Finding:
-        is_argument = "num_labels" in model.argument_places
+        is_argument = "num_labels" in model.argument_locations
         told = f"is trained on {count} classes" if count else "is judged by its best class"
         return self.finding(
-            place,
+            location,
             f"a head with one output {told}",
-            because=reasons,
+            related=reasons,
             help=f"pass `num_labels={count or '<number of classes>'}`",
             subject="num_labels",
             facts={"count": count if is_argument else None},
@@ -131,7 +131,7 @@ class RegressionHeadForClasses(Rule):
         model = evidence.model
         columns = [split.labels for split in evidence.splits if split.labels is not None]
         if model is None or not columns or model.num_labels is None:
-            return unsettled("no label column was seen with a classifier")
+            return inconclusive("no label column was seen with a classifier")
         if model.num_labels != 1:
             return refuted(f"the head has {model.num_labels} outputs", outputs=model.num_labels)
         counts, kinds = {value for column in columns for value, _ in column.counts}, {column.kind for column in columns}
@@ -139,14 +139,14 @@ class RegressionHeadForClasses(Rule):
         if kinds <= {"class label"} and len(counts) > 1:
             return confirmed(told, values=len(counts))
         if kinds <= {"integer", "class label"} and len(counts) <= MOST_CLASSES:
-            return unsettled(f"{told}: grades, perhaps")
+            return inconclusive(f"{told}: grades, perhaps")
         return refuted(told, values=len(counts))
 
     def fix(self, finding: Finding) -> Fix | None:
         count = finding.facts.get("count")
         if not isinstance(count, int):
             return None
-        return Fix.of(f"write `{count}`", Replace(finding.place, str(count)), safe=False)
+        return Fix.of(f"write `{count}`", Replace(finding.location, str(count)), safe=False)
 
 
 def _regresses(model: Model) -> bool:
@@ -162,7 +162,7 @@ def _has_plain_loss(run: TrainerRun) -> bool:
     return run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
 
 
-def _classes(pipeline: Pipeline, training: Training, run: TrainerRun) -> tuple[tuple[Reason, ...], int | None]:
+def _classes(pipeline: Pipeline, training: Training, run: TrainerRun) -> tuple[tuple[Related, ...], int | None]:
     """What says that the labels are classes, and how many: their column, else a metric of the best of one output."""
     dataset = run.dataset("train_dataset")
     label = dataset.label if dataset is not None else None
@@ -175,5 +175,5 @@ def _classes(pipeline: Pipeline, training: Training, run: TrainerRun) -> tuple[t
         if not isinstance(given, Tensor) or given.role is not Role.CLASSES or "argmax" not in given.text:
             continue
         if given.model is training.model:
-            return (Reason(call.place, "the best of one output is always class 0"),), None
+            return (Related(call.location, "the best of one output is always class 0"),), None
     return (), None

@@ -140,10 +140,10 @@ from lintrain import (
     Fix,
     KeptModules,
     Level,
+    Location,
     Mapping,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Sequence,
@@ -165,27 +165,27 @@ BY_HAND = frozenset(
 
 class UnregisteredModules(Rule):
     level = Level.ERROR
-    words = "nn|Mod"
+    keywords = "nn|Mod"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for kept in pipeline.kept_modules:
             if _is_lost(pipeline, kept):
-                found[kept.place] = self._report(pipeline, kept)
+                found[kept.location] = self._report(pipeline, kept)
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, kept: KeptModules) -> Finding:
         kind, container = ("dictionary", "ModuleDict") if isinstance(kept.value, Mapping) else ("list", "ModuleList")
-        edits: list[Reason] = []
+        edits: list[Related] = []
         if kept.value.origin is not None:
             code = pipeline.code(kept.value.origin)
             prefix = next((name for name in ("torch.nn.", "nn.") if name in code), "")
             if prefix:
-                edits.append(Reason(kept.value.origin, f"a plain {kind}", "value", f"{prefix}{container}({code})"))
+                edits.append(Related(kept.value.origin, f"a plain {kind}", "value", f"{prefix}{container}({code})"))
         return self.finding(
-            kept.place,
+            kept.location,
             f"`{kept.owner.cls.node.name}` does not know the layers in `self.{kept.name}`, a plain {kind}",
-            because=edits,
+            related=edits,
             help=f"put them into an `nn.{container}`",
         )
 
@@ -193,7 +193,7 @@ class UnregisteredModules(Rule):
         return weights_outside(evidence, "modules")
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.place, each.text) for each in finding.related("value")]
+        edits = [Replace(each.location, each.text) for each in finding.with_role("value")]
         return Fix.of("register the layers", *edits, safe=False) if edits else None
 
 
@@ -227,7 +227,7 @@ def _is_made_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bool:
     around, made = kept.owner.cls.origin, layer.origin
     if made is None or around is None:
         return False
-    storing = scope_of(pipeline, kept.place)
+    storing = scope_of(pipeline, kept.location)
     is_stored_by_function = isinstance(storing, ast.FunctionDef) and scope_of(pipeline, made) is storing
     return around.holds(made) or is_stored_by_function
 

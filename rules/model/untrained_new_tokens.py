@@ -65,17 +65,18 @@ from lintrain import (
     Finding,
     Level,
     LibraryObject,
+    Location,
     Mapping,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Sequence,
     TokenSetting,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_missing,
     lazy_pattern,
     literal,
@@ -83,7 +84,6 @@ from lintrain import (
     refuted,
     text_of,
     token_feeds,
-    unsettled,
 )
 
 TEACHES = r"modules_to_save|trainable_token|get_(input|output)_embeddings|embed_tokens|word_embeddings|\bwte\b"
@@ -99,33 +99,33 @@ EMBEDDINGS = lazy_pattern(r"emb|wte|shared|tok|all|\*|\.\+")
 
 class UntrainedNewTokens(Rule):
     level = Level.WARNING
-    words = "add_"
+    keywords = "add_"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         adaptions = [event for event in pipeline.acts(Act.ADAPT) if _leaves_embedding(event)]
         if not adaptions or mentions(pipeline, TEACHES) or not mentions(pipeline, RESIZES):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for feed in token_feeds(pipeline):
             adaption = next((each for each in adaptions if each.subject is feed.model), None)
             for addition in feed.tokenizer.additions if adaption is not None and feed.tokenizer else ():
                 token = _new_token(addition)
                 if token is not None and adaption is not None:
-                    found.setdefault(addition.place, self._report(addition.place, token, adaption))
+                    found.setdefault(addition.location, self._report(addition.location, token, adaption))
         yield from found.values()
 
-    def _report(self, place: Place, token: str, adaption: Event) -> Finding:
+    def _report(self, location: Location, token: str, adaption: Event) -> Finding:
         return self.finding(
-            place,
+            location,
             f"the embedding of `{token}` never learns: only adapters train",
-            because=[Reason(adaption.place, "freezes the embedding with the rest", "adapter")],
+            related=[Related(adaption.location, "freezes the embedding with the rest", "adapter")],
             help="name the ids in `trainable_token_indices`, or the embedding in `modules_to_save`",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None or model.embedding_trains is None or model.embedding_rows is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         rows = model.embedding_rows
         if model.embedding_trains:
             return refuted(f"the embedding of {rows} tokens trains", rows=rows)

@@ -97,12 +97,12 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Model,
     Optimizer,
     OverfitEvidence,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
@@ -111,6 +111,7 @@ from lintrain import (
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     lazy_pattern,
     modules_in,
     nodes_of,
@@ -120,7 +121,6 @@ from lintrain import (
     reads,
     refuted,
     text_of,
-    unsettled,
 )
 
 HOLDS_BACK = ("detach", "no_grad", "inference_mode", "requires_grad", "requires_grad_", "set_grad_enabled")
@@ -158,7 +158,7 @@ class Rate:
     """A learning rate with the place that sets it: the whole call where that is the default."""
 
     value: float
-    place: Place
+    location: Location
     argument: str
     is_default: bool
     made_by: str
@@ -168,7 +168,7 @@ class Rate:
 
 class HighLearningRate(Rule):
     level = Level.ERROR
-    words = "optim|Adam|Adafactor|Trainer"
+    keywords = "optim|Adam|Adafactor|Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for optimizer in pipeline.optimizers:
@@ -189,9 +189,9 @@ class HighLearningRate(Rule):
         checkpoint = text_of(model.checkpoint) or model.name
         shown = f"{rate.value:g}"
         yield self.finding(
-            rate.place,
+            rate.location,
             f"`{rate.made_by}` trains all of a pretrained model at {'its default, ' if rate.is_default else ''}{shown}",
-            because=[Reason(model.origin, f"pretrained: {checkpoint}", "origin")] if model.origin else [],
+            related=[Related(model.origin, f"pretrained: {checkpoint}", "origin")] if model.origin else [],
             help=f"set `{rate.argument}=2e-5`; whole pretrained transformers take 1e-5 to 5e-5",
             subject="learning_rate",
             level=level,
@@ -200,14 +200,14 @@ class HighLearningRate(Rule):
                 "argument": rate.argument,
                 "is_default": rate.is_default,
                 "is_keyword": rate.is_keyword,
-                "is_mendable": rate.is_default or _is_number(pipeline.code(rate.place)),
+                "is_mendable": rate.is_default or _is_number(pipeline.code(rate.location)),
             },
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         overfit, rate = evidence.overfit, finding.facts.get("rate")
         if overfit is None or not overfit.losses:
-            return unsettled("takes steps on one batch: run the probe with `--also overfit`")
+            return inconclusive("takes steps on one batch: run the probe with `--also overfit`")
         if isinstance(rate, float) and overfit.learning_rate < rate / 2:
             return refuted(f"the rate in force is {overfit.learning_rate:g}", learning_rate=overfit.learning_rate)
         return _judged(overfit)
@@ -217,9 +217,9 @@ class HighLearningRate(Rule):
         if not isinstance(argument, str) or not finding.facts.get("is_mendable"):
             return None
         if finding.facts.get("is_default"):
-            return Fix.of(f"set `{argument}=2e-5`", AddArgument(finding.place, argument, "2e-5"), safe=False)
+            return Fix.of(f"set `{argument}=2e-5`", AddArgument(finding.location, argument, "2e-5"), safe=False)
         shown = f"{argument}=2e-5" if finding.facts.get("is_keyword") else "2e-5"
-        return Fix.of(f"set `{argument}=2e-5`", Replace(finding.place, shown), safe=False)
+        return Fix.of(f"set `{argument}=2e-5`", Replace(finding.location, shown), safe=False)
 
 
 def _is_number(code: str) -> bool:
@@ -233,31 +233,33 @@ def _judged(overfit: OverfitEvidence) -> Verdict:
     told = f"the loss of one batch goes from {first:.3f} to {last:.3f} in {overfit.steps} steps"
     told = f"{told} at {overfit.learning_rate:g}"
     if not first > 0:
-        return unsettled(f"{told}: no loss that falls to 0", first=first, last=last)
+        return inconclusive(f"{told}: no loss that falls to 0", first=first, last=last)
     if last < first * FALLS:
         return refuted(told, first=first, last=last)
     if last <= first * STANDS:
-        return unsettled(told, first=first, last=last)
+        return inconclusive(told, first=first, last=last)
     lower = overfit.losses_at_a_tenth[-1] if overfit.losses_at_a_tenth else None
     if lower is not None and lower < first * FALLS:
         return confirmed(f"{told}, and to {lower:.3f} at a tenth of it", first=first, last=last, at_a_tenth=lower)
     is_constant = overfit.predicted_classes == 1 and (overfit.batch_classes or 0) > 1
     if is_constant and (lower is None or max(overfit.losses) > first * RISES):
         return confirmed(f"{told}, and one class is left", first=first, last=last)
-    return unsettled(told if lower is None else f"{told}, and to {lower:.3f} at a tenth of it", first=first, last=last)
+    return inconclusive(
+        told if lower is None else f"{told}, and to {lower:.3f} at a tenth of it", first=first, last=last
+    )
 
 
 def _rate_of(optimizer: Optimizer) -> Rate | None:
     """The one learning rate that an optimizer certainly has for all its parameters."""
-    value, place = number_of(optimizer.learning_rate), optimizer.learning_rate_place
+    value, location = number_of(optimizer.learning_rate), optimizer.learning_rate_location
     if optimizer.name not in ADAPTIVE or value is None or optimizer.has_groups or optimizer.is_part:
         return None
     if optimizer.origin is None or optimizer.path.startswith("keras"):
         return None
-    if place is None:
+    if location is None:
         return Rate(value, optimizer.origin, "lr", True, optimizer.name)
     is_free = isinstance(optimizer.learning_rate, Constant) and optimizer.learning_rate.is_default
-    return None if is_free else Rate(value, place, "lr", False, optimizer.name)
+    return None if is_free else Rate(value, location, "lr", False, optimizer.name)
 
 
 def _steps_once(pipeline: Pipeline, optimizer: Optimizer) -> bool:
@@ -277,10 +279,10 @@ def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
         return None
     given, name = settings.value("learning_rate"), text_of(settings.value("optim"))
     is_adamw = isinstance(settings.value("optim"), Absent) or (name or "").startswith(("adamw", "paged_adamw"))
-    value, place = number_of(given), settings.places.get("learning_rate")
-    if value is None or place is None or not is_adamw or (isinstance(given, Constant) and given.is_default):
+    value, location = number_of(given), settings.locations.get("learning_rate")
+    if value is None or location is None or not is_adamw or (isinstance(given, Constant) and given.is_default):
         return None
-    return Rate(value, place, "learning_rate", False, "Trainer", "=" in pipeline.code(place))
+    return Rate(value, location, "learning_rate", False, "Trainer", "=" in pipeline.code(location))
 
 
 def _goes_through_model(run: TrainerRun) -> bool:

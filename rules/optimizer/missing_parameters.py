@@ -95,11 +95,11 @@ from lintrain import (
     Fix,
     Instance,
     Level,
+    Location,
     Module,
     Optimizer,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainingLoop,
@@ -129,20 +129,20 @@ SETS_ASIDE = lazy_pattern(r"requires_grad|no_grad|inference_mode")
 
 class MissingParameters(Rule):
     level = Level.ERROR
-    words = "backward & optim|Adam|Adafactor"
+    keywords = "backward & optim|Adam|Adafactor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
             return
         trained = parts_shared(pipeline, _trained(pipeline))
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for training in training_loops(pipeline):
             forwards = list(_forwards(training))
             if trained.isdisjoint(parts_shared(pipeline, (forward.subject for forward in forwards))):
                 continue
             for forward in forwards:
                 if _is_left_out(pipeline, training, forward, trained):
-                    found.setdefault(forward.place, self._report(pipeline, forward, training))
+                    found.setdefault(forward.location, self._report(pipeline, forward, training))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, forward: Event, training: TrainingLoop) -> Finding:
@@ -151,12 +151,12 @@ class MissingParameters(Rule):
         given = _only_parameters(pipeline, forward)
         code = f"[*{pipeline.code(given)}, *{name}.parameters()]" if given else ""
         return self.finding(
-            forward.place,
+            forward.location,
             f"`{name}` takes part in the loss, but no optimizer has its parameters",
-            because=[
-                *([Reason(made, "made here, never trained", "origin")] if made else []),
-                Reason(training.steps[-1].place, "changes other parameters", "step"),
-                *([Reason(given, "has these only", "given", code)] if given else []),
+            related=[
+                *([Related(made, "made here, never trained", "origin")] if made else []),
+                Related(training.steps[-1].location, "changes other parameters", "step"),
+                *([Related(given, "has these only", "given", code)] if given else []),
             ],
             help=f"give `{name}.parameters()` to the optimizer, or run it under `torch.no_grad()` if it is to stay",
         )
@@ -165,7 +165,7 @@ class MissingParameters(Rule):
         return weights_outside(evidence, "optimizers")
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.place, each.text) for each in finding.related("given")]
+        edits = [Replace(each.location, each.text) for each in finding.with_role("given")]
         return Fix.of("give it these parameters too", *edits, safe=False) if edits else None
 
 
@@ -210,7 +210,7 @@ def _stays(module: Value) -> bool:
     return any(words_of(node.name) & STAYS or SETS_ASIDE.search(ast.unparse(node)) for node in classes)
 
 
-def _only_parameters(pipeline: Pipeline, forward: Event) -> Place | None:
+def _only_parameters(pipeline: Pipeline, forward: Event) -> Location | None:
     """What the only optimizer is given, where that is `net.parameters()` and the other module is made before."""
     origin = pipeline.optimizers[0].origin if len(pipeline.optimizers) == 1 else None
     made = forward.subject.origin
@@ -220,8 +220,8 @@ def _only_parameters(pipeline: Pipeline, forward: Event) -> Place | None:
     for call in source.nodes_of(ast.Call):
         if (
             call.args
-            and source.place(call) == origin
+            and source.location(call) == origin
             and re.fullmatch(r"[\w.]+\.parameters\(\)", ast.unparse(call.args[0]))
         ):
-            return source.place(call.args[0])
+            return source.location(call.args[0])
     return None

@@ -96,9 +96,9 @@ from lintrain import (
     Fix,
     Launcher,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Scheduler,
@@ -106,13 +106,13 @@ from lintrain import (
     Verdict,
     confirmed,
     expression_of,
+    inconclusive,
     is_missing,
     is_one_scope,
     length_of,
     literal,
     mentions,
     refuted,
-    unsettled,
 )
 
 OTHER_WAYS = ("split_batches", "step_scheduler_with_optimizer", "dataloader_config")
@@ -125,7 +125,7 @@ TOO_SHORT = 0.75
 
 class MultipliedSchedulerSteps(Rule):
     level = Level.WARNING
-    words = "prepare & sched|Sched|LR"
+    keywords = "prepare & sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         shared = [event for event in pipeline.acts(Act.SHARE) if _multiplies(event)]
@@ -139,23 +139,23 @@ class MultipliedSchedulerSteps(Rule):
             divided = [each for each in shared if each.subject is count.of and each.order < count.made_at]
             if divided:
                 yield self.finding(
-                    length.place,
+                    length.location,
                     "the schedule counts the batches of one process, but steps for all of them",
-                    because=[
-                        Reason(divided[0].place, "the loader is divided here", "loader"),
-                        Reason(event.place, "from here on it steps once per process", "schedule"),
+                    related=[
+                        Related(divided[0].location, "the loader is divided here", "loader"),
+                        Related(event.location, "from here on it steps once per process", "schedule"),
                         *_warmup(event.subject),
                     ],
                     help="take the length before `prepare`, or multiply it by `accelerator.num_processes`",
-                    facts={"steps": length.text, "launcher": _owner(pipeline, divided[0].place, length.place)},
+                    facts={"steps": length.text, "launcher": _owner(pipeline, divided[0].location, length.location)},
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop, ranks = evidence.loop, evidence.ranks
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         if ranks is None:
-            return unsettled(evidence.unasked("ranks"))
+            return inconclusive(evidence.unasked("ranks"))
         batches = (loop.loader.batches if loop.loader else None), ranks.batches[0]
         pairs = [
             (alone.length, shared.length, shared.steps_per_update)
@@ -163,10 +163,10 @@ class MultipliedSchedulerSteps(Rule):
             if alone.name == shared.name and alone.length and shared.length
         ]
         if len(pairs) != 1 or not all(batches):
-            return unsettled(f"of {len(ranks.schedules)} schedules that made steps {len(pairs)} say when they end")
+            return inconclusive(f"of {len(ranks.schedules)} schedules that made steps {len(pairs)} say when they end")
         (alone, shared, pace), (all_batches, own) = pairs[0], batches
         if not pace:
-            return unsettled(f"the schedule took 0 steps between {ranks.steps} of the optimizer")
+            return inconclusive(f"the schedule took 0 steps between {ranks.steps} of the optimizer")
         rounds = alone / (all_batches or 1), shared / (pace * (own or 1))
         text = (
             f"its {shared} steps, {pace} for each of {own} batches, last {rounds[1]:.3g} rounds on {ranks.processes} "
@@ -178,20 +178,20 @@ class MultipliedSchedulerSteps(Rule):
         launcher, steps = str(finding.facts.get("launcher") or ""), str(finding.facts.get("steps") or "")
         if not launcher or not steps:
             return None
-        counted = [(finding.place, steps), *((each.place, each.text) for each in finding.related("warm-up"))]
-        edits = [Replace(place, _times(code, launcher)) for place, code in counted]
+        counted = [(finding.location, steps), *((each.location, each.text) for each in finding.with_role("warm-up"))]
+        edits = [Replace(location, _times(code, launcher)) for location, code in counted]
         return Fix.of(f"multiply it by `{launcher}.num_processes`", *edits, safe=False)
 
 
-def _warmup(scheduler: Value) -> list[Reason]:
+def _warmup(scheduler: Value) -> list[Related]:
     """Where a warm-up is counted in steps of the schedule, if it has one."""
     warmup = scheduler.given.get("num_warmup_steps") if isinstance(scheduler, Scheduler) else None
     if warmup is None or literal(warmup.value) == 0:
         return []
-    return [Reason(warmup.place, "the warm-up counts the same steps", "warm-up", warmup.text)]
+    return [Related(warmup.location, "the warm-up counts the same steps", "warm-up", warmup.text)]
 
 
-def _owner(pipeline: Pipeline, call: Place, length: Place) -> str:
+def _owner(pipeline: Pipeline, call: Location, length: Location) -> str:
     """The name of what `prepare` is called on, empty where it is no name that is known where the length is given."""
     name = pipeline.code(call).partition(".prepare(")[0]
     return name if name.replace(".", "_").isidentifier() and is_one_scope(pipeline, call, length) else ""

@@ -90,7 +90,7 @@ from lintrain import (
     Level,
     Pace,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Scheduler,
@@ -101,6 +101,7 @@ from lintrain import (
     counts_epochs,
     events_in,
     expression_of,
+    inconclusive,
     is_one_scope,
     length_of,
     literal,
@@ -108,7 +109,6 @@ from lintrain import (
     refuted,
     runs_by_launcher,
     unit_of,
-    unsettled,
 )
 
 OVERRUN = "Tried to step"
@@ -116,7 +116,7 @@ OVERRUN = "Tried to step"
 
 class OverrunOneCycle(Rule):
     level = Level.ERROR
-    words = "OneCycleLR"
+    keywords = "OneCycleLR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if runs_by_launcher(pipeline):  # a prepared schedule stops at its end by itself
@@ -129,9 +129,9 @@ class OverrunOneCycle(Rule):
                 continue
             if _is_short(pipeline, scheduler, length.value, pace, unit_of(length)):
                 yield self.finding(
-                    length.place,
-                    f"`{pipeline.code(pace.step.place)}` runs more often than `OneCycleLR` has steps",
-                    because=[Reason(pace.step.place, "steps with every batch of every epoch", "step")],
+                    length.location,
+                    f"`{pipeline.code(pace.step.location)}` runs more often than `OneCycleLR` has steps",
+                    related=[Related(pace.step.location, "steps with every batch of every epoch", "step")],
                     help="use `total_steps=len(loader) * epochs`",
                     facts={"total": _total(pipeline, scheduler, length, pace), "epochs": pace.times_around},
                 )
@@ -141,11 +141,11 @@ class OverrunOneCycle(Rule):
             return confirmed(f"`{OVERRUN}` beyond its end is an error")
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         batches = loop.loader.batches if loop.loader else None
         schedule = next((each for each in loop.schedules if each.name == "OneCycleLR" and each.length), None)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
-            return unsettled(f"of {len(loop.schedules)} schedules no `OneCycleLR` was seen to go on")
+            return inconclusive(f"of {len(loop.schedules)} schedules no `OneCycleLR` was seen to go on")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
         text = f"`OneCycleLR` has {schedule.length} steps, and takes {per_epoch} in an epoch"
         if schedule.length < per_epoch or (loop.came_round and schedule.length == per_epoch):
@@ -153,7 +153,7 @@ class OverrunOneCycle(Rule):
             return confirmed(f"{text}{rounds}", length=schedule.length, per_epoch=per_epoch)
         epochs = finding.facts.get("epochs")
         if loop.came_round and not isinstance(epochs, int):
-            return unsettled(f"{text}; how many epochs there are was not seen")
+            return inconclusive(f"{text}; how many epochs there are was not seen")
         if isinstance(epochs, int) and schedule.length < epochs * per_epoch:
             return confirmed(f"{text}, of {epochs}", length=schedule.length, per_epoch=per_epoch)
         return refuted(text, length=schedule.length, per_epoch=per_epoch)
@@ -162,21 +162,21 @@ class OverrunOneCycle(Rule):
         total = finding.facts.get("total")
         if not isinstance(total, str) or not total:
             return None
-        return Fix.of(f"pass `total_steps={total}`", Replace(finding.place, total), safe=False)
+        return Fix.of(f"pass `total_steps={total}`", Replace(finding.location, total), safe=False)
 
 
 def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> str:
     """All steps that the loops take, as code that can stand in the call; empty where that is not certain."""
     origin, epochs = scheduler.origin, pace.epochs
     given = scheduler.given.get("total_steps")
-    if origin is None or epochs is None or given is not length or not origin.holds(length.place):
+    if origin is None or epochs is None or given is not length or not origin.holds(length.location):
         return ""
     loader, rounds = (expression_of(f"({loop.header})") for loop in (pace.training.loop, epochs))
     number = rounds.args[0] if isinstance(rounds, ast.Call) and len(rounds.args) == 1 else None
     is_counted = isinstance(rounds, ast.Call) and ast.unparse(rounds.func) == "range"
     if not isinstance(loader, ast.Name) or not isinstance(number, ast.Name | ast.Constant) or not is_counted:
         return ""
-    is_near = is_one_scope(pipeline, origin, epochs.place)
+    is_near = is_one_scope(pipeline, origin, epochs.location)
     is_known = all(_is_set_before(pipeline, name, scheduler) for name in (loader, number) if isinstance(name, ast.Name))
     return f"len({loader.id}) * {ast.unparse(number)}" if is_near and is_known else ""
 
@@ -187,13 +187,13 @@ def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: Scheduler) -> 
     source = pipeline.source_of(scheduler.origin)
     names = [node for node in source.nodes_of(ast.Name) if node.id == name.id and isinstance(node.ctx, ast.Store)]
     arguments = [node for node in source.nodes_of(ast.arg) if node.arg == name.id]
-    places = [*map(source.place, names), *map(source.place, arguments)]
-    return bool(places) and all(place < scheduler.origin for place in places)
+    locations = [*map(source.location, names), *map(source.location, arguments)]
+    return bool(locations) and all(location < scheduler.origin for location in locations)
 
 
 def _is_short(pipeline: Pipeline, scheduler: Scheduler, length: Value, pace: Pace, unit: Unit) -> bool:
     """Whether a cycle ends before the loops do: counted in epochs, or in fewer rounds through the same loader."""
-    if scheduler.origin is None or pace.epochs is None or pace.epochs.place.holds(scheduler.origin):
+    if scheduler.origin is None or pace.epochs is None or pace.epochs.location.holds(scheduler.origin):
         return False
     if unit is Unit.EPOCHS:
         return "total_steps" in scheduler.given and counts_epochs(pipeline, pace.epochs)

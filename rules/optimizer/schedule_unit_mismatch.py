@@ -178,7 +178,7 @@ from lintrain import (
     Level,
     Pace,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Scheduler,
@@ -187,13 +187,13 @@ from lintrain import (
     configured_schedules,
     confirmed,
     counts_epochs,
+    inconclusive,
     length_of,
     literal,
     pace_of,
     pace_of_updates,
     refuted,
     unit_of,
-    unsettled,
 )
 
 FAR = 2
@@ -202,7 +202,7 @@ FAR = 2
 
 class ScheduleUnitMismatch(Rule):
     level = Level.ERROR
-    words = "sched|Sched|LR"
+    keywords = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for scheduler in pipeline.schedulers:
@@ -215,7 +215,7 @@ class ScheduleUnitMismatch(Rule):
             yield from self._in_lightning(pipeline, configured)
 
     def _in_loop(self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> Iterator[Finding]:
-        step = pipeline.code(pace.step.place)
+        step = pipeline.code(pace.step.location)
         if not pace.per_batch and unit_of(length) is Unit.BATCHES:
             message = f"the schedule counts batches, but `{step}` runs once per epoch"
             cure = "call it after every `optimizer.step()`, or count the schedule in epochs"
@@ -224,17 +224,19 @@ class ScheduleUnitMismatch(Rule):
             cure = "count the schedule in batches, `len(loader) * epochs`, or step it once per epoch"
         else:
             return
-        yield self.finding(length.place, message, because=[Reason(pace.step.place, "stepped here", "step")], help=cure)
+        yield self.finding(
+            length.location, message, related=[Related(pace.step.location, "stepped here", "step")], help=cure
+        )
 
     def _with_updates(
         self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace, batches: int
     ) -> Iterator[Finding]:
-        step = pipeline.code(pace.step.place)
+        step = pipeline.code(pace.step.location)
         if _is_number_of_epochs(pipeline, scheduler, length, pace):
             yield self.finding(
-                length.place,
+                length.location,
                 f"the schedule counts epochs, but `{step}` runs every {batches} batches",
-                because=[Reason(pace.step.place, "stepped here, with every update", "step")],
+                related=[Related(pace.step.location, "stepped here, with every update", "step")],
                 help=f"count the schedule in updates, `len(loader) // {batches} * epochs`, or step it once per epoch",
             )
 
@@ -246,9 +248,9 @@ class ScheduleUnitMismatch(Rule):
         handed = configured.handed_over(pipeline)
         pace = "once per epoch" if unit is Unit.BATCHES else "with every batch"
         yield self.finding(
-            handed.place if handed else length.place,
+            handed.location if handed else length.location,
             f"the schedule counts {unit}, but Lightning steps it {pace}",
-            because=[Reason(length.place, f"counted in {unit}", "length")],
+            related=[Related(length.location, f"counted in {unit}", "length")],
             help='add `"interval": "step"`' if unit is Unit.BATCHES else 'leave `"interval": "step"` out',
             facts={"code": handed.with_interval("step") if handed and unit is Unit.BATCHES else None},
         )
@@ -258,11 +260,11 @@ class ScheduleUnitMismatch(Rule):
             return _in_lightning(evidence)
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         batches = loop.loader.batches if loop.loader else None
         schedule = next((each for each in loop.schedules if each.steps and each.length), None)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
-            return unsettled(f"of {len(loop.schedules)} schedules none with a known end was seen to go on")
+            return inconclusive(f"of {len(loop.schedules)} schedules none with a known end was seen to go on")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
         text = f"`{schedule.name}` ends after {schedule.length} steps, and takes {per_epoch or 1} in an epoch"
         ends_within = schedule.length < per_epoch
@@ -274,14 +276,14 @@ class ScheduleUnitMismatch(Rule):
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("step the schedule with every batch", Replace(finding.place, code), safe=True)
+        return Fix.of("step the schedule with every batch", Replace(finding.location, code), safe=True)
 
 
 def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> bool:
     """Whether a length is the number of times that the loop around the batches runs."""
     if pace.epochs is None or scheduler.name == "OneCycleLR":  # that one raises an error: overrun-one-cycle
         return False
-    if scheduler.origin is None or pace.epochs.place.holds(scheduler.origin) or _has_one_batch(pace):
+    if scheduler.origin is None or pace.epochs.location.holds(scheduler.origin) or _has_one_batch(pace):
         return False
     if unit_of(length) is Unit.EPOCHS and counts_epochs(pipeline, pace.epochs):
         return True
@@ -300,7 +302,7 @@ def _in_lightning(evidence: Evidence) -> Verdict:
     length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
     times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
     if not isinstance(length, int) or not isinstance(times, int):
-        return unsettled(f"a schedule of {length} steps is stepped {times} times: one of the two is not known")
+        return inconclusive(f"a schedule of {length} steps is stepped {times} times: one of the two is not known")
     said = f"the schedule has {length} steps, and Lightning takes {times} of them, one with every {interval}"
     is_far = max(length, times) >= FAR * min(length, times)
     return confirmed(said, length=length, times=times) if is_far else refuted(said, length=length, times=times)

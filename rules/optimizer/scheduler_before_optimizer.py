@@ -99,23 +99,23 @@ from lintrain import (
     Level,
     Optimizer,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Scheduler,
     Verdict,
     confirmed,
+    inconclusive,
     is_untold,
     options_of,
     refuted,
     trains_by_hand,
-    unsettled,
 )
 
 
 class SchedulerBeforeOptimizer(Rule):
     level = Level.WARNING
-    words = "sched|Sched|LR"
+    keywords = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
@@ -127,12 +127,12 @@ class SchedulerBeforeOptimizer(Rule):
                 yield self._report(pipeline, steps[0], later)
 
     def _report(self, pipeline: Pipeline, step: Event, later: Event) -> Finding:
-        code, optimizer = pipeline.code(step.place), pipeline.code(later.place)
+        code, optimizer = pipeline.code(step.location), pipeline.code(later.location)
         both = _are_neighbours(pipeline, step, later)
         return self.finding(
-            step.place,
+            step.location,
             f"`{code}` runs before `{optimizer}`: one learning rate is lost",
-            because=[Reason(later.place, "the optimizer steps here", "step", optimizer)],
+            related=[Related(later.location, "the optimizer steps here", "step", optimizer)],
             help=f"move it behind `{optimizer}`",
             facts={"code": code if both else None},
         )
@@ -140,21 +140,21 @@ class SchedulerBeforeOptimizer(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         early = [schedule for schedule in loop.schedules if schedule.steps_before_optimizer]
         if early and loop.steps:
             text = f"`{early[0].name}` took {early[0].steps_before_optimizer} steps before the optimizer's first one"
             return confirmed(text, steps_before_optimizer=early[0].steps_before_optimizer)
         if any(schedule.steps for schedule in loop.schedules):
             return refuted(f"the optimizer stepped before any of {len(loop.schedules)} schedules")
-        return unsettled(f"{len(loop.schedules)} schedules took no step as far as the loop was seen")
+        return inconclusive(f"{len(loop.schedules)} schedules took no step as far as the loop was seen")
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        (later,) = finding.related("step")
-        edits = Replace(finding.place, later.text), Replace(later.place, code)
+        (later,) = finding.with_role("step")
+        edits = Replace(finding.location, later.text), Replace(later.location, code)
         return Fix.of("step the optimizer first", *edits, safe=True)
 
 
@@ -173,13 +173,13 @@ def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> 
 
 def _are_neighbours(pipeline: Pipeline, step: Event, later: Event) -> bool:
     """Whether both are statements of one block, so that they can change places."""
-    source = pipeline.source_of(step.place)
+    source = pipeline.source_of(step.location)
     blocks: Sequence[ast.For | ast.While | ast.If | ast.With | ast.FunctionDef] = source.nodes_of(
         ast.For, ast.While, ast.If, ast.With, ast.FunctionDef
     )
     for node in blocks:
         statements = [each for each in node.body if isinstance(each, ast.Expr)]
-        places = [source.place(each) for each in statements]
-        if step.place in places and later.place in places:
+        locations = [source.location(each) for each in statements]
+        if step.location in locations and later.location in locations:
             return True
     return False

@@ -141,7 +141,7 @@ from lintrain import (
     MoveAfter,
     Optimizer,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     Sequence,
     Value,
@@ -159,7 +159,7 @@ from lintrain import (
 
 class StaleParameters(Rule):
     level = Level.ERROR
-    words = "optim|Adam|Adafactor"
+    keywords = "optim|Adam|Adafactor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if any(optimizer.is_extended for optimizer in pipeline.optimizers):
@@ -171,18 +171,18 @@ class StaleParameters(Rule):
                 (each for each in pipeline.acts(Act.NEW_PART, Act.ADAPT) if _is_lost(pipeline, made, each)), None
             )
             if replaced is not None:
-                yield self._report(pipeline, made, Reason(replaced.place, _what(replaced), "replaced"))
+                yield self._report(pipeline, made, Related(replaced.location, _what(replaced), "replaced"))
             elif (newer := _newer_model(pipeline, made)) is not None:
                 yield self._report(pipeline, made, newer)
 
-    def _report(self, pipeline: Pipeline, made: Event, replaced: Reason) -> Finding:
+    def _report(self, pipeline: Pipeline, made: Event, replaced: Related) -> Finding:
         name = next((binding.name for binding in pipeline.names_of(made.subject)), "optimizer")
         return self.finding(
-            made.place,
+            made.location,
             f"`{name}` is made before the model that it trains gets new parameters",
-            because=[replaced],
+            related=[replaced],
             help="make the optimizer after the model is complete",
-            facts={"can_move": may_move(pipeline, made.place, replaced.place)},
+            facts={"can_move": may_move(pipeline, made.location, replaced.location)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -191,8 +191,8 @@ class StaleParameters(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("can_move"):
             return None
-        replaced = finding.related("replaced")[0]
-        return Fix.of("make the optimizer after that", MoveAfter(finding.place, replaced.place), safe=False)
+        replaced = finding.with_role("replaced")[0]
+        return Fix.of("make the optimizer after that", MoveAfter(finding.location, replaced.location), safe=False)
 
 
 def _what(replaced: Event) -> str:
@@ -234,7 +234,7 @@ def _steps_after(pipeline: Pipeline, optimizer: Optimizer, replaced: Event) -> b
     return any(_is_given(run.value("optimizers"), optimizer) for run in pipeline.runs)
 
 
-def _newer_model(pipeline: Pipeline, made: Event) -> Reason | None:
+def _newer_model(pipeline: Pipeline, made: Event) -> Related | None:
     """Where the model's name got another model, which a loop trains with this optimizer alone."""
     optimizer = made.subject
     if not isinstance(optimizer, Optimizer) or len(pipeline.optimizers) != 1 or len(optimizer.trains) != 1:
@@ -246,9 +246,9 @@ def _newer_model(pipeline: Pipeline, made: Event) -> Reason | None:
         new = forwards[0].subject if len(forwards) == 1 else None
         if new is None or do_overlap(pipeline, new, old) or not _in_one_go(made, forwards[0]):
             continue
-        later = [each for each in pipeline.names_of(new) if each.name in names and made.place < each.place]
+        later = [each for each in pipeline.names_of(new) if each.name in names and made.location < each.location]
         if later and all(optimizer in options_of(step.subject) for step in training.steps):
-            return Reason(later[0].place, "another model, which it does not have", "replaced")
+            return Related(later[0].location, "another model, which it does not have", "replaced")
     return None
 
 

@@ -83,7 +83,7 @@ from lintrain import (
     LibraryObject,
     Model,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Sequence,
@@ -91,11 +91,11 @@ from lintrain import (
     Verdict,
     backbones,
     confirmed,
+    inconclusive,
     is_missing,
     keras_name,
     refuted,
     text_of,
-    unsettled,
 )
 
 RATES = {
@@ -116,7 +116,7 @@ LEAST = 0.999e-3
 
 class StringOptimizer(Rule):
     level = Level.ERROR
-    words = "compile"
+    keywords = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
@@ -129,9 +129,9 @@ class StringOptimizer(Rule):
         checkpoint = text_of(model.checkpoint) or model.name
         keras = keras_name(pipeline)
         return self.finding(
-            run.compile_arguments["optimizer"].place,
+            run.compile_arguments["optimizer"].location,
             f'optimizer "{name}" trains a pretrained model at its default, {RATES[name.lower()]:g}',
-            because=[Reason(model.origin, f"pretrained: {checkpoint}", "origin")] if model.origin else [],
+            related=[Related(model.origin, f"pretrained: {checkpoint}", "origin")] if model.origin else [],
             help=f"pass `{keras or 'keras'}.optimizers.Adam(5e-5)`",
             subject="optimizer",
             facts={"keras": keras},
@@ -140,9 +140,9 @@ class StringOptimizer(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model, step = evidence.model, evidence.step
         if evidence.keras is None or model is None or step is None:
-            return unsettled(evidence.not_reached("step"))
+            return inconclusive(evidence.not_reached("step"))
         if not model.pretrained:
-            return unsettled(f"no checkpoint was seen to fill any of the {model.parameters} weights")
+            return inconclusive(f"no checkpoint was seen to fill any of the {model.parameters} weights")
         rate = evidence.peak_learning_rate or 0.0
         text = f"`{step.optimizer}` steps {step.trainable_tensors} tensors of a pretrained model at {rate:g}"
         return confirmed(text, stage="step") if rate >= LEAST else refuted(text)
@@ -151,7 +151,7 @@ class StringOptimizer(Rule):
         keras = finding.facts.get("keras")
         code = f"{keras or 'keras'}.optimizers.Adam(5e-5)"
         imports = () if keras else (AddImport("keras"),)
-        return Fix.of(f"pass `{code}`", *imports, Replace(finding.place, code), safe=False)
+        return Fix.of(f"pass `{code}`", *imports, Replace(finding.location, code), safe=False)
 
 
 def _may_set_rate(run: KerasRun) -> bool:

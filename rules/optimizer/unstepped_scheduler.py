@@ -140,16 +140,17 @@ from lintrain import (
     InsertAfter,
     Instance,
     Level,
+    Location,
     Optimizer,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Scheduler,
     Verdict,
     confirmed,
     every_node,
     handed_on,
+    inconclusive,
     is_one_scope,
     lazy_pattern,
     nodes_of_kind,
@@ -157,7 +158,6 @@ from lintrain import (
     refuted,
     spread_names,
     trains_by_hand,
-    unsettled,
     way_out,
 )
 
@@ -174,7 +174,7 @@ ALL_NAMES = frozenset({"locals", "globals", "vars"})
 
 class UnsteppedScheduler(Rule):
     level = Level.ERROR
-    words = "sched|Sched|LR"
+    keywords = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline):
@@ -189,7 +189,7 @@ class UnsteppedScheduler(Rule):
             yield self.finding(
                 scheduler.origin,
                 f"`{name}` is never stepped, so the learning rate does not follow it",
-                because=[step],
+                related=[step],
                 help=f"call `{name}.step()` after the optimizer's step",
                 facts={"statement": f"{name}.step()" if _counts_steps(pipeline, scheduler, step) else None},
             )
@@ -197,7 +197,7 @@ class UnsteppedScheduler(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         idle = [schedule for schedule in loop.schedules if not schedule.steps]
         if loop.schedules and not idle:
             first = loop.schedules[0]
@@ -206,27 +206,27 @@ class UnsteppedScheduler(Rule):
             )
         if idle and len(idle) == len(loop.schedules) and loop.ended and loop.steps:
             return confirmed(f"`{idle[0].name}` took 0 steps in an epoch with {loop.steps} of the optimizer", steps=0)
-        return unsettled(f"{len(idle)} of {len(loop.schedules)} schedules took no step as far as the loop was seen")
+        return inconclusive(f"{len(idle)} of {len(loop.schedules)} schedules took no step as far as the loop was seen")
 
     def fix(self, finding: Finding) -> Fix | None:
-        steps, statement = finding.related("step"), finding.facts.get("statement")
+        steps, statement = finding.with_role("step"), finding.facts.get("statement")
         if not steps or not isinstance(statement, str):
             return None
-        return Fix.of(f"insert `{statement}`", InsertAfter(steps[0].place, statement), safe=False)
+        return Fix.of(f"insert `{statement}`", InsertAfter(steps[0].location, statement), safe=False)
 
 
 def _is_made_to_set_the_rate(pipeline: Pipeline, scheduler: Scheduler) -> bool:
     """Whether making it is enough: its first rate is the last one, or it is made anew again and again."""
-    is_repeated = any(scheduler.origin and loop.place.holds(scheduler.origin) for loop in pipeline.loops)
+    is_repeated = any(scheduler.origin and loop.location.holds(scheduler.origin) for loop in pipeline.loops)
     return is_repeated or scheduler.name in CONSTANT or "last_epoch" in scheduler.given or not scheduler.is_complete
 
 
-def _step_of_its_optimizer(pipeline: Pipeline, scheduler: Scheduler) -> Reason | None:
+def _step_of_its_optimizer(pipeline: Pipeline, scheduler: Scheduler) -> Related | None:
     """A step that the optimizer of the schedule takes in a loop, once the schedule is there."""
     for event in pipeline.acts(Act.STEP):
         trained = [each for each in options_of(scheduler.optimizer) if isinstance(each, Optimizer)]
         if event.loops and any(each in options_of(event.subject) for each in trained):
-            return Reason(event.place, "the optimizer steps alone", "step")
+            return Related(event.location, "the optimizer steps alone", "step")
     return None
 
 
@@ -289,29 +289,29 @@ def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
 
 def _kept_by_a_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.ClassDef, str] | None:
     """The class in which a schedule is made right into an attribute of `self`, and the attribute's name."""
-    place = scheduler.origin
-    if place is None:
+    location = scheduler.origin
+    if location is None:
         return None
-    source = pipeline.source_of(place)
+    source = pipeline.source_of(location)
     for node in source.nodes_of(ast.Assign):
         match node:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=own), attr=name)], value=made):
-                if source.place(made) == place:
-                    owner = _class_of(pipeline, place, own)
+                if source.location(made) == location:
+                    owner = _class_of(pipeline, location, own)
                     return (owner, name) if owner else None
             case _:
                 continue
     return None
 
 
-def _class_of(pipeline: Pipeline, place: Place, own: str) -> ast.ClassDef | None:
+def _class_of(pipeline: Pipeline, location: Location, own: str) -> ast.ClassDef | None:
     """The class whose object a name stands for: `self` in a method, or in a function that only one method calls."""
-    source = pipeline.source_of(place)
-    *_, (_, called) = way_out(pipeline, place)[:2]
+    source = pipeline.source_of(location)
+    *_, (_, called) = way_out(pipeline, location)[:2]
     given = [node for node, names in source.told(handed_on).items() if names == (own,) and node.id == "self"]
-    if not any(called.holds(source.place(node)) for node in given) if called != place else own != "self":
+    if not any(called.holds(source.location(node)) for node in given) if called != location else own != "self":
         return None
-    around = [owner for owner in source.nodes_of(ast.ClassDef) if source.place(owner).holds(called)]
+    around = [owner for owner in source.nodes_of(ast.ClassDef) if source.location(owner).holds(called)]
     return around[-1] if around else None
 
 
@@ -323,22 +323,22 @@ def _looked_at(pipeline: Pipeline, _: None) -> set[int]:
 
 def _prepared(pipeline: Pipeline, scheduler: Scheduler) -> set[int]:
     """The names in the calls in which Accelerate or Fabric prepares a schedule: neither steps it by itself."""
-    places = {event.place for event in pipeline.acts(Act.SHARE) if event.subject is scheduler}
-    sources = pipeline.sources.values() if places else ()
-    calls = [node for source in sources for node in source.nodes_of(ast.Call) if source.place(node) in places]
+    locations = {event.location for event in pipeline.acts(Act.SHARE) if event.subject is scheduler}
+    sources = pipeline.sources.values() if locations else ()
+    calls = [node for source in sources for node in source.nodes_of(ast.Call) if source.location(node) in locations]
     return {id(each) for call in calls for each in call.args}
 
 
-def _counts_steps(pipeline: Pipeline, scheduler: Scheduler, step: Reason) -> bool:
+def _counts_steps(pipeline: Pipeline, scheduler: Scheduler, step: Related) -> bool:
     """Whether a schedule is certainly one of steps, and its name is known where the only optimizer steps."""
     steps = [event for event in pipeline.acts(Act.STEP) if event.loops]
     is_of_steps = STEPWISE.fullmatch(scheduler.name) is not None
-    is_alone = len({event.place for event in steps}) == 1 and len(pipeline.schedulers) == 1
+    is_alone = len({event.location for event in steps}) == 1 and len(pipeline.schedulers) == 1
     return (
         is_of_steps
         and is_alone
         and scheduler.origin is not None
-        and is_one_scope(pipeline, scheduler.origin, step.place)
+        and is_one_scope(pipeline, scheduler.origin, step.location)
     )
 
 

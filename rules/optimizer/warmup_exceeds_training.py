@@ -70,21 +70,21 @@ from lintrain import (
     Fix,
     Level,
     LibraryCall,
+    Location,
     LoopEvidence,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainingArguments,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_left_out,
     is_since,
     literal,
     refuted,
-    unsettled,
 )
 
 SCHEDULES = frozenset(
@@ -101,16 +101,16 @@ MOST_SHARE = 0.5
 
 class WarmupExceedsTraining(Rule):
     level = Level.WARNING
-    words = "Arguments|Config|sched"
+    keywords = "Arguments|Config|sched"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for settings in pipeline.arguments:
             warmup, total = _steps(settings.value("warmup_steps")), _steps(settings.value("max_steps"))
-            place = settings.places.get("warmup_steps")
-            if warmup is None or total is None or place is None or not _warms_up(settings) or warmup < total:
+            location = settings.locations.get("warmup_steps")
+            if warmup is None or total is None or location is None or not _warms_up(settings) or warmup < total:
                 continue
             takes_share = is_since(pipeline.targets, "transformers", (5, 0))
-            yield self._report(place, warmup, total, settings.places.get("max_steps"), takes_share=takes_share)
+            yield self._report(location, warmup, total, settings.locations.get("max_steps"), takes_share=takes_share)
         for call in pipeline.calls:
             yield from self._of_schedule(call)
 
@@ -120,14 +120,16 @@ class WarmupExceedsTraining(Rule):
         given = {name: _steps(argument.value) for name, argument in call.arguments.items()}
         warmup, total = given.get("num_warmup_steps"), given.get("num_training_steps")
         if warmup is not None and total is not None and warmup >= total:
-            yield self._report(call.place, warmup, total, None, takes_share=False)
+            yield self._report(call.location, warmup, total, None, takes_share=False)
 
-    def _report(self, place: Place, warmup: int, total: int, end: Place | None, *, takes_share: bool) -> Finding:
+    def _report(
+        self, location: Location, warmup: int, total: int, end: Location | None, *, takes_share: bool
+    ) -> Finding:
         cure = "warm up over a share of the run: `warmup_steps=0.1`" if takes_share else "warm up over a tenth of them"
         return self.finding(
-            place,
+            location,
             f"{warmup} steps of warm-up in a run of {total}: the rate never gets to its value",
-            because=[Reason(end, "the run ends here", "end")] if end else [],
+            related=[Related(end, "the run ends here", "end")] if end else [],
             help=cure,
             subject="lr",
             facts={"warmup": warmup, "total": total, "takes_share": takes_share},
@@ -138,17 +140,17 @@ class WarmupExceedsTraining(Rule):
         if schedule is None and evidence.loop is not None:
             return _in_own_loop(finding, evidence.loop)
         if schedule is None:
-            return unsettled(f"no schedule was played through: {evidence.not_reached('step')}")
+            return inconclusive(f"no schedule was played through: {evidence.not_reached('step')}")
         share = schedule.highest_at / schedule.steps
         said = f"the rate is highest, {schedule.highest:.2g}, at step {schedule.highest_at + 1} of {schedule.steps}"
         if schedule.highest_at == schedule.steps - 1 > 0:
             return confirmed(said, share=share)
-        return refuted(said, share=share) if share <= MOST_SHARE else unsettled(said, share=share)
+        return refuted(said, share=share) if share <= MOST_SHARE else inconclusive(said, share=share)
 
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("takes_share"):
             return None
-        return Fix.of("warm up over a tenth of the run", Replace(finding.place, "warmup_steps=0.1"), safe=False)
+        return Fix.of("warm up over a tenth of the run", Replace(finding.location, "warmup_steps=0.1"), safe=False)
 
 
 def _steps(value: Value) -> int | None:
@@ -169,8 +171,8 @@ def _in_own_loop(finding: Finding, loop: LoopEvidence) -> Verdict:
     total = finding.facts.get("total")
     peak = next((schedule.peak for schedule in loop.schedules if schedule.peak is not None), None)
     if peak is None or not isinstance(total, int):
-        return unsettled(f"of {len(loop.schedules)} schedules none shows the end of its warm-up")
+        return inconclusive(f"of {len(loop.schedules)} schedules none shows the end of its warm-up")
     said = f"the rate gets to its largest value at step {peak} of {total}"
     if peak >= total - 1:
         return confirmed(said, peak=peak, total=total)
-    return refuted(said, peak=peak, total=total) if peak <= MOST_SHARE * total else unsettled(said, peak=peak)
+    return refuted(said, peak=peak, total=total) if peak <= MOST_SHARE * total else inconclusive(said, peak=peak)

@@ -94,9 +94,9 @@ from lintrain import (
     Level,
     Library,
     LibraryCall,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainingLoop,
@@ -113,41 +113,41 @@ HALVES = frozenset({"torch.float16", "torch.half"})
 
 class AutocastWithoutScaler(Rule):
     level = Level.WARNING
-    words = "autocast & backward"
+    keywords = "autocast & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         casts = [call for call in pipeline.calls if call.path in AUTOCASTS]
         if not casts or not trains_by_hand(pipeline) or pipeline.launchers or _speaks_of_scale(pipeline):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for training in training_loops(pipeline):
             cast = next((call for call in casts if _casts_forward(pipeline, training, call)), None)
             if cast is not None and not hides_gradients(pipeline, training):
-                found.setdefault(training.backward.place, self._report(pipeline, training.backward, cast))
+                found.setdefault(training.backward.location, self._report(pipeline, training.backward, cast))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, backward: Event, cast: LibraryCall) -> Finding:
         written = cast.arguments.get("dtype")
-        is_written = written is not None and cast.place.holds(written.place) and written.text in HALVES
+        is_written = written is not None and cast.location.holds(written.location) and written.text in HALVES
         return self.finding(
-            backward.place,
+            backward.location,
             "gradients of a float16 forward pass are computed without a scaler",
-            because=[
-                Reason(cast.place, "computes in float16 here", "autocast"),
-                *([Reason(written.place, "the format", "format", written.text)] if written and is_written else []),
+            related=[
+                Related(cast.location, "computes in float16 here", "autocast"),
+                *([Related(written.location, "the format", "format", written.text)] if written and is_written else []),
             ],
             help='scale the loss with `torch.amp.GradScaler("cuda")`, or cast to `torch.bfloat16`',
             facts={"names_none": written is None and "torch" in _modules(pipeline)},
         )
 
     def fix(self, finding: Finding) -> Fix | None:
-        casts, formats = finding.related("autocast"), finding.related("format")
+        casts, formats = finding.with_role("autocast"), finding.with_role("format")
         title = "compute in bfloat16"
         if formats:
-            return Fix.of(title, Replace(formats[0].place, "torch.bfloat16"), safe=False)
+            return Fix.of(title, Replace(formats[0].location, "torch.bfloat16"), safe=False)
         if not casts or not finding.facts.get("names_none"):
             return None
-        return Fix.of(title, AddArgument(casts[0].place, "dtype", "torch.bfloat16"), safe=False)
+        return Fix.of(title, AddArgument(casts[0].location, "dtype", "torch.bfloat16"), safe=False)
 
 
 def _modules(pipeline: Pipeline) -> set[str]:
@@ -165,11 +165,11 @@ def _speaks_of_scale(pipeline: Pipeline) -> bool:
 
 def _casts_forward(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
     """Whether a call turns on float16 on a GPU for a pass that the loop's backward goes through."""
-    if not training.loop.place.holds(call.place) or not _is_float16(call):
+    if not training.loop.location.holds(call.location) or not _is_float16(call):
         return False
     passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
-    following = [event for event in passes if call.place < event.place < training.backward.place]
-    on_gpu = call.path in OF_CUDA or re.search(r"""\(\s*(device_type=)?["']cuda["']""", pipeline.code(call.place))
+    following = [event for event in passes if call.location < event.location < training.backward.location]
+    on_gpu = call.path in OF_CUDA or re.search(r"""\(\s*(device_type=)?["']cuda["']""", pipeline.code(call.location))
     return len(passes) == 1 and len(following) == 1 and bool(on_gpu)
 
 

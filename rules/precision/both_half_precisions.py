@@ -55,17 +55,17 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     is_true,
     lazy_pattern,
     refuted,
-    unsettled,
 )
 
 WRITTEN = lazy_pattern(r"fp16\s*=\s*True")
@@ -74,45 +74,51 @@ RAISED = ("At most one of fp16 and bf16 can be True",)
 
 class BothHalfPrecisions(Rule):
     level = Level.ERROR
-    words = "Arguments|Config"
+    keywords = "Arguments|Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        certain = {call.place for call in pipeline.calls if call.is_certain and not call.is_guarded}
+        certain = {call.location for call in pipeline.calls if call.is_certain and not call.is_guarded}
         for arguments in pipeline.arguments:
             is_both = is_true(arguments.value("fp16")) and is_true(arguments.value("bf16"))
-            place, made = arguments.places.get("fp16"), arguments.origin
-            if not is_both or place is None or made is None or made not in certain or _is_expected(pipeline, place):
+            location, made = arguments.locations.get("fp16"), arguments.origin
+            if (
+                not is_both
+                or location is None
+                or made is None
+                or made not in certain
+                or _is_expected(pipeline, location)
+            ):
                 continue
             # what is set on the object later is not compared with the other
-            if made.holds(place) and made.holds(arguments.places.get("bf16", place)):
-                yield self._report(pipeline, place, made)
+            if made.holds(location) and made.holds(arguments.locations.get("bf16", location)):
+                yield self._report(pipeline, location, made)
 
-    def _report(self, pipeline: Pipeline, place: Place, made: Place) -> Finding:
-        is_written = WRITTEN.fullmatch(pipeline.code(place))
+    def _report(self, pipeline: Pipeline, location: Location, made: Location) -> Finding:
+        is_written = WRITTEN.fullmatch(pipeline.code(location))
         return self.finding(
-            place,
+            location,
             "`fp16=True` stands beside `bf16=True`, and only one may be on",
-            because=[Reason(made, "both are asked for here", "call")] if is_written else [],
+            related=[Related(made, "both are asked for here", "call")] if is_written else [],
             help="keep `bf16=True` on GPUs since Ampere, `fp16=True` on older ones",
             subject="fp16",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        stage = evidence.failed_at(finding.place, *RAISED)
+        stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
             return confirmed(f"{stage.failure.type} when the arguments are made: 0 steps were taken")
-        if evidence.ran(finding.place):
+        if evidence.ran(finding.location):
             modes = {name: bool(evidence.arguments.get(name)) for name in ("fp16", "bf16")}
             told = ", ".join(f"`{name}={value}`" for name, value in modes.items())
-            return refuted(f"the script ran past line {finding.place.line}, and trains with {told}", **modes)
-        return unsettled("whether the script came to this line is not known")
+            return refuted(f"the script ran past line {finding.location.line}, and trains with {told}", **modes)
+        return inconclusive("whether the script came to this line is not known")
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [RemoveArgument(each.place, "fp16") for each in finding.related("call")]
+        edits = [RemoveArgument(each.location, "fp16") for each in finding.with_role("call")]
         return Fix.of("keep `bf16=True` alone", *edits, safe=False) if edits else None
 
 
-def _is_expected(pipeline: Pipeline, place: Place) -> bool:
+def _is_expected(pipeline: Pipeline, location: Location) -> bool:
     """Whether code stands where its error is caught: in a `try`, or below `pytest.raises`."""
     source = pipeline.source
     catching = [
@@ -120,4 +126,4 @@ def _is_expected(pipeline: Pipeline, place: Place) -> bool:
         for node in source.nodes
         if isinstance(node, ast.Try) or (isinstance(node, ast.With) and "aises" in ast.unparse(node.items[0]))
     ]
-    return any(source.place(node).holds(place) for node in catching)
+    return any(source.location(node).holds(location) for node in catching)

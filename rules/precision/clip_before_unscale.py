@@ -86,7 +86,7 @@ from lintrain import (
     InsertBefore,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Rule,
     Scaler,
     TrainingLoop,
@@ -94,32 +94,32 @@ from lintrain import (
     clippings,
     confirmed,
     contradict,
+    inconclusive,
     is_of,
     is_switched_off,
-    one_at_each_place,
+    one_per_location,
     refuted,
     text_of_event,
-    unsettled,
 )
 
 
 class ClipBeforeUnscale(Rule):
     level = Level.ERROR
-    words = "clip & backward"
+    keywords = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if pipeline.acts(Act.UNSCALE):
             return
         plain = [(training, clip) for training, clip in clippings(pipeline) if "launcher" not in clip.details]
         steps = ((clip, _scaled_step_after(pipeline, training, clip)) for training, clip in plain)
-        yield from one_at_each_place(self._report(clip, step) for clip, step in steps if step)
+        yield from one_per_location(self._report(clip, step) for clip, step in steps if step)
 
     def _report(self, clip: Event, step: Event) -> Finding:
         scaler, optimizer = text_of_event(step, "scaler_text"), text_of_event(step)
         return self.finding(
-            clip.place,
+            clip.location,
             f"gradients are clipped while `{scaler}` still has them multiplied by its scale",
-            because=[Reason(step.place, "divided by the scale only here", "step")],
+            related=[Related(step.location, "divided by the scale only here", "step")],
             help=f"call `{scaler}.unscale_({optimizer})` before clipping",
             facts={"statement": f"{scaler}.unscale_({optimizer})"},
         )
@@ -127,19 +127,19 @@ class ClipBeforeUnscale(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         text = f"{loop.clipped_while_scaled} of {loop.clips} clippings found gradients multiplied by the scale"
         if not loop.clips:
-            return unsettled(text, clips=loop.clips)
+            return inconclusive(text, clips=loop.clips)
         if not loop.scaled:
-            return unsettled(
+            return inconclusive(
                 f"on {evidence.device} the scaler is switched off, and multiplies nothing", clips=loop.clips
             )
         return (confirmed if loop.clipped_while_scaled else refuted)(text, clips=loop.clips)
 
     def fix(self, finding: Finding) -> Fix | None:
         statement = str(finding.facts["statement"])
-        return Fix.of(f"insert `{statement}` before clipping", InsertBefore(finding.place, statement), safe=True)
+        return Fix.of(f"insert `{statement}` before clipping", InsertBefore(finding.location, statement), safe=True)
 
 
 def _scaled_step_after(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> Event | None:
@@ -153,7 +153,7 @@ def _scaled_step_after(pipeline: Pipeline, training: TrainingLoop, clip: Event) 
     scaler = after.details.get("scaler")
     if scaler is None or is_switched_off(scaler) or is_of(pipeline, clip, after.subject) is False:
         return None
-    is_scaled = ".scale(" in pipeline.code(before.place) or isinstance(scaler, Scaler)
+    is_scaled = ".scale(" in pipeline.code(before.location) or isinstance(scaler, Scaler)
     return after if is_scaled else None
 
 

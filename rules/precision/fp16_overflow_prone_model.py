@@ -89,10 +89,10 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Training,
@@ -117,34 +117,34 @@ QUANTIZED = frozenset({"quantization_config", "load_in_8bit", "load_in_4bit"})
 
 class Fp16OverflowProneModel(Rule):
     level = Level.WARNING
-    words = "Trainer|backward"
+    keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
             model = training.model
             if not isinstance(model, Model) or not _is_prone(model) or not is_left_alone(pipeline, training):
                 continue
-            place = _fp16_at(pipeline, training)
-            if place is not None:
-                yield self._report(pipeline, training, model, place)
+            location = _fp16_at(pipeline, training)
+            if location is not None:
+                yield self._report(pipeline, training, model, location)
 
-    def _report(self, pipeline: Pipeline, training: Training, model: Model, place: Place) -> Finding:
+    def _report(self, pipeline: Pipeline, training: Training, model: Model, location: Location) -> Finding:
         name = text_of(model.checkpoint) or model.name
         settings = training.run.settings if training.run else None
-        is_argument = settings is not None and settings.places.get("fp16") == place
+        is_argument = settings is not None and settings.locations.get("fp16") == location
         return self.finding(
-            place,
+            location,
             f"`{name.rpartition('/')[2]}` is trained in float16, which its activations overflow",
-            because=[Reason(model.origin, "made here; it was trained in bfloat16", "origin")] if model.origin else [],
+            related=[Related(model.origin, "made here; it was trained in bfloat16", "origin")] if model.origin else [],
             help="train in bfloat16 (`bf16=True`, GPUs since Ampere), or in float32",
             subject="fp16",
-            facts={"is_argument": is_argument and pipeline.code(place).startswith("fp16=")},
+            facts={"is_argument": is_argument and pipeline.code(location).startswith("fp16=")},
         )
 
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("is_argument"):
             return None
-        return Fix.of("train in bfloat16", Replace(finding.place, "bf16=True"), safe=False)
+        return Fix.of("train in bfloat16", Replace(finding.location, "bf16=True"), safe=False)
 
 
 def _is_prone(model: Model) -> bool:
@@ -154,10 +154,10 @@ def _is_prone(model: Model) -> bool:
     return model.is_pretrained and isinstance(name, str) and PRONE.search(name) is not None
 
 
-def _fp16_at(pipeline: Pipeline, training: Training) -> Place | None:
+def _fp16_at(pipeline: Pipeline, training: Training) -> Location | None:
     """What certainly makes a training compute in float16, unless that ends the run before anything overflows."""
     kept, scaler = weights_format(pipeline, training), scales_gradients(pipeline, training)
     if kept is None or kept.name != "float16":
         return scaler
     breaks = training.optimizer is not None and training.optimizer.name in {"Adam", "AdamW"}
-    return kept.place if scaler is None and not breaks else None
+    return kept.location if scaler is None and not breaks else None

@@ -88,17 +88,17 @@ from lintrain import (
     Level,
     Model,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     is_tuned_whole,
     quantization_of,
     refuted,
     scales_gradients,
     trainings,
-    unsettled,
     weights_format,
 )
 
@@ -107,7 +107,7 @@ TEXT = "Attempting to unscale FP16 gradients"
 
 class Fp16WeightsWithScaler(Rule):
     level = Level.ERROR
-    words = "Trainer|backward"
+    keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
@@ -118,19 +118,19 @@ class Fp16WeightsWithScaler(Rule):
             if scaler is None or quantization_of(model) is not None or not is_tuned_whole(pipeline, training):
                 continue
             yield self.finding(
-                kept.place,
+                kept.location,
                 "float16 weights are trained with a gradient scaler, which refuses them",
-                because=[Reason(scaler, "the scaler comes from here")],
+                related=[Related(scaler, "the scaler comes from here")],
                 help="load with `dtype=torch.float32`; mixed precision casts by itself",
                 subject="dtype",
-                facts={"code": pipeline.code(kept.place) if kept.is_argument else None},
+                facts={"code": pipeline.code(kept.location) if kept.is_argument else None},
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(TEXT):
             return confirmed(f"`{TEXT}`")
         if evidence.model is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         count, every = evidence.model.formats.get("float16", 0), sum(evidence.model.formats.values())
         told = f"{count} of {every} tensors that train are in float16"
         if count and evidence.arguments.get("fp16") is True:
@@ -142,4 +142,4 @@ class Fp16WeightsWithScaler(Rule):
         if not isinstance(code, str):
             return None
         wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
-        return Fix.of(f"write `{wanted}`", Replace(finding.place, wanted), safe=False)
+        return Fix.of(f"write `{wanted}`", Replace(finding.location, wanted), safe=False)

@@ -98,11 +98,11 @@ from lintrain import (
     Fix,
     Format,
     Level,
+    Location,
     Model,
     Optimizer,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     TrainerRun,
@@ -110,6 +110,7 @@ from lintrain import (
     Verdict,
     confirmed,
     facts_of,
+    inconclusive,
     is_missing,
     is_since,
     is_true,
@@ -119,7 +120,6 @@ from lintrain import (
     refuted,
     text_of,
     trainings,
-    unsettled,
     weights_format,
 )
 
@@ -138,12 +138,12 @@ class Rate:
     """The learning rate that certainly holds for all of a model, and the place that sets it."""
 
     value: float
-    place: Place
+    location: Location
 
 
 class HalfPrecisionWeights(Rule):
     level = Level.WARNING
-    words = "Trainer|backward"
+    keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for training in trainings(pipeline):
@@ -161,20 +161,20 @@ class HalfPrecisionWeights(Rule):
 
     def _rounds(self, pipeline: Pipeline, kept: Format, rate: Rate) -> Finding:
         return self.finding(
-            kept.place,
+            kept.location,
             f"bfloat16 weights are trained at {rate.value:g}: most steps round to nothing",
-            because=[Reason(rate.place, "the steps are this small", "origin")],
+            related=[Related(rate.location, "the steps are this small", "origin")],
             help="load with `dtype=torch.float32` and train with `bf16=True`",
             subject="dtype",
-            facts={"code": pipeline.code(kept.place) if kept.is_argument else None},
+            facts={"code": pipeline.code(kept.location) if kept.is_argument else None},
         )
 
     def _breaks(self, kept: Format, optimizer: Optimizer | None) -> Finding:
         origin, name = (optimizer.origin, optimizer.name) if optimizer else (None, "Adam")
         return self.finding(
-            kept.place,
+            kept.location,
             f"`{name}` turns float16 weights to NaN in its second step",
-            because=[Reason(origin, "its `eps` of 1e-8 is 0 in float16", "origin")] if origin else [],
+            related=[Related(origin, "its `eps` of 1e-8 is 0 in float16", "origin")] if origin else [],
             help="keep the weights in float32 and run the forward pass under `torch.autocast`",
             subject="dtype",
             level=Level.ERROR,
@@ -182,25 +182,25 @@ class HalfPrecisionWeights(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.step is None or evidence.model is None:
-            return unsettled(evidence.not_reached("step"))
+            return inconclusive(evidence.not_reached("step"))
         share, formats = evidence.step.changed_share, evidence.model.formats
         if evidence.step.non_finite:
             lost, tensors = evidence.step.non_finite, evidence.step.trainable_tensors
             text = f"{lost} of {tensors} tensors ({', '.join(formats)}) hold NaN or infinity after two steps"
             return confirmed(text, non_finite=lost)
         if share is None:
-            return unsettled(f"{evidence.step.changed_tensors} tensors changed, and no share of weights was counted")
+            return inconclusive(f"{evidence.step.changed_tensors} tensors changed, and no share of weights was counted")
         told = f"{share:.0%} of the weights with a gradient moved in two steps ({', '.join(formats)})"
         if share < FEW and {"bfloat16", "float16"} & formats.keys():
             return confirmed(told, share=share)
-        return refuted(told, share=share) if share > MOST else unsettled(told)
+        return refuted(told, share=share) if share > MOST else inconclusive(told)
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
         wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
-        return Fix.of(f"write `{wanted}`", Replace(finding.place, wanted), safe=False)
+        return Fix.of(f"write `{wanted}`", Replace(finding.location, wanted), safe=False)
 
 
 def _is_sharded(pipeline: Pipeline) -> bool:
@@ -226,8 +226,8 @@ def _rate(training: Training) -> Rate | None:
     optimizer = training.optimizer
     if optimizer is None or optimizer.has_groups or not _is_adam_of_torch(optimizer):
         return None
-    value, place = literal(optimizer.learning_rate), optimizer.learning_rate_place
-    return Rate(float(value), place) if isinstance(value, int | float) and place is not None else None
+    value, location = literal(optimizer.learning_rate), optimizer.learning_rate_location
+    return Rate(float(value), location) if isinstance(value, int | float) and location is not None else None
 
 
 def _rate_of_run(run: TrainerRun) -> Rate | None:
@@ -238,8 +238,8 @@ def _rate_of_run(run: TrainerRun) -> Rate | None:
         return None
     chosen = settings.value("optim")
     is_adam = isinstance(chosen, Absent) or (text_of(chosen) or "").startswith("adamw")
-    value, place = literal(settings.value("learning_rate")), settings.places.get("learning_rate")
-    return Rate(float(value), place) if is_adam and isinstance(value, int | float) and place is not None else None
+    value, location = literal(settings.value("learning_rate")), settings.locations.get("learning_rate")
+    return Rate(float(value), location) if is_adam and isinstance(value, int | float) and location is not None else None
 
 
 def _underflows(pipeline: Pipeline, training: Training) -> bool:

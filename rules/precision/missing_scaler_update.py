@@ -65,19 +65,19 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Location,
     Pipeline,
-    Place,
     Rule,
     Scaler,
     Verdict,
     confirmed,
+    inconclusive,
     is_left_after,
     is_switched_off,
     may_hide,
     refuted,
     text_of_event,
     trains_by_hand,
-    unsettled,
 )
 
 REFUSED = (
@@ -88,21 +88,21 @@ REFUSED = (
 
 class MissingScalerUpdate(Rule):
     level = Level.ERROR
-    words = "scaler|Scaler"
+    keywords = "scaler|Scaler"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not trains_by_hand(pipeline) or pipeline.acts(Act.SCALER_UPDATE):
             return
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for step in pipeline.acts(Act.STEP):
             if _fails_next_time(pipeline, step):
-                found.setdefault(step.place, self._report(step))
+                found.setdefault(step.location, self._report(step))
         yield from found.values()
 
     def _report(self, step: Event) -> Finding:
         scaler = text_of_event(step, "scaler_text")
         return self.finding(
-            step.place,
+            step.location,
             f"`{scaler}` is never updated, and refuses its second step",
             help=f"call `{scaler}.update()` after the step",
             facts={"statement": f"{scaler}.update()"},
@@ -114,15 +114,17 @@ class MissingScalerUpdate(Rule):
             return confirmed(f"`{failed.failure.message}`")
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         if not loop.scaled:
-            return unsettled(f"on {evidence.device} the scaler is switched off, and lets all {loop.steps} steps pass")
+            return inconclusive(
+                f"on {evidence.device} the scaler is switched off, and lets all {loop.steps} steps pass"
+            )
         text = f"the scaler let {loop.steps} steps pass"
-        return refuted(text, steps=loop.steps) if loop.steps > 1 else unsettled(text)
+        return refuted(text, steps=loop.steps) if loop.steps > 1 else inconclusive(text)
 
     def fix(self, finding: Finding) -> Fix | None:
         statement = str(finding.facts["statement"])
-        return Fix.of(f"insert `{statement}` after the step", InsertAfter(finding.place, statement), safe=True)
+        return Fix.of(f"insert `{statement}` after the step", InsertAfter(finding.location, statement), safe=True)
 
 
 def _fails_next_time(pipeline: Pipeline, step: Event) -> bool:
@@ -132,5 +134,5 @@ def _fails_next_time(pipeline: Pipeline, step: Event) -> bool:
         return False
     escapes = pipeline.acts(Act.ESCAPE)
     hidden = any(event.subject is scaler or may_hide(pipeline, event, step.subject) for event in escapes)
-    made_inside = scaler.origin is not None and step.loops[-1].place.holds(scaler.origin)
+    made_inside = scaler.origin is not None and step.loops[-1].location.holds(scaler.origin)
     return not hidden and not made_inside and not is_left_after(pipeline, step, step.loops[-1])

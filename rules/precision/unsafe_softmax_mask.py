@@ -123,17 +123,17 @@ from lintrain import (
     Level,
     Library,
     LibraryCall,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     lazy_pattern,
     modules_in,
     refuted,
-    unsettled,
 )
 
 SMALLEST = -65504
@@ -152,20 +152,20 @@ OVERFLOW = "value cannot be converted to type c10::Half without overflow"
 
 class UnsafeSoftmaxMask(Rule):
     level = Level.ERROR
-    words = "autocast"
+    keywords = "autocast"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
-        casts = {call.place for call in pipeline.calls if call.path in AUTOCASTS and _is_float16(pipeline, call)}
+        found: dict[Location, Finding] = {}
+        casts = {call.location for call in pipeline.calls if call.path in AUTOCASTS and _is_float16(pipeline, call)}
         for forward in pipeline.acts(Act.FORWARD) if casts else ():
             cast = _cast_around(pipeline, forward, casts)
             for part in modules_in(forward.subject) if cast is not None else ():
                 if isinstance(part, Instance) and cast is not None:
                     for finding in self._in_class(pipeline, part.cls, cast):
-                        found.setdefault(finding.place, finding)
+                        found.setdefault(finding.location, finding)
         yield from found.values()
 
-    def _in_class(self, pipeline: Pipeline, cls: Class, cast: Place) -> Iterator[Finding]:
+    def _in_class(self, pipeline: Pipeline, cls: Class, cast: Location) -> Iterator[Finding]:
         method = _forward_of(cls)
         if method is None or SETS_FORMAT.search(ast.unparse(method)):
             return
@@ -177,9 +177,9 @@ class UnsafeSoftmaxMask(Rule):
                 continue
             name, code = ast.unparse(owner), ast.unparse(filled)
             yield self.finding(
-                source.place(filled),
+                source.location(filled),
                 f"`{code}` is less than float16 holds, which the scores are under autocast",
-                because=[Reason(cast, "float16 from here", "autocast")],
+                related=[Related(cast, "float16 from here", "autocast")],
                 help="fill in `torch.finfo(scores.dtype).min`, of the tensor that is masked",
                 facts={"name": name if name.isidentifier() else None},
             )
@@ -189,26 +189,28 @@ class UnsafeSoftmaxMask(Rule):
             return confirmed(f"`{OVERFLOW}`")
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         text = f"{loop.backwards} forward passes filled in a number that their format holds"
-        return refuted(text, passes=loop.backwards) if loop.backwards else unsettled(evidence.not_reached("backward"))
+        return (
+            refuted(text, passes=loop.backwards) if loop.backwards else inconclusive(evidence.not_reached("backward"))
+        )
 
     def fix(self, finding: Finding) -> Fix | None:
         name = finding.facts.get("name")
         if not isinstance(name, str):
             return None
-        return Fix.of("fill in the smallest", Replace(finding.place, f"torch.finfo({name}.dtype).min"), safe=True)
+        return Fix.of("fill in the smallest", Replace(finding.location, f"torch.finfo({name}.dtype).min"), safe=True)
 
 
-def _cast_around(pipeline: Pipeline, forward: Event, casts: Collection[Place]) -> Place | None:
+def _cast_around(pipeline: Pipeline, forward: Event, casts: Collection[Location]) -> Location | None:
     """The autocast to float16 that certainly stands around a call of a model."""
-    source = pipeline.source_of(forward.place)
-    found: Place | None = None
+    source = pipeline.source_of(forward.location)
+    found: Location | None = None
     for node in source.nodes_of(ast.With):
-        if source.place(node).holds(forward.place):
-            items = [source.place(item.context_expr) for item in node.items]
-            is_cast = any("autocast" in source.code(place) for place in items)
-            found = next((place for place in items if place in casts), None if is_cast else found)
+        if source.location(node).holds(forward.location):
+            items = [source.location(item.context_expr) for item in node.items]
+            is_cast = any("autocast" in source.code(location) for location in items)
+            found = next((location for location in items if location in casts), None if is_cast else found)
     return found
 
 
@@ -218,7 +220,9 @@ def _is_float16(pipeline: Pipeline, call: LibraryCall) -> bool:
     is_on = enabled is None or (isinstance(enabled.value, Constant) and enabled.value.value is True)
     if dtype is not None:
         return is_on and isinstance(dtype.value, Library) and dtype.value.path in HALVES
-    on_gpu = call.path in OF_CUDA or re.search(r"""\(\s*(device_type=)?["']cuda["']\s*\)""", pipeline.code(call.place))
+    on_gpu = call.path in OF_CUDA or re.search(
+        r"""\(\s*(device_type=)?["']cuda["']\s*\)""", pipeline.code(call.location)
+    )
     return is_on and not call.is_open and bool(on_gpu)
 
 

@@ -86,12 +86,12 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     LossCall,
     LossEvidence,
     Operation,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Shape,
@@ -99,11 +99,11 @@ from lintrain import (
     argument_in,
     callee_in,
     confirmed,
+    inconclusive,
     lazy_pattern,
     losses_called,
     refuted,
     tensors_given,
-    unsettled,
 )
 
 SPREADING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
@@ -121,35 +121,35 @@ CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 
 class BroadcastLoss(Rule):
     level = Level.ERROR
-    words = "mse_loss|MSELoss|l1_loss|L1Loss|huber_loss|HuberLoss|binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
+    keywords = "mse_loss|MSELoss|l1_loss|L1Loss|huber_loss|HuberLoss|binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for loss in losses_called(pipeline, *SPREADING):
             predictions, targets = tensors_given(loss), tensors_given(loss, "target")
             pairs = [(one.shape, other.shape) for one in predictions for other in targets]
             if pairs and all(_spread(one, other) for one, other in pairs):
-                found.setdefault(loss.place, self._report(loss, *pairs[0], targets[0].made))
+                found.setdefault(loss.location, self._report(loss, *pairs[0], targets[0].made))
         yield from found.values()
 
     def _report(self, loss: LossCall, prediction: Shape, target: Shape, made: Operation | None) -> Finding:
-        because: list[Reason] = []
+        related: list[Related] = []
         if loss.prediction is not None and prediction.last == 1 and CALLABLE.fullmatch(loss.prediction.text):
             code = f"{loss.prediction.text}.squeeze(-1)"
-            because.append(Reason(loss.prediction.place, f"of shape {prediction}", "prediction", code))
-        if made is not None and made.place is not None:
-            because.append(Reason(made.place, f"the targets are made here, in batches of shape {target}", "target"))
+            related.append(Related(loss.prediction.location, f"of shape {prediction}", "prediction", code))
+        if made is not None and made.location is not None:
+            related.append(Related(made.location, f"the targets are made here, in batches of shape {target}", "target"))
         return self.finding(
-            loss.place,
+            loss.location,
             f"a prediction of shape {prediction} is compared with targets of shape {target}",
-            because=because,
+            related=related,
             help="squeeze the prediction (`.squeeze(-1)`), or give the targets their last axis",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         losses = loop.losses_of(*SPREADING)
         for loss in losses:
             if _is_spread(loss):
@@ -158,13 +158,13 @@ class BroadcastLoss(Rule):
                 return confirmed(f"predictions of {shapes} are compared in {pairs} pairs", pairs=pairs)
         if losses:
             return refuted(f"predictions are of {losses[0].input_shape}, targets of {losses[0].target_shape}")
-        return unsettled(f"none of {len(loop.losses)} losses in the first batch compares numbers")
+        return inconclusive(f"none of {len(loop.losses)} losses in the first batch compares numbers")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         for loss in evidence.loop.losses_of(*SPREADING) if evidence.loop else ():
             if _is_spread(loss):
                 found = self.finding(
-                    loss.place or evidence.place,
+                    loss.location or evidence.location,
                     "predictions and targets are spread over each other",
                     facts={"column": "prediction" if len(loss.input_shape) > 1 else "target"},
                 )
@@ -177,7 +177,7 @@ class BroadcastLoss(Rule):
         column = finding.facts.get("column")
         if isinstance(column, str):
             return _squeezed(finding, column)
-        edits = [Replace(each.place, each.text) for each in finding.related("prediction")]
+        edits = [Replace(each.location, each.text) for each in finding.with_role("prediction")]
         return Fix.of("drop the last axis of the prediction", *edits, safe=True) if edits else None
 
 

@@ -98,21 +98,21 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     LossCall,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Tensor,
     Verdict,
     callee_of,
     confirmed,
+    inconclusive,
     lazy_pattern,
     losses_called,
     refuted,
     tensors_given,
-    unsettled,
 )
 
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
@@ -121,51 +121,51 @@ CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 
 class ClassAxisLayout(Rule):
     level = Level.ERROR
-    words = "cross_entropy|CrossEntropyLoss"
+    keywords = "cross_entropy|CrossEntropyLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for loss in losses_called(pipeline, "cross_entropy"):
             predictions, targets = tensors_given(loss), tensors_given(loss, "target")
             if not predictions:
                 continue
             if all(_has_classes_last(each, targets) for each in predictions):
-                found.setdefault(loss.place, self._classes_last(loss, predictions[0]))
+                found.setdefault(loss.location, self._classes_last(loss, predictions[0]))
             elif targets and all(_is_row(each) for each in predictions):
                 finding = self._wrong_targets(loss, targets)
                 if finding is not None:
-                    found.setdefault(loss.place, finding)
+                    found.setdefault(loss.location, finding)
         yield from found.values()
 
     def _classes_last(self, loss: LossCall, logits: Tensor) -> Finding:
         given = loss.prediction
-        because: list[Reason] = []
+        related: list[Related] = []
         if given is not None and CALLABLE.fullmatch(given.text):
             code = f"{given.text}.transpose(1, 2)"
-            because.append(Reason(given.place, f"of shape {logits.shape}", "logits", code))
+            related.append(Related(given.location, f"of shape {logits.shape}", "logits", code))
         return self.finding(
-            loss.place,
+            loss.location,
             f"`{callee_of(loss)}` takes the second axis of {logits.shape} for the classes",
-            because=because,
+            related=related,
             help="put the classes second (`.transpose(1, 2)`), or flatten rows and tokens into one axis",
         )
 
     def _wrong_targets(self, loss: LossCall, targets: tuple[Tensor, ...]) -> Finding | None:
         shape = targets[0].shape
-        made = [target.made.place for target in targets if target.made and target.made.place]
-        because = [Reason(place, "the targets are made here", "target") for place in made[:1]]
+        made = [target.made.location for target in targets if target.made and target.made.location]
+        related = [Related(location, "the targets are made here", "target") for location in made[:1]]
         if all(target.shape.rank == 2 and target.shape.last == 1 and target.kind == "int" for target in targets):
             told, cure = f"targets of shape {shape} have one axis too many", "take the column out: `.squeeze(-1)`"
         elif all(target.shape.rank == 1 and target.kind == "float" for target in targets):
             told, cure = "targets are numbers with a point, and classes are whole ones", "convert them: `.long()`"
         else:
             return None
-        return self.finding(loss.place, f"`{callee_of(loss)}`: {told}", because=because, help=cure)
+        return self.finding(loss.location, f"`{callee_of(loss)}`: {told}", related=related, help=cure)
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         losses = loop.losses_of("cross_entropy", "nll_loss")
         for loss in losses:
             shapes = f"logits of {loss.input_shape}, targets of {loss.target_shape} and {loss.target_dtype}"
@@ -173,10 +173,10 @@ class ClassAxisLayout(Rule):
                 return confirmed(f"`{loss.function}` raised on {shapes}")
         if losses:
             return refuted(f"`{losses[0].function}` took logits of {losses[0].input_shape}, and gave a loss")
-        return unsettled(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy")
+        return inconclusive(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy")
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.place, each.text) for each in finding.related("logits")]
+        edits = [Replace(each.location, each.text) for each in finding.with_role("logits")]
         return Fix.of("put the classes second", *edits, safe=False) if edits else None
 
 

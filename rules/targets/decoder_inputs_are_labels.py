@@ -110,7 +110,7 @@ from lintrain import (
     Level,
     ModelCall,
     Pipeline,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     Task,
@@ -118,12 +118,12 @@ from lintrain import (
     are_same_tokens,
     confirmed,
     given_datasets,
+    inconclusive,
     is_missing,
     keeps_labels,
     last_map,
-    one_at_each_place,
+    one_per_location,
     refuted,
-    unsettled,
 )
 
 MOST_OF_THEM = 0.95
@@ -131,10 +131,10 @@ MOST_OF_THEM = 0.95
 
 class DecoderInputsAreLabels(Rule):
     level = Level.ERROR
-    words = "decoder_input"
+    keywords = "decoder_input"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_at_each_place(self._of_call(call) for call in pipeline.model_calls)
+        yield from one_per_location(self._of_call(call) for call in pipeline.model_calls)
         for given in given_datasets(pipeline):
             if _gives_the_answer(given):
                 yield self._of_rows(given)
@@ -146,20 +146,20 @@ class DecoderInputsAreLabels(Rule):
         if not are_same_tokens(decoder.value, labels.value):
             return None
         return self.finding(
-            decoder.place,
+            decoder.location,
             "the decoder is given the labels that it shall predict",
-            because=[
-                Reason(labels.place, "the same tokens are its labels", "labels"),
-                Reason(call.place, "called here", "call"),
+            related=[
+                Related(labels.location, "the same tokens are its labels", "labels"),
+                Related(call.location, "called here", "call"),
             ],
             help="leave `decoder_input_ids` out: the model makes them of the labels",
         )
 
     def _of_rows(self, given: Given) -> Finding:
         return self.finding(
-            given.argument.place,
+            given.argument.location,
             f"in {given.text} the `decoder_input_ids` are the labels",
-            because=last_map(given.datasets[0]),
+            related=last_map(given.datasets[0]),
             help="leave `decoder_input_ids` out: the model makes them of the labels",
             subject=given.parameter,
         )
@@ -167,10 +167,10 @@ class DecoderInputsAreLabels(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or not targets.scored:
-            return unsettled("the batch holds no labels that are tokens")
+            return inconclusive("the batch holds no labels that are tokens")
         if targets.equal_to_decoder is None:
             return refuted(f"no decoder inputs lie beside the {targets.scored} labels", scored=targets.scored)
         text = f"{targets.equal_to_decoder} of {targets.scored} labels are the decoder's input at their own position"
@@ -178,10 +178,10 @@ class DecoderInputsAreLabels(Rule):
         return told(text, equal_to_decoder=targets.equal_to_decoder)
 
     def fix(self, finding: Finding) -> Fix | None:
-        calls = finding.related("call")
+        calls = finding.with_role("call")
         if not calls:
             return None
-        call = calls[0].place
+        call = calls[0].location
         return Fix.of("let the model make them of the labels", RemoveArgument(call, "decoder_input_ids"), safe=True)
 
 

@@ -116,21 +116,21 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Operation,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Role,
     Rule,
     Tensor,
     Verdict,
     confirmed,
+    inconclusive,
     options_of,
     refuted,
     statement_at,
     text_of_event,
-    unsettled,
     uses_of,
 )
 
@@ -153,28 +153,28 @@ RAISED = ("does not require grad", "object has no attribute 'backward'")
 
 class DetachedLoss(Rule):
     level = Level.ERROR
-    words = "backward"
+    keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
-        learns = {event.place for event in pipeline.acts(Act.BACKWARD) if _cut_of(event) is None}
+        found: dict[Location, Finding] = {}
+        learns = {event.location for event in pipeline.acts(Act.BACKWARD) if _cut_of(event) is None}
         for event in pipeline.acts(Act.BACKWARD):
             cut = _cut_of(event)
-            if cut is not None and cut.place is not None and event.place not in learns:
-                found.setdefault(cut.place, self._report(pipeline, cut.place, event, cut.name))
+            if cut is not None and cut.location is not None and event.location not in learns:
+                found.setdefault(cut.location, self._report(pipeline, cut.location, event, cut.name))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, place: Place, event: Event, cut: str) -> Finding:
+    def _report(self, pipeline: Pipeline, location: Location, event: Event, cut: str) -> Finding:
         text = text_of_event(event)
         loss = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the loss"
         how = HOW.get(cut, f"`{cut}` has no gradient")
-        statement, code = _loss_without(pipeline, place, event)
+        statement, code = _loss_without(pipeline, location, event)
         return self.finding(
-            place,
+            location,
             f"no gradient reaches the model from {loss}: {how}",
-            because=[
-                Reason(event.place, "goes back from here, and reaches no parameter", "backward"),
-                *([Reason(statement, "makes another loss of it", "statement")] if statement else []),
+            related=[
+                Related(event.location, "goes back from here, and reaches no parameter", "backward"),
+                *([Related(statement, "makes another loss of it", "statement")] if statement else []),
             ],
             help="call `backward` on the loss as the loss function gave it",
             facts={"loss": code},
@@ -186,20 +186,20 @@ class DetachedLoss(Rule):
             return confirmed(f"the {failed.name} stage ends with `{failed.failure.message.splitlines()[0]}`")
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         reached = sum(use.reached for use in loop.optimizers)
         text = f"{reached} of {loop.backwards} backward passes reached a weight of an optimizer"
         if not loop.backwards:
-            return unsettled(text)
+            return inconclusive(text)
         return (refuted if reached else confirmed)(text, reached=reached)
 
     def fix(self, finding: Finding) -> Fix | None:
-        loss, backwards = finding.facts.get("loss"), finding.related("statement")
+        loss, backwards = finding.facts.get("loss"), finding.with_role("statement")
         if not isinstance(loss, str):
             return None
         if backwards:
-            return Fix.of("take the statement out", Replace(backwards[0].place, ""), safe=False)
-        return Fix.of("keep the loss as it is", Replace(finding.place, loss), safe=False)
+            return Fix.of("take the statement out", Replace(backwards[0].location, ""), safe=False)
+        return Fix.of("keep the loss as it is", Replace(finding.location, loss), safe=False)
 
 
 def _cut_of(event: Event) -> Operation | None:
@@ -210,40 +210,46 @@ def _cut_of(event: Event) -> Operation | None:
     return cuts[0] if cuts and len(cuts) == len(losses) == len(options) else None
 
 
-def _read_only(pipeline: Pipeline, name: str, place: Place) -> int:
+def _read_only(pipeline: Pipeline, name: str, location: Location) -> int:
     """How often a tensor is only asked for its number, below the statement that makes it."""
-    calls = pipeline.source_of(place).nodes_of(ast.Attribute)
+    calls = pipeline.source_of(location).nodes_of(ast.Attribute)
     return sum(
-        isinstance(node.value, ast.Name) and node.value.id == name and node.attr == "item" and node.lineno > place.line
+        isinstance(node.value, ast.Name)
+        and node.value.id == name
+        and node.attr == "item"
+        and node.lineno > location.line
         for node in calls
     )
 
 
-def _loss_without(pipeline: Pipeline, place: Place, event: Event) -> tuple[Place | None, str | None]:
+def _loss_without(pipeline: Pipeline, location: Location, event: Event) -> tuple[Location | None, str | None]:
     """The statement that makes another loss of the loss, to be left out, and the code of the loss as it was given.
 
     Only where the script does nothing with the loss but go back from it: it may want a number elsewhere.
     """
-    statement = statement_at(pipeline, place)
-    loss = pipeline.code(event.place).partition(".backward(")[0]
+    statement = statement_at(pipeline, location)
+    loss = pipeline.code(event.location).partition(".backward(")[0]
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if name == loss:
-            source = pipeline.source_of(place)
+            source = pipeline.source_of(location)
         case _:
             return None, None
-    uses = uses_of(pipeline, name, place)
-    inside = [node for node in uses if source.place(statement).holds(source.place(node))]
-    kept = _read_only(pipeline, name, place) if "tensor" in ast.unparse(made.func) else 0
-    if place not in {source.place(each) for each in (made, *made.args[:1])} or len(uses) != len(inside) + kept + 1:
+    uses = uses_of(pipeline, name, location)
+    inside = [node for node in uses if source.location(statement).holds(source.location(node))]
+    kept = _read_only(pipeline, name, location) if "tensor" in ast.unparse(made.func) else 0
+    if (
+        location not in {source.location(each) for each in (made, *made.args[:1])}
+        or len(uses) != len(inside) + kept + 1
+    ):
         return None, None
     match made:
         case ast.Call(
             func=ast.Attribute(attr="tensor"), args=[ast.Call(func=ast.Attribute(value=ast.Name(id=rebuilt)))]
         ):
-            return (source.place(statement), name) if rebuilt == name else (None, None)
+            return (source.location(statement), name) if rebuilt == name else (None, None)
         case ast.Call(func=ast.Attribute(value=ast.Name(id=again), attr="detach" | "item")) if again == name:
-            return source.place(statement), name
+            return source.location(statement), name
         case ast.Call(func=ast.Attribute(value=ast.Call() as given, attr="detach" | "item"), args=[]):
-            return None, source.code(source.place(given))
+            return None, source.code(source.location(given))
         case _:
             return None, None

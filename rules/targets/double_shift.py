@@ -107,7 +107,7 @@ from lintrain import (
     OwnBatch,
     Padding,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     TargetAlignment,
@@ -116,14 +116,14 @@ from lintrain import (
     are_next_tokens,
     confirmed,
     given_datasets,
+    inconclusive,
     keeps_labels,
     last_map,
-    one_at_each_place,
+    one_per_location,
     own_batches,
     refuted,
     shifts_labels,
     tokens_of,
-    unsettled,
 )
 
 MOST_OF_THEM = 0.95
@@ -131,10 +131,10 @@ MOST_OF_THEM = 0.95
 
 class DoubleShift(Rule):
     level = Level.ERROR
-    words = "label"
+    keywords = "label"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_at_each_place(self._of_call(call) for call in pipeline.model_calls)
+        yield from one_per_location(self._of_call(call) for call in pipeline.model_calls)
         for given in given_datasets(pipeline):
             if _is_moved(given):
                 yield self._of_rows(given)
@@ -149,25 +149,25 @@ class DoubleShift(Rule):
         if not shifts_labels(call.model) or not are_next_tokens(tokens.value, labels.value):
             return None
         return self.finding(
-            labels.place,
+            labels.location,
             f"`{call.model.name}` moves labels by one token, and these are moved already",
-            because=[Reason(tokens.place, "the tokens, from the first on", "tokens")],
+            related=[Related(tokens.location, "the tokens, from the first on", "tokens")],
             help="give it the same tokens as `input_ids` and as `labels`",
             facts={"labels": tokens.text if tokens.text and labels.text and not _is_padded(tokens.value) else None},
         )
 
     def _of_rows(self, given: Given) -> Finding:
         return self.finding(
-            given.argument.place,
+            given.argument.location,
             f"{given.text} has labels that are moved by one token, and the model moves them",
-            because=last_map(given.datasets[0], "the rows get their labels here"),
+            related=last_map(given.datasets[0], "the rows get their labels here"),
             help="let `labels` be the same tokens as `input_ids`",
             subject=given.parameter,
         )
 
     def _of_collator(self, batch: OwnBatch) -> Finding:
         return self.finding(
-            batch.place,
+            batch.location,
             "its batches have labels that are moved by one token, and the model moves them",
             help="let `labels` be the same tokens as `input_ids`",
             subject="data_collator",
@@ -178,10 +178,10 @@ class DoubleShift(Rule):
             return _in_own_loop(evidence.loop.alignment)
         batch = evidence.batch()
         if batch is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or targets.equal_to_next is None or targets.equal_to_inputs is None or not targets.with_next:
-            return unsettled("the batch holds no labels beside its tokens")
+            return inconclusive("the batch holds no labels beside its tokens")
         text = f"{targets.equal_to_next} of {targets.with_next} labels are the token after the input's"
         if targets.equal_to_inputs > MOST_OF_THEM * targets.scored:
             same = f"{targets.equal_to_inputs} of {targets.scored} labels are the token at their own position"
@@ -194,7 +194,7 @@ class DoubleShift(Rule):
         labels = finding.facts.get("labels")
         if not isinstance(labels, str) or not labels:
             return None
-        return Fix.of("give the same tokens as labels", Replace(finding.place, labels), safe=True)
+        return Fix.of("give the same tokens as labels", Replace(finding.location, labels), safe=True)
 
 
 def _is_padded(tokens: Value) -> bool:
@@ -222,5 +222,5 @@ def _is_moved(given: Given) -> bool:
 def _in_own_loop(targets: TargetAlignment) -> Verdict:
     """The loss that was computed tells more than the batch: the model has moved its labels there."""
     if targets.offset is None:
-        return unsettled(targets.described, scored=targets.scored)
+        return inconclusive(targets.described, scored=targets.scored)
     return (confirmed if targets.offset == 2 else refuted)(targets.described, offset=targets.offset)

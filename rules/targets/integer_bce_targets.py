@@ -61,21 +61,21 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     LossCall,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Tensor,
     Verdict,
     callee_of,
     confirmed,
+    inconclusive,
     lazy_pattern,
     losses_called,
     refuted,
     tensors_given,
-    unsettled,
 )
 
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
@@ -84,42 +84,42 @@ CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 
 class IntegerBceTargets(Rule):
     level = Level.ERROR
-    words = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
+    keywords = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for loss in losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits"):
             targets = tensors_given(loss, "target")
             if targets and tensors_given(loss) and all(target.kind == "int" for target in targets):
-                found.setdefault(loss.place, self._report(loss, targets[0]))
+                found.setdefault(loss.location, self._report(loss, targets[0]))
         yield from found.values()
 
     def _report(self, loss: LossCall, target: Tensor) -> Finding:
-        because: list[Reason] = []
-        if target.made is not None and target.made.place is not None:
-            because.append(Reason(target.made.place, "the targets are made here, as whole numbers", "made"))
+        related: list[Related] = []
+        if target.made is not None and target.made.location is not None:
+            related.append(Related(target.made.location, "the targets are made here, as whole numbers", "made"))
         if loss.target is not None and CALLABLE.fullmatch(loss.target.text):
             code = f"{loss.target.text}.float()"
-            because.append(Reason(loss.target.place, "whole numbers", "target", code))
+            related.append(Related(loss.target.location, "whole numbers", "target", code))
         return self.finding(
-            loss.place,
+            loss.location,
             f"targets of `{callee_of(loss)}` are whole numbers",
-            because=because,
+            related=related,
             help="convert them: `.float()`",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         losses = loop.losses_of("binary_cross_entropy", "binary_cross_entropy_with_logits")
         for loss in losses:
             if loss.value is None and "float" not in loss.target_dtype:
                 return confirmed(f"`{loss.function}` got targets of {loss.target_dtype}, and raised")
         if losses:
             return refuted(f"targets of `{losses[0].function}` are of {losses[0].target_dtype}")
-        return unsettled(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
+        return inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.place, each.text) for each in finding.related("target")]
+        edits = [Replace(each.location, each.text) for each in finding.with_role("target")]
         return Fix.of("convert the targets", *edits, safe=True) if edits else None

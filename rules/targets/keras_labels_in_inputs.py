@@ -53,10 +53,10 @@ from lintrain import (
     Fix,
     KerasRun,
     Level,
+    Location,
     Mapping,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Slices,
@@ -65,9 +65,9 @@ from lintrain import (
     Verdict,
     confirmed,
     expression_of,
+    inconclusive,
     is_missing,
     refuted,
-    unsettled,
 )
 
 LABELS = ("labels", "label")
@@ -75,7 +75,7 @@ LABELS = ("labels", "label")
 
 class KerasLabelsInInputs(Rule):
     level = Level.ERROR
-    words = "compile"
+    keywords = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
@@ -86,7 +86,7 @@ class KerasLabelsInInputs(Rule):
                 yield from self._judge(pipeline, run, call, arguments)
 
     def _judge(
-        self, pipeline: Pipeline, run: KerasRun, call: Place, arguments: dict[str, Argument]
+        self, pipeline: Pipeline, run: KerasRun, call: Location, arguments: dict[str, Argument]
     ) -> Iterator[Finding]:
         given = arguments.get("x")
         has_targets = "y" in arguments and not is_missing(arguments["y"].value)
@@ -95,17 +95,17 @@ class KerasLabelsInInputs(Rule):
         label = _label_among(given.value)
         if label is None or run.compiled is None:
             return
-        because = [Reason(run.compile_arguments["loss"].place, "this loss expects `y`", "loss")]
-        parts = _parted(pipeline.code(given.place), label)
+        related = [Related(run.compile_arguments["loss"].location, "this loss expects `y`", "loss")]
+        parts = _parted(pipeline.code(given.location), label)
         if parts:
-            because.append(Reason(call, "trained here", "fit"))
+            related.append(Related(call, "trained here", "fit"))
         origin = given.value.origin
-        if origin is not None and origin != given.place:
-            because.insert(0, Reason(origin, f"`{label}` is one of the inputs", "origin"))
+        if origin is not None and origin != given.location:
+            related.insert(0, Related(origin, f"`{label}` is one of the inputs", "origin"))
         yield self.finding(
-            given.place,
+            given.location,
             f"`{label}` is among the inputs, and the loss of `compile` gets no targets",
-            because=because,
+            related=related,
             help="pass the labels as `y`, or name them in `label_cols`",
             subject="x",
             facts={"inputs": parts[0], "labels": parts[1]} if parts else None,
@@ -114,20 +114,20 @@ class KerasLabelsInInputs(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         names = ", ".join(f"`{name}`" for name in keras.inputs)
         if keras.has_targets:
             return refuted(f"the batch has targets beside its inputs {names}")
         stage = evidence.failed_stage
         if stage is not None and set(LABELS) & set(keras.inputs):
             return confirmed(f"no targets beside the {len(keras.inputs)} inputs {names}", stage=stage.name)
-        return unsettled(f"no stage fails on the inputs {names}")
+        return inconclusive(f"no stage fails on the inputs {names}")
 
     def fix(self, finding: Finding) -> Fix | None:
-        calls, inputs, labels = finding.related("fit"), finding.facts.get("inputs"), finding.facts.get("labels")
+        calls, inputs, labels = finding.with_role("fit"), finding.facts.get("inputs"), finding.facts.get("labels")
         if not calls or not isinstance(inputs, str) or not isinstance(labels, str):
             return None
-        edits = Replace(finding.place, inputs), AddArgument(calls[0].place, "y", labels)
+        edits = Replace(finding.location, inputs), AddArgument(calls[0].location, "y", labels)
         return Fix.of(f"pass `y={labels}`", *edits, safe=False)
 
 

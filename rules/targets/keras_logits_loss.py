@@ -52,19 +52,19 @@ from lintrain import (
     Model,
     Network,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
     Value,
     Verdict,
     confirmed,
+    inconclusive,
     is_missing,
     keras_name,
     number_of,
     refuted,
     text_of,
-    unsettled,
 )
 
 LOSSES = {
@@ -77,7 +77,7 @@ CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.TOKEN_CLASSIFICATION
 
 class KerasLogitsLoss(Rule):
     level = Level.ERROR
-    words = "compile"
+    keywords = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
@@ -93,9 +93,9 @@ class KerasLogitsLoss(Rule):
         keras = keras_name(pipeline)
         code = f"{keras or 'keras'}.losses.{loss}(from_logits=True)"
         return self.finding(
-            run.compile_arguments["loss"].place,
+            run.compile_arguments["loss"].location,
             f"this loss takes the logits of {'the last layer' if is_layer else 'the model'} for probabilities",
-            because=[Reason(output.origin, note, "origin")] if output.origin else [],
+            related=[Related(output.origin, note, "origin")] if output.origin else [],
             help=f"pass `{code}`",
             subject="loss",
             level=Level.WARNING if is_mild else Level.ERROR,
@@ -105,14 +105,14 @@ class KerasLogitsLoss(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or not keras.loss or keras.are_within_one is None:
-            return unsettled(evidence.not_reached("forward"))
+            return inconclusive(evidence.not_reached("forward"))
         if keras.from_logits:
             return refuted(f"`{keras.loss}` takes {keras.span} for logits")
         if not keras.are_within_one:
             return confirmed(f"`{keras.loss}` takes {keras.span} for probabilities", stage="forward")
         if keras.are_probabilities or keras.loss == "binary_crossentropy":
             return refuted(f"{keras.span} are probabilities")
-        return unsettled(f"{keras.span} may be either")
+        return inconclusive(f"{keras.span} may be either")
 
     def fix(self, finding: Finding) -> Fix | None:
         code = finding.facts.get("code")
@@ -120,7 +120,7 @@ class KerasLogitsLoss(Rule):
             return None
         imports = () if finding.facts.get("keras") else (AddImport("keras"),)
         safe = finding.facts.get("is_layer") is True
-        return Fix.of(f"pass `{code}`", *imports, Replace(finding.place, code), safe=safe)
+        return Fix.of(f"pass `{code}`", *imports, Replace(finding.location, code), safe=safe)
 
 
 def _probability_loss(loss: Value) -> str | None:

@@ -71,24 +71,24 @@ from lintrain import (
     Fix,
     Layer,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RenameArgument,
     Rule,
     Verdict,
     activation_of,
     confirmed,
+    inconclusive,
     loss_of,
     refuted,
     units_of,
-    unsettled,
 )
 
 
 class KerasSingleUnitSoftmax(Rule):
     level = Level.ERROR
-    words = "compile"
+    keywords = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
@@ -98,19 +98,19 @@ class KerasSingleUnitSoftmax(Rule):
             if activation_of(output) == "softmax" and output.made is not None:
                 yield self._constant(output, output.made, loss.name if loss else "")
             elif loss is not None and loss.name == "categorical_crossentropy":
-                made = [Reason(output.origin, "the last layer: 1 unit", "origin")] if output.origin else []
+                made = [Related(output.origin, "the last layer: 1 unit", "origin")] if output.origin else []
                 yield self.finding(
-                    run.compile_arguments["loss"].place,
+                    run.compile_arguments["loss"].location,
                     "a categorical loss over the one output of this network is always 0",
-                    because=made,
+                    related=made,
                     help="take `binary_crossentropy`, or one output for each class",
                     subject="loss",
                 )
 
-    def _constant(self, output: Layer, place: Place, loss: str) -> Finding:
+    def _constant(self, output: Layer, location: Location, loss: str) -> Finding:
         is_text = isinstance(output.arguments.get("activation"), Constant)
         return self.finding(
-            place,
+            location,
             "a softmax over one unit is 1 for every row",
             help='one unit takes `activation="sigmoid"`; a softmax takes one for each class',
             subject="activation",
@@ -120,7 +120,7 @@ class KerasSingleUnitSoftmax(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or keras.units is None:
-            return unsettled(evidence.not_reached("forward"))
+            return inconclusive(evidence.not_reached("forward"))
         if keras.units != 1:
             return refuted(f"the outputs have {keras.units} units")
         if keras.output_minimum == keras.output_maximum == 1.0:
@@ -133,5 +133,5 @@ class KerasSingleUnitSoftmax(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("is_binary"):
             return None
-        edit = RenameArgument(finding.place, "activation", "activation", '"sigmoid"')
+        edit = RenameArgument(finding.location, "activation", "activation", '"sigmoid"')
         return Fix.of('write `activation="sigmoid"`', edit, safe=True)

@@ -61,18 +61,18 @@ from lintrain import (
     KerasRun,
     Layer,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     Verdict,
     activation_of,
     confirmed,
+    inconclusive,
     lazy_pattern,
     loss_of,
     refuted,
-    unsettled,
 )
 
 ACTIVATIONS = {
@@ -87,7 +87,7 @@ OTHER_BACKENDS = lazy_pattern(r"KERAS_BACKEND['\"]\]?\s*[,=:]\s*['\"](torch|jax)
 
 class KerasSoftmaxLogitsLoss(Rule):
     level = Level.WARNING
-    words = "compile"
+    keywords = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
@@ -98,12 +98,14 @@ class KerasSoftmaxLogitsLoss(Rule):
             if activation is not None and activation_of(output) == activation:
                 yield self._report(pipeline, run, output, activation, loss.made)
 
-    def _report(self, pipeline: Pipeline, run: KerasRun, output: Layer, activation: str, made: Place | None) -> Finding:
+    def _report(
+        self, pipeline: Pipeline, run: KerasRun, output: Layer, activation: str, made: Location | None
+    ) -> Finding:
         silent = OTHER_BACKENDS.search(pipeline.source.text) is not None
         return self.finding(
-            run.compile_arguments["loss"].place,
+            run.compile_arguments["loss"].location,
             f"this loss takes the {activation} of the last layer for logits",
-            because=[Reason(output.origin, f"the last layer: {activation}", "origin")] if output.origin else [],
+            related=[Related(output.origin, f"the last layer: {activation}", "origin")] if output.origin else [],
             help="leave out `from_logits=True`",
             subject="loss",
             level=Level.ERROR if silent else Level.WARNING,
@@ -113,7 +115,7 @@ class KerasSoftmaxLogitsLoss(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or not keras.loss or keras.are_probabilities is None or keras.sums is None:
-            return unsettled(evidence.not_reached("forward"))
+            return inconclusive(evidence.not_reached("forward"))
         if not keras.from_logits:
             return refuted(f"`{keras.loss}` takes {keras.span} for probabilities")
         if keras.corrected is not None:
@@ -132,7 +134,7 @@ class KerasSoftmaxLogitsLoss(Rule):
         return refuted(f"`{keras.loss}` gets {told}")
 
     def fix(self, finding: Finding) -> Fix | None:
-        call = finding.place_in_facts
+        call = finding.location_in_facts
         if call is None:
             return None
         return Fix.of("leave out `from_logits=True`", RemoveArgument(call, "from_logits"), safe=True)

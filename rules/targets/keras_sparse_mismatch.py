@@ -73,14 +73,14 @@ from lintrain import (
     LabelledBatches,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     loss_of,
     refuted,
-    unsettled,
 )
 
 WANTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossentropy": True}
@@ -88,7 +88,7 @@ WANTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossent
 
 class KerasSparseMismatch(Rule):
     level = Level.ERROR
-    words = "compile"
+    keywords = "compile"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
@@ -102,9 +102,9 @@ class KerasSparseMismatch(Rule):
         given = "one-hot rows" if labels.is_one_hot else "numbers of classes"
         other = next(each for each in WANTS_ONE_HOT if each != name)
         return self.finding(
-            run.compile_arguments["loss"].place,
+            run.compile_arguments["loss"].location,
             f"`{name}` gets labels that are {given}",
-            because=[Reason(labels.origin, f"{given}", "labels")] if labels.origin else [],
+            related=[Related(labels.origin, f"{given}", "labels")] if labels.origin else [],
             help=f"take `{other}`",
             subject="loss",
             facts={"other": other if isinstance(run.value("loss"), Constant) else None},
@@ -113,17 +113,17 @@ class KerasSparseMismatch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or keras.targets_are_rows is None or keras.loss not in WANTS_ONE_HOT:
-            return unsettled(evidence.not_reached("forward"))
+            return inconclusive(evidence.not_reached("forward"))
         shapes = f"targets {list(keras.target_shape)} for outputs {list(keras.output_shape)}"
         if WANTS_ONE_HOT[keras.loss] is keras.targets_are_rows:
             return refuted(f"`{keras.loss}` gets {shapes}")
         if evidence.failed_with("shape", "Shapes "):
             return confirmed(f"`{keras.loss}` gets {shapes}", stage="forward")
-        return unsettled(f"`{keras.loss}` gets {shapes} and raises nothing")
+        return inconclusive(f"`{keras.loss}` gets {shapes} and raises nothing")
 
     def fix(self, finding: Finding) -> Fix | None:
         other = finding.facts.get("other")
-        return Fix.of(f"take `{other}`", Replace(finding.place, f'"{other}"'), safe=False) if other else None
+        return Fix.of(f"take `{other}`", Replace(finding.location, f'"{other}"'), safe=False) if other else None
 
 
 def _labels_of(run: KerasRun) -> KerasLabels | LabelledBatches | None:

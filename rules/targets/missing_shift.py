@@ -65,23 +65,23 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     LossCall,
     ModelCall,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     are_same_tokens,
     confirmed,
+    inconclusive,
     lazy_pattern,
     losses_called,
     refuted,
     shifts_labels,
     tensors_given,
     tokens_of,
-    unsettled,
 )
 
 FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
@@ -89,22 +89,22 @@ FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(
 
 class MissingShift(Rule):
     level = Level.ERROR
-    words = "cross_entropy|CrossEntropyLoss"
+    keywords = "cross_entropy|CrossEntropyLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for loss in losses_called(pipeline, "cross_entropy"):
             for call in pipeline.model_calls:
                 if shifts_labels(call.model) and _compares_with_its_inputs(loss, call):
-                    found.setdefault(loss.place, self._report(loss, call))
+                    found.setdefault(loss.location, self._report(loss, call))
         yield from found.values()
 
     def _report(self, loss: LossCall, call: ModelCall) -> Finding:
         return self.finding(
-            loss.place,
+            loss.location,
             "logits of each position are compared with the token that stands there",
-            because=[
-                Reason(call.place, f"`{call.model.name}` reads these tokens and scores the next ones", "forward"),
+            related=[
+                Related(call.location, f"`{call.model.name}` reads these tokens and scores the next ones", "forward"),
                 *_moved(loss.prediction, "[:, :-1]"),
                 *_moved(loss.target, "[:, 1:]"),
             ],
@@ -114,14 +114,16 @@ class MissingShift(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         targets = loop.alignment
         if targets is None or targets.offset is None:
-            return unsettled(targets.described if targets else f"0 of {len(loop.losses)} losses lie beside the tokens")
+            return inconclusive(
+                targets.described if targets else f"0 of {len(loop.losses)} losses lie beside the tokens"
+            )
         return (refuted if targets.offset else confirmed)(targets.described, offset=targets.offset)
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.place, each.text) for each in finding.related("all positions")]
+        edits = [Replace(each.location, each.text) for each in finding.with_role("all positions")]
         return Fix.of("compare with the next token", *edits, safe=True) if len(edits) == 2 else None
 
 
@@ -135,10 +137,10 @@ def _compares_with_its_inputs(loss: LossCall, call: ModelCall) -> bool:
     return tokens is not None and loss.target is not None and are_same_tokens(tokens.value, loss.target.value)
 
 
-def _moved(argument: Argument | None, stretch: str) -> list[Reason]:
+def _moved(argument: Argument | None, stretch: str) -> list[Related]:
     """Where a flattened tensor stands, with the code that cuts its stretch out first, for which a view will not do."""
     match = FLAT.fullmatch(argument.text) if argument else None
     if argument is None or match is None:
         return []
     code = f"{match['tensor']}{stretch}.reshape({match['sizes']})"
-    return [Reason(argument.place, "all positions, none left out", "all positions", code)]
+    return [Related(argument.location, "all positions, none left out", "all positions", code)]

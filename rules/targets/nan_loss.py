@@ -51,8 +51,8 @@ from lintrain import (
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     refuted,
-    unsettled,
 )
 
 
@@ -63,7 +63,7 @@ class NanLoss(Rule):
         source = _bad_data(evidence)
         forward, backward = evidence.forward, evidence.backward
         if forward is None:
-            return unsettled(evidence.not_reached("forward"))
+            return inconclusive(evidence.not_reached("forward"))
         if not forward.finite:
             bad = sum(not math.isfinite(loss) for loss in forward.losses)
             text = f"{bad} of {len(forward.losses)} losses are not finite{_birth(forward)}{source}"
@@ -77,12 +77,12 @@ class NanLoss(Rule):
                 f"{bad} of {len(backward.norms)} gradient norms are not finite{_birth_of_gradient(backward)}"
             )
         if half and evidence.device == "cpu":
-            return unsettled("fp16 was asked for, and the CPU computes otherwise than a GPU")
+            return inconclusive("fp16 was asked for, and the CPU computes otherwise than a GPU")
         return refuted(f"loss and gradients are finite on {len(forward.losses)} batches")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "the loss or what it is made of is not finite",
             help="find the first operation that leaves the numbers: log or sqrt of what may be 0, a division, the data",
         )

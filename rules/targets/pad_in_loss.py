@@ -127,12 +127,12 @@ from lintrain import (
     Given,
     Kind,
     Level,
+    Location,
     ModelCall,
     ModelOutput,
     Padding,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Sequence,
@@ -140,13 +140,13 @@ from lintrain import (
     Verdict,
     confirmed,
     given_datasets,
+    inconclusive,
     is_missing,
     keeps_labels,
     last_map,
     own_batches,
     refuted,
     text_of,
-    unsettled,
 )
 
 SCORE_TOKENS = frozenset({Task.CAUSAL_LM, Task.SEQ2SEQ_LM})
@@ -154,14 +154,14 @@ SCORE_TOKENS = frozenset({Task.CAUSAL_LM, Task.SEQ2SEQ_LM})
 
 class PadInLoss(Rule):
     level = Level.WARNING
-    words = "label"
+    keywords = "label"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for call in pipeline.model_calls:
             labels = call.arguments.get("labels")
             if labels is not None and _trains_on_tokens(call) and _is_padded_here(labels.value):
-                found.setdefault(labels.place, self._of_call(labels.place, labels.value, code=_masked(labels)))
+                found.setdefault(labels.location, self._of_call(labels.location, labels.value, code=_masked(labels)))
         yield from found.values()
         for given in given_datasets(pipeline):
             if _scores_padding(given):
@@ -169,15 +169,17 @@ class PadInLoss(Rule):
         for batch in own_batches(pipeline):
             part = batch.parts.get("labels")
             if batch.run.model is not None and batch.run.model.task in SCORE_TOKENS and _is_padded_here(part):
-                yield self._of_call(batch.place, part, "data_collator")
+                yield self._of_call(batch.location, part, "data_collator")
 
-    def _of_call(self, place: Place, labels: object, subject: str | None = None, *, code: str | None = None) -> Finding:
+    def _of_call(
+        self, location: Location, labels: object, subject: str | None = None, *, code: str | None = None
+    ) -> Finding:
         owner = labels.dataset if isinstance(labels, ColumnValues) else None
         padded = owner.origin if isinstance(owner, Encoding) else None
         return self.finding(
-            place,
+            location,
             "padding is scored: these labels are padded tokens, none of them -100",
-            because=[Reason(padded, "padded here", "padded", owner.text)]
+            related=[Related(padded, "padded here", "padded", owner.text)]
             if padded and isinstance(owner, Encoding)
             else [],
             help="set labels to -100 where `attention_mask` is 0",
@@ -187,9 +189,9 @@ class PadInLoss(Rule):
 
     def _of_rows(self, given: Given) -> Finding:
         return self.finding(
-            given.argument.place,
+            given.argument.location,
             f"padding is scored: {given.text} has padded labels, none of them -100",
-            because=last_map(given.datasets[0], "labels are padded tokens here"),
+            related=last_map(given.datasets[0], "labels are padded tokens here"),
             help="pad in the collator (DataCollatorForLanguageModeling, DataCollatorForSeq2Seq), which masks padding",
             subject=given.parameter,
         )
@@ -201,10 +203,10 @@ class PadInLoss(Rule):
             return (confirmed if beside.padding else refuted)(text, padding=beside.padding, scored=beside.scored)
         batch = evidence.batch()
         if batch is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or targets.padding is None:
-            return unsettled("padding cannot be told from text in the labels of the batch")
+            return inconclusive("padding cannot be told from text in the labels of the batch")
         text = f"{targets.padding} of {targets.scored} scored labels are padding"
         told = confirmed if targets.padding else refuted
         return told(text, padding=targets.padding, scored=targets.scored)
@@ -213,7 +215,7 @@ class PadInLoss(Rule):
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("mask the padding", Replace(finding.place, code), safe=True)
+        return Fix.of("mask the padding", Replace(finding.location, code), safe=True)
 
 
 def _trains_on_tokens(call: ModelCall) -> bool:

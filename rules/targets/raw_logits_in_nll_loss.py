@@ -85,21 +85,21 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     LossCall,
     Operation,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     callee_in,
     callee_of,
     confirmed,
+    inconclusive,
     losses_called,
     operations_before,
     refuted,
-    unsettled,
     uses_of,
 )
 
@@ -116,25 +116,25 @@ GIVEN = {
 
 class RawLogitsInNllLoss(Rule):
     level = Level.ERROR
-    words = "nll_loss|NLLLoss"
+    keywords = "nll_loss|NLLLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for loss in losses_called(pipeline, "nll_loss"):
             made = operations_before(loss, *GIVEN)
             if made:
-                found.setdefault(loss.place, self._report(pipeline, made[0], loss))
+                found.setdefault(loss.location, self._report(pipeline, made[0], loss))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, made: Operation, loss: LossCall) -> Finding:
         given = GIVEN[made.name]
         callee, code = _better(pipeline, made, loss) or (None, None)
         return self.finding(
-            loss.place,
+            loss.location,
             f"`{callee_of(loss)}` gets {given}, and takes log-probabilities",
-            because=[
-                *([Reason(made.place, f"gives {given}", "origin")] if made.place else []),
-                *([Reason(callee, "written here", "callee")] if callee else []),
+            related=[
+                *([Related(made.location, f"gives {given}", "origin")] if made.location else []),
+                *([Related(callee, "written here", "callee")] if callee else []),
             ],
             help="use `cross_entropy` on the logits, or apply `log_softmax` first",
             facts={"code": code},
@@ -143,7 +143,7 @@ class RawLogitsInNllLoss(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         losses = loop.losses_of("nll_loss")
         for loss in losses:
             least, most = loss.sums_of_exponentials or (1.0, 1.0)
@@ -153,13 +153,13 @@ class RawLogitsInNllLoss(Rule):
             return refuted("the exponentials of every row add up to 1", calls=len(losses))
         if loop.losses:
             return refuted(f"`{loop.losses[0].function}` is the loss, and `nll_loss` got 0 calls")
-        return unsettled(f"{len(loop.losses)} losses of torch were seen in the first batch")
+        return inconclusive(f"{len(loop.losses)} losses of torch were seen in the first batch")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         for loss in evidence.loop.losses_of("nll_loss") if evidence.loop else ():
             if (loss.input_maximum or 0.0) > 0.0:
                 found = self.finding(
-                    loss.place or evidence.place,
+                    loss.location or evidence.location,
                     "`nll_loss` gets numbers above 0",
                     facts={"are_logits": not loss.gives_probabilities},
                 )
@@ -171,10 +171,10 @@ class RawLogitsInNllLoss(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         if finding.facts.get("are_logits"):
             return _of_logits(finding)
-        callees, code = finding.related("callee"), finding.facts.get("code")
+        callees, code = finding.with_role("callee"), finding.facts.get("code")
         if not callees or not isinstance(code, str):
             return None
-        return Fix.of(f"write `{code}`", Replace(callees[0].place, code), safe=False)
+        return Fix.of(f"write `{code}`", Replace(callees[0].location, code), safe=False)
 
 
 def _of_logits(finding: Finding) -> Fix | None:
@@ -184,26 +184,30 @@ def _of_logits(finding: Finding) -> Fix | None:
     return Fix.of(f"write `{renamed[1]}`", Replace(*renamed), safe=False) if renamed else None
 
 
-def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Place, str] | None:
+def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Location, str] | None:
     """What to write for which callee: `log_softmax` where probabilities are made, else the loss that takes logits."""
     if made.name == "softmax":
-        return _renamed(made.place, pipeline.code(made.place), "softmax", "log_softmax") if made.place else None
+        return (
+            _renamed(made.location, pipeline.code(made.location), "softmax", "log_softmax") if made.location else None
+        )
     if loss.without_grad:
         return None
-    code = pipeline.code(loss.place)
+    code = pipeline.code(loss.location)
     if code.partition("(")[0].endswith("nll_loss"):
-        return _renamed(loss.place, code, "nll_loss", "cross_entropy")
+        return _renamed(loss.location, code, "nll_loss", "cross_entropy")
     name = code.partition("(")[0]
-    places = [binding.value.origin for binding in pipeline.bindings if binding.name == name]
-    if len(places) != 1 or places[0] is None or len(uses_of(pipeline, name, loss.place)) != 1:
+    locations = [binding.value.origin for binding in pipeline.bindings if binding.name == name]
+    if len(locations) != 1 or locations[0] is None or len(uses_of(pipeline, name, loss.location)) != 1:
         return None
-    return _renamed(places[0], pipeline.code(places[0]), "NLLLoss", "CrossEntropyLoss")
+    return _renamed(locations[0], pipeline.code(locations[0]), "NLLLoss", "CrossEntropyLoss")
 
 
-def _renamed(place: Place, code: str, old: str, new: str) -> tuple[Place, str] | None:
+def _renamed(location: Location, code: str, old: str, new: str) -> tuple[Location, str] | None:
     """The place of a callee that ends with a name, and the callee with another one."""
     callee = code.partition("(")[0]
     if "\n" in callee or not callee.endswith(old) or callee.endswith(f"_{old}"):
         return None
-    end = place.column + len(callee)
-    return Place(place.path, place.line, place.column, place.line, end), f"{callee.removesuffix(old)}{new}"
+    end = location.column + len(callee)
+    return Location(
+        location.path, location.line, location.column, location.line, end
+    ), f"{callee.removesuffix(old)}{new}"

@@ -96,20 +96,20 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     LossCall,
     Operation,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     callee_of,
     confirmed,
+    inconclusive,
     losses_called,
     operations_before,
     refuted,
-    unsettled,
 )
 
 RAW = ("linear", "logits", "conv1d", "conv2d")
@@ -118,42 +118,46 @@ RAW = ("linear", "logits", "conv1d", "conv2d")
 
 class SigmoidBeforeBceWithLogits(Rule):
     level = Level.ERROR
-    words = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
+    keywords = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for loss in losses_called(pipeline, "binary_cross_entropy_with_logits"):
             for sigmoid in operations_before(loss, "sigmoid"):
-                if sigmoid.place is not None:
-                    found.setdefault(sigmoid.place, self._twice(sigmoid, sigmoid.place, loss))
+                if sigmoid.location is not None:
+                    found.setdefault(sigmoid.location, self._twice(sigmoid, sigmoid.location, loss))
         for loss in losses_called(pipeline, "binary_cross_entropy"):
             made = operations_before(loss, *RAW)
             if made:
-                found.setdefault(loss.place, self._never(made[0], loss))
+                found.setdefault(loss.location, self._never(made[0], loss))
         yield from found.values()
 
-    def _twice(self, sigmoid: Operation, place: Place, loss: LossCall) -> Finding:
+    def _twice(self, sigmoid: Operation, location: Location, loss: LossCall) -> Finding:
         return self.finding(
-            place,
+            location,
             f"a sigmoid stands here, and `{callee_of(loss)}` applies its own",
-            because=[Reason(loss.place, "this loss takes logits and applies the sigmoid itself", "loss")],
+            related=[Related(loss.location, "this loss takes logits and applies the sigmoid itself", "loss")],
             help="leave the sigmoid out; a threshold of 0.5 on probabilities is one of 0 on logits",
             facts={"logits": sigmoid.given if sigmoid.text else None},
         )
 
     def _never(self, made: Operation, loss: LossCall) -> Finding:
-        origin = [Reason(made.place, "these numbers are logits, of any sign and size", "origin")] if made.place else []
+        origin = (
+            [Related(made.location, "these numbers are logits, of any sign and size", "origin")]
+            if made.location
+            else []
+        )
         return self.finding(
-            loss.place,
+            loss.location,
             f"`{callee_of(loss)}` takes probabilities, and gets logits without a sigmoid",
-            because=origin,
+            related=origin,
             help="use `BCEWithLogitsLoss`, which applies the sigmoid itself",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         for loss in loop.losses_of("binary_cross_entropy_with_logits", "binary_cross_entropy"):
             if loss.input_minimum is None or loss.input_maximum is None:
                 continue
@@ -161,10 +165,10 @@ class SigmoidBeforeBceWithLogits(Rule):
             are_probabilities = loss.input_minimum >= 0.0 and loss.input_maximum <= 1.0
             told = confirmed if are_probabilities is loss.function.endswith("with_logits") else refuted
             return told(text, minimum=loss.input_minimum, maximum=loss.input_maximum)
-        return unsettled(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
+        return inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
 
     def fix(self, finding: Finding) -> Fix | None:
         logits = finding.facts.get("logits")
         if not isinstance(logits, str) or not logits:
             return None
-        return Fix.of("take the logits as they are", Replace(finding.place, logits), safe=False)
+        return Fix.of("take the logits as they are", Replace(finding.location, logits), safe=False)

@@ -133,22 +133,22 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     LossCall,
     LossEvidence,
     Operation,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     callee_of,
     confirmed,
+    inconclusive,
     losses_called,
     operations_before,
     refuted,
     tensors_given,
-    unsettled,
 )
 
 DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
@@ -156,23 +156,23 @@ DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
 
 class SoftmaxBeforeCrossEntropy(Rule):
     level = Level.ERROR
-    words = "cross_entropy|CrossEntropyLoss & oftmax"
+    keywords = "cross_entropy|CrossEntropyLoss & oftmax"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for loss in losses_called(pipeline, "cross_entropy"):
             if _has_soft_targets(loss):
                 continue
             for softmax in operations_before(loss, "softmax"):
-                if softmax.place is not None:
-                    found.setdefault(softmax.place, self._report(softmax, softmax.place, loss))
+                if softmax.location is not None:
+                    found.setdefault(softmax.location, self._report(softmax, softmax.location, loss))
         yield from found.values()
 
-    def _report(self, softmax: Operation, place: Place, loss: LossCall) -> Finding:
+    def _report(self, softmax: Operation, location: Location, loss: LossCall) -> Finding:
         return self.finding(
-            place,
+            location,
             f"a softmax stands here, and `{callee_of(loss)}` applies its own",
-            because=[Reason(loss.place, "cross-entropy takes logits and applies log-softmax itself", "loss")],
+            related=[Related(loss.location, "cross-entropy takes logits and applies log-softmax itself", "loss")],
             help="leave the softmax out, and apply it where probabilities are read",
             facts={"logits": softmax.given if softmax.text else None},
         )
@@ -180,7 +180,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         losses = [loss for loss in loop.losses_of("cross_entropy") if _is_of_classes(loss)]
         given = next((loss for loss in losses if loss.gives_probabilities), None)
         if given is not None and given.sums_of_inputs:
@@ -189,12 +189,12 @@ class SoftmaxBeforeCrossEntropy(Rule):
         if losses and losses[0].sums_of_inputs:
             least, most = losses[0].sums_of_inputs
             return refuted(f"the inputs of `cross_entropy` add up to {least:.3g} to {most:.3g} in the rows", sum=most)
-        return unsettled(f"none of {len(loop.losses)} losses in the first batch is a `cross_entropy` of classes")
+        return inconclusive(f"none of {len(loop.losses)} losses in the first batch is a `cross_entropy` of classes")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
             if loss.gives_probabilities and _is_of_classes(loss):
-                found = self.finding(loss.place or evidence.place, "`cross_entropy` gets probabilities")
+                found = self.finding(loss.location or evidence.location, "`cross_entropy` gets probabilities")
                 yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
@@ -204,7 +204,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         logits = finding.facts.get("logits")
         if not isinstance(logits, str) or not logits:
             return None
-        return Fix.of("take the logits as they are", Replace(finding.place, logits), safe=False)
+        return Fix.of("take the logits as they are", Replace(finding.location, logits), safe=False)
 
 
 def _has_soft_targets(loss: LossCall) -> bool:

@@ -77,9 +77,9 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RenameArgument,
     Rule,
     Source,
@@ -91,6 +91,7 @@ from lintrain import (
     Verdict,
     certain_facts,
     confirmed,
+    inconclusive,
     is_missing,
     is_true,
     lazy_pattern,
@@ -99,7 +100,6 @@ from lintrain import (
     opening_of,
     refuted,
     text_of,
-    unsettled,
     written_texts,
 )
 
@@ -126,10 +126,10 @@ FEW = 0.05
 
 class DoubleBos(Rule):
     level = Level.WARNING
-    words = "okeniz|rocessor"
+    keywords = "okeniz|rocessor"
     needs_training = False
 
-    def glance(self, source: Source, targets: Targets) -> bool:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
         return source.says(r"bos_token|apply_chat_template") or any(
             word in source.text for words in WRITTEN.values() for word in words
         )
@@ -137,7 +137,7 @@ class DoubleBos(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if mentions(pipeline, TAKES_FIRST_OFF):
             return
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for encoding in pipeline.encodings:
             tokenizer = encoding.tokenizer
             if not isinstance(tokenizer, Tokenizer) or encoding.origin is None or encoding.origin in reported:
@@ -146,11 +146,11 @@ class DoubleBos(Rule):
             if opening is None or not _puts_bos(pipeline, encoding, tokenizer):
                 continue
             reported.add(encoding.origin)
-            written = [Reason(opening.origin, "the token is written here", "written")] if opening.origin else []
+            written = [Related(opening.origin, "the token is written here", "written")] if opening.origin else []
             yield self.finding(
                 encoding.origin,
                 "the text begins with the begin-of-text token, and the tokenizer adds another",
-                because=written,
+                related=written,
                 help="pass `add_special_tokens=False` where the text has its special tokens",
                 facts={"is_given": "add_special_tokens" in encoding.arguments},
             )
@@ -159,16 +159,16 @@ class DoubleBos(Rule):
         batch = evidence.batch()
         edges = batch.edges if batch else None
         if edges is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         text = f"{edges.starts_with_two_bos} of {edges.rows} rows begin with two begin-of-text tokens"
         if edges.starts_with_two_bos > FEW * edges.rows:
             return confirmed(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
         return refuted(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
 
     def fix(self, finding: Finding) -> Fix:
-        edit: AddArgument | RenameArgument = AddArgument(finding.place, "add_special_tokens", "False")
+        edit: AddArgument | RenameArgument = AddArgument(finding.location, "add_special_tokens", "False")
         if finding.facts.get("is_given"):
-            edit = RenameArgument(finding.place, "add_special_tokens", "add_special_tokens", "False")
+            edit = RenameArgument(finding.location, "add_special_tokens", "add_special_tokens", "False")
         return Fix.of("pass `add_special_tokens=False`", edit, safe=True)
 
 

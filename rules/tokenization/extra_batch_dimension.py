@@ -114,18 +114,18 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     TokenFeed,
     Verdict,
     confirmed,
     has_own_model,
+    inconclusive,
     refuted,
     token_feeds,
-    unsettled,
 )
 
 TAKES_OFF = ("squeeze", ".view(", "reshape", "flatten", "torch.cat")
@@ -140,10 +140,10 @@ SHAPES = (
 
 class ExtraBatchDimension(Rule):
     level = Level.ERROR
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for feed in token_feeds(pipeline):
             ids, encoding = feed.columns.get("input_ids"), feed.encoding
             if ids is None or not ids.is_stacked or encoding is None or encoding.origin is None:
@@ -154,7 +154,7 @@ class ExtraBatchDimension(Rule):
             yield self.finding(
                 encoding.origin,
                 "`return_tensors` gives every row a leading dimension of 1, which stays",
-                because=[Reason(feed.place, "rows are put into batches here", "batched")],
+                related=[Related(feed.location, "rows are put into batches here", "batched")],
                 help="leave out `return_tensors`: the collator makes tensors of a batch",
                 facts={"pads": isinstance(feed.collator, Collator) and feed.collator.pads is True},
             )
@@ -168,12 +168,12 @@ class ExtraBatchDimension(Rule):
         if failed is not None and ids is None:
             return confirmed(f"rows of 1 x tokens make no batch: the {failed.name} stage fails on them")
         if ids is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         return refuted(f"the batch of `input_ids` is {list(ids.shape)}")
 
     def fix(self, finding: Finding) -> Fix:
         pads = finding.facts.get("pads") is True
-        return Fix.of("leave out `return_tensors`", RemoveArgument(finding.place, "return_tensors"), safe=pads)
+        return Fix.of("leave out `return_tensors`", RemoveArgument(finding.location, "return_tensors"), safe=pads)
 
 
 def _reaches_the_model(pipeline: Pipeline, feed: TokenFeed) -> bool:

@@ -47,7 +47,7 @@ trl#1820, trl#588; Transformers documentation, `DataCollatorForSeq2Seq.label_pad
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 TOLERATED, MANY = 0.01, 0.05
 TASKS = frozenset({"CausalLM", "ConditionalGeneration", "Seq2SeqLM", "TokenClassification"})
@@ -59,9 +59,9 @@ class FullyMaskedLabels(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None or batch.labels is None:
-            return unsettled(evidence.not_reached("batch") if batch is None else "the batch has no labels of tokens")
+            return inconclusive(evidence.not_reached("batch") if batch is None else "the batch has no labels of tokens")
         if evidence.model is None or evidence.model.task not in TASKS:
-            return unsettled("the model's task is not one of rows with a label for each token")
+            return inconclusive("the model's task is not one of rows with a label for each token")
         labels = batch.labels
         share = labels.rows_without / max(labels.rows, 1)
         text = f"{labels.rows_without} of {labels.rows} rows have no label but -100 ({share:.0%})"
@@ -73,7 +73,7 @@ class FullyMaskedLabels(Rule):
         labels = evidence.batches[0].labels if evidence.batches else None
         is_many = labels is not None and labels.rows_without > MANY * labels.rows
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "rows of the training data have no label but -100",
             help="look at one of them: is the answer cut off, or its beginning not found",
             subject="train_dataset",

@@ -39,7 +39,7 @@ Hugging Face course, chapter 2, "Handling multiple sequences".
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 TOLERATED_SHARE = 0.01
 
@@ -50,17 +50,17 @@ class MismatchedAttentionMask(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         ids, mask = batch.tensor("input_ids"), batch.tensor("attention_mask")
         if ids is None or mask is None or len(mask.shape) != 2 or batch.tensor("position_ids"):
-            return unsettled("the batch holds no plain pair of `input_ids` and `attention_mask`")
+            return inconclusive("the batch holds no plain pair of `input_ids` and `attention_mask`")
         if batch.mask_shape_differs:
             return confirmed(f"`attention_mask` is {list(mask.shape)}, `input_ids` {list(ids.shape)}")
         if batch.mask_empty_rows:
             return confirmed(f"{batch.mask_empty_rows} rows have a mask of zeros only", rows=batch.mask_empty_rows)
         attended = batch.attended_tokens or 0
         if batch.pad_is_eos or not attended:
-            return unsettled("the padding token is the end-of-text token, so padding and text look alike")
+            return inconclusive("the padding token is the end-of-text token, so padding and text look alike")
         share = batch.mask_on_padding / attended
         if share > TOLERATED_SHARE:
             text = f"{batch.mask_on_padding} of {attended} attended tokens are padding ({share:.0%})"
@@ -69,7 +69,7 @@ class MismatchedAttentionMask(Rule):
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "`attention_mask` does not fit `input_ids` in the training batches",
             help="let the tokenizer or its collator make the mask: one for every token, zero for every padding",
             subject="data_collator",

@@ -72,19 +72,19 @@ from lintrain import (
     Fix,
     Level,
     Loader,
+    Location,
     ModelCall,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Task,
     Verdict,
     confirmed,
     feedings,
+    inconclusive,
     number_of,
     ragged_at,
     refuted,
-    unsettled,
 )
 
 ROUNDING = 1e-6
@@ -93,23 +93,23 @@ ROUNDING = 1e-6
 
 class MissingAttentionMask(Rule):
     level = Level.ERROR
-    words = "DataLoader & backward"
+    keywords = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for feeding in feedings(pipeline):
             reasons = ragged_at(pipeline, feeding.loader.dataset)
             if not reasons or not _pads(feeding.loader):
                 continue
             for call in pipeline.model_calls:
                 ids = _ids_alone(call) if _is_in(feeding, call) else None
-                if ids is None or call.place in reported or call.model.task is Task.CAUSAL_LM:
+                if ids is None or call.location in reported or call.model.task is Task.CAUSAL_LM:
                     continue
-                reported.add(call.place)
+                reported.add(call.location)
                 yield self.finding(
-                    call.place,
+                    call.location,
                     f"`{ids}` is padded, and the model gets no `attention_mask` with it",
-                    because=[*reasons, *_padded_at(feeding.loader)],
+                    related=[*reasons, *_padded_at(feeding.loader)],
                     help="pass the batch's `attention_mask` as well",
                     facts={"mask": ids.replace("input_ids", "attention_mask")},
                 )
@@ -117,14 +117,16 @@ class MissingAttentionMask(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return unsettled(evidence.without_loop)
+            return inconclusive(evidence.without_loop)
         batch = evidence.batch()
         if batch is None or not loop.inputs:
-            return unsettled(f"of {loop.batches} batches it was not seen what the model got")
+            return inconclusive(f"of {loop.batches} batches it was not seen what the model got")
         if "attention_mask" in loop.inputs:
             return refuted("the model got `attention_mask`", inputs=", ".join(loop.inputs))
         if batch.padding_tokens is None:
-            return unsettled("no padding is known in the batch, and the model got `" + "`, `".join(loop.inputs) + "`")
+            return inconclusive(
+                "no padding is known in the batch, and the model got `" + "`, `".join(loop.inputs) + "`"
+            )
         text = f"the model got {batch.padding_tokens} tokens of padding, and no `attention_mask`"
         mask = evidence.responses.mask if evidence.responses else None
         if mask is not None and not mask.given:
@@ -134,7 +136,7 @@ class MissingAttentionMask(Rule):
 
     def fix(self, finding: Finding) -> Fix:
         mask = str(finding.facts["mask"])
-        return Fix.of("pass the mask", AddArgument(finding.place, "attention_mask", mask), safe=True)
+        return Fix.of("pass the mask", AddArgument(finding.location, "attention_mask", mask), safe=True)
 
 
 def _pads(loader: Loader) -> bool:
@@ -143,13 +145,13 @@ def _pads(loader: Loader) -> bool:
     return isinstance(loader.collate, Collator) and loader.collate.pads is True and size is not None and size > 1
 
 
-def _padded_at(loader: Loader) -> list[Reason]:
-    place = loader.collate.origin
-    return [Reason(place, "each batch is padded here", "padded")] if place else []
+def _padded_at(loader: Loader) -> list[Related]:
+    location = loader.collate.origin
+    return [Related(location, "each batch is padded here", "padded")] if location else []
 
 
 def _is_in(feeding: Feeding, call: ModelCall) -> bool:
-    return call.place.path == feeding.loop.place.path and feeding.loop.place.holds(call.place)
+    return call.location.path == feeding.loop.location.path and feeding.loop.location.holds(call.location)
 
 
 def _ids_alone(call: ModelCall) -> str | None:

@@ -68,7 +68,7 @@ Text of a data set may hold its own end, and running text needs none:
 
 A tokenizer may be told to add it:
 
-    words = AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-1B", add_eos_token=True, pad_token="<unk>")
+    keywords = AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-1B", add_eos_token=True, pad_token="<unk>")
     llama = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.2-1B")
     examples = raw.map(lambda row: words(f"Premise: {row['premise']}", truncation=True, max_length=96),
                        remove_columns=raw["train"].column_names)
@@ -104,9 +104,9 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rows,
     Rule,
@@ -120,6 +120,7 @@ from lintrain import (
     Verdict,
     certain_facts,
     confirmed,
+    inconclusive,
     is_handed_over,
     is_missing,
     lazy_pattern,
@@ -127,7 +128,6 @@ from lintrain import (
     parts_of,
     refuted,
     token_feeds,
-    unsettled,
     written_texts,
 )
 
@@ -147,10 +147,10 @@ NAMED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 class MissingEos(Rule):
     level = Level.WARNING
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for feed in token_feeds(pipeline):
             encoding, tokenizer = feed.encoding, feed.tokenizer
             if encoding is None or tokenizer is None or encoding.origin is None or encoding.origin in reported:
@@ -164,7 +164,7 @@ class MissingEos(Rule):
             yield self.finding(
                 encoding.origin,
                 "these examples end without the end-of-text token, which nothing adds",
-                because=[Reason(feed.place, "a causal model is trained on them", "read"), *ended],
+                related=[Related(feed.location, "a causal model is trained on them", "read"), *ended],
                 help="append `tokenizer.eos_token` to each example, and pad with another token",
             )
 
@@ -172,16 +172,16 @@ class MissingEos(Rule):
         batch = evidence.batch()
         edges = batch.edges if batch else None
         if edges is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         text = f"{edges.ends_with_eos} of {edges.rows} rows end with the end-of-text token"
         if edges.equal_lengths:
-            return unsettled(f"{text}; all rows are equally long, so they may be cut", rows=edges.rows)
+            return inconclusive(f"{text}; all rows are equally long, so they may be cut", rows=edges.rows)
         if edges.ends_with_eos > MOST * edges.rows:
             return refuted(text, rows=edges.rows, ended=edges.ends_with_eos)
         return confirmed(text, rows=edges.rows, ended=edges.ends_with_eos)
 
     def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.place, each.text) for each in finding.related("text")]
+        edits = [Replace(each.location, each.text) for each in finding.with_role("text")]
         return Fix.of("append the end-of-text token", *edits, safe=False) if edits else None
 
 
@@ -227,7 +227,7 @@ def _loses_ends(pipeline: Pipeline) -> bool:
     return not has_own and bool(masks or pipeline.token_tests)
 
 
-def _ended(pipeline: Pipeline, encoding: Encoding) -> list[Reason]:
+def _ended(pipeline: Pipeline, encoding: Encoding) -> list[Related]:
     """The text that the tokenizer gets, with the code that ends it; nothing where it is not plainly one, or a list."""
     call = _call_of(pipeline, encoding)
     if call is None or encoding.origin is None:
@@ -238,23 +238,23 @@ def _ended(pipeline: Pipeline, encoding: Encoding) -> list[Reason]:
         return []
     if several and isinstance(text, ast.ListComp):
         text, several = text.elt, False
-    place = source.place(text)
-    code = source.code(place)
+    location = source.location(text)
+    code = source.code(location)
     if several:
         ended = f"[text + {end} for text in {code}]" if isinstance(text, NAMED) else ""
     else:
         ended = _with_end(text, code, end)
-    return [Reason(place, "the text that is tokenized", "text", ended)] if ended else []
+    return [Related(location, "the text that is tokenized", "text", ended)] if ended else []
 
 
 def _call_of(pipeline: Pipeline, encoding: Encoding) -> ast.Call | None:
     """The call of a tokenizer by its name on one text, where all that comes through it is of one kind."""
-    place = encoding.origin
-    if place is None or "text_pair" in encoding.arguments:
+    location = encoding.origin
+    if location is None or "text_pair" in encoding.arguments:
         return None
-    source = pipeline.source_of(place)
-    call = next((node for node in source.nodes_of(ast.Call) if source.place(node) == place), None)
-    through = [each for each in pipeline.encodings if each.origin == place]
+    source = pipeline.source_of(location)
+    call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == location), None)
+    through = [each for each in pipeline.encodings if each.origin == location]
     kinds = {_is_list(each.inputs) for each in through}
     is_plain = call is not None and len(call.args) == 1 and _is_named(call.func)
     return call if is_plain and len(kinds) == 1 and all(map(_is_form, through)) else None

@@ -70,16 +70,17 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Task,
     Verdict,
     certain_facts,
     collations,
     confirmed,
+    inconclusive,
     is_handed_over,
     is_missing,
     lacks_pad,
@@ -88,7 +89,6 @@ from lintrain import (
     number_of,
     refuted,
     text_of,
-    unsettled,
 )
 
 NO_ID = "Cannot handle batch sizes > 1 if no padding token is defined"
@@ -99,10 +99,10 @@ SETS_IT = lazy_pattern(r"pad_token_id\s*=[^=]|\.config\.update|[\"']pad_token_id
 
 class MissingPadId(Rule):
     level = Level.ERROR
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for collation in collations(pipeline):
             model = collation.model
             if model is None or model.origin is None or model.origin in reported or not _pools(pipeline, model):
@@ -116,7 +116,7 @@ class MissingPadId(Rule):
             yield self.finding(
                 model.origin,
                 f"`{text_of(model.checkpoint)}` has no `pad_token_id`, and the script never sets it",
-                because=[Reason(collation.place, "its batches are padded here", "batched")],
+                related=[Related(collation.location, "its batches are padded here", "batched")],
                 help="set `model.config.pad_token_id = tokenizer.pad_token_id`",
                 facts=_cure(pipeline, collation, model, model.origin),
             )
@@ -126,18 +126,18 @@ class MissingPadId(Rule):
         if failed is not None:
             return confirmed(f"the {failed.name} stage ends with `{NO_ID}`")
         if evidence.model is None:
-            return unsettled("the model was not reached")
+            return inconclusive("the model was not reached")
         wanted = evidence.tokenizer.pad_id if evidence.tokenizer else None
         text = f"the model's `pad_token_id` is {evidence.model.pad_id}, the tokenizer's {wanted}"
         if evidence.model.pad_id is not None and evidence.model.pad_id == wanted:
             return refuted(text, pad_id=wanted)
-        return confirmed(text) if evidence.model.pad_id is not None and wanted is not None else unsettled(text)
+        return confirmed(text) if evidence.model.pad_id is not None and wanted is not None else inconclusive(text)
 
     def fix(self, finding: Finding) -> Fix | None:
         statement = finding.facts.get("statement")
         if not isinstance(statement, str):
             return None
-        return Fix.of("tell the model its padding token", InsertAfter(finding.place, statement), safe=True)
+        return Fix.of("tell the model its padding token", InsertAfter(finding.location, statement), safe=True)
 
 
 def _pools(pipeline: Pipeline, model: Model) -> bool:
@@ -160,11 +160,11 @@ def _is_untold(collation: Collation) -> bool:
     return is_missing(size) or (number_of(size) or 0) > 1
 
 
-def _cure(pipeline: Pipeline, collation: Collation, model: Model, origin: Place) -> dict[str, str | None]:
+def _cure(pipeline: Pipeline, collation: Collation, model: Model, origin: Location) -> dict[str, str | None]:
     """The statement that sets the id, where both have one name and the tokenizer has its token before the model."""
     tokenizer = collation.tokenizer
     names = [{binding.name for binding in pipeline.names_of(value)} for value in (model, tokenizer) if value]
-    places = [setting.place for setting in tokenizer.settings] if tokenizer else []
-    if len(names) != 2 or any(len(each) != 1 for each in names) or not all(place < origin for place in places):
+    locations = [setting.location for setting in tokenizer.settings] if tokenizer else []
+    if len(names) != 2 or any(len(each) != 1 for each in names) or not all(location < origin for location in locations):
         return {}
     return {"statement": f"{names[0].pop()}.config.pad_token_id = {names[1].pop()}.pad_token_id"}

@@ -5,7 +5,7 @@ a single row or rows of equal length.
 
 ## Bad
 
-    words = AutoTokenizer.from_pretrained("gpt2")
+    keywords = AutoTokenizer.from_pretrained("gpt2")
     writer = AutoModelForSequenceClassification.from_pretrained("gpt2", num_labels=3)
 
     def tokenize(batch):
@@ -42,7 +42,7 @@ A tokenizer call that pads ends the same way:
 
 ## Good
 
-    words = AutoTokenizer.from_pretrained("gpt2")
+    keywords = AutoTokenizer.from_pretrained("gpt2")
     writer = AutoModelForSequenceClassification.from_pretrained("gpt2", num_labels=3)
     words.add_special_tokens({"pad_token": "<|pad|>"})
     writer.resize_token_embeddings(len(words))
@@ -140,17 +140,18 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Location,
     Model,
     Padding,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Tokenizer,
     Verdict,
     block_of,
     collations,
     confirmed,
+    inconclusive,
     is_one_scope,
     lacks_pad,
     literal,
@@ -158,7 +159,6 @@ from lintrain import (
     refuted,
     statement_at,
     text_of,
-    unsettled,
 )
 
 NO_TOKEN = "Asking to pad but the tokenizer does not have a padding token"
@@ -166,21 +166,26 @@ NO_TOKEN = "Asking to pad but the tokenizer does not have a padding token"
 
 class MissingPadToken(Rule):
     level = Level.ERROR
-    words = "okeniz|rocessor"
+    keywords = "okeniz|rocessor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
-            place = min(_padded_at(pipeline, tokenizer), default=None)
-            if place is None or place in reported or _may_have_one(tokenizer) or not lacks_pad(pipeline, tokenizer):
+            location = min(_padded_at(pipeline, tokenizer), default=None)
+            if (
+                location is None
+                or location in reported
+                or _may_have_one(tokenizer)
+                or not lacks_pad(pipeline, tokenizer)
+            ):
                 continue
-            reported.add(place)
-            made = [Reason(tokenizer.origin, "made here, without a padding token")] if tokenizer.origin else []
-            last, statements = _cure(pipeline, tokenizer, place) or (None, None)
+            reported.add(location)
+            made = [Related(tokenizer.origin, "made here, without a padding token")] if tokenizer.origin else []
+            last, statements = _cure(pipeline, tokenizer, location) or (None, None)
             yield self.finding(
-                place,
+                location,
                 f"the tokenizer of `{text_of(tokenizer.checkpoint)}` has no padding token to pad with",
-                because=[*made, *([Reason(last, "both are made by here", "last")] if last else [])],
+                related=[*made, *([Related(last, "both are made by here", "last")] if last else [])],
                 help="add one with `add_special_tokens` and resize the embeddings, or name a token that is not used",
                 facts={"statements": statements},
             )
@@ -191,26 +196,26 @@ class MissingPadToken(Rule):
             return confirmed(f"the {failed.name} stage ends with `{NO_TOKEN}`")
         tokenizer = evidence.tokenizer
         if tokenizer is None:
-            return unsettled("the run's tokenizer is not known")
+            return inconclusive("the run's tokenizer is not known")
         if tokenizer.pad_id is not None:
             return refuted(f"the tokenizer pads with id {tokenizer.pad_id}", pad_id=tokenizer.pad_id)
-        return unsettled("the tokenizer has no padding token, and nothing was padded")
+        return inconclusive("the tokenizer has no padding token, and nothing was padded")
 
     def fix(self, finding: Finding) -> Fix | None:
-        last, statements = finding.related("last"), finding.facts.get("statements")
+        last, statements = finding.with_role("last"), finding.facts.get("statements")
         if not last or not isinstance(statements, str):
             return None
-        return Fix.of("add a padding token", InsertAfter(last[0].place, statements), safe=False)
+        return Fix.of("add a padding token", InsertAfter(last[0].location, statements), safe=False)
 
 
-def _padded_at(pipeline: Pipeline, tokenizer: Tokenizer) -> list[Place]:
+def _padded_at(pipeline: Pipeline, tokenizer: Tokenizer) -> list[Location]:
     """Where this tokenizer certainly pads: in its own calls, and where a collator with it is at work."""
     return pipeline.told(_paddings, pipeline).get(id(tokenizer), [])
 
 
-def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Place]]:
+def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Location]]:
     """The places where each tokenizer pads, by its identity."""
-    found = dict[int, list[Place]]()
+    found = dict[int, list[Location]]()
     for encoding in pipeline.encodings:
         pads = encoding.padding in {Padding.LONGEST, Padding.FIXED}
         tokenizer = encoding.tokenizer
@@ -221,8 +226,8 @@ def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Place]]:
         # one that masks words ends earlier, for want of a mask token: mlm-on-causal-model
         pads = collator is None or (collator.pads is True and not masks_words(collator))
         if pads and collation.tokenizer is not None:
-            place = (collator.origin if collator else None) or collation.place
-            found.setdefault(id(collation.tokenizer), []).append(place)
+            location = (collator.origin if collator else None) or collation.location
+            found.setdefault(id(collation.tokenizer), []).append(location)
     return found
 
 
@@ -232,7 +237,7 @@ def _may_have_one(tokenizer: Tokenizer) -> bool:
     return isinstance(name, str) and ("instruct" in name.lower() or "chat" in name.lower())
 
 
-def _cure(pipeline: Pipeline, tokenizer: Tokenizer, padded: Place) -> tuple[Place, str] | None:
+def _cure(pipeline: Pipeline, tokenizer: Tokenizer, padded: Location) -> tuple[Location, str] | None:
     """After which statement what has to be done, where one tokenizer and one model are made side by side."""
     if len(pipeline.tokenizers) != 1 or len(pipeline.models) != 1 or tokenizer.origin is None:
         return None
@@ -261,7 +266,7 @@ def _are_side_by_side(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) ->
     assert model.origin is not None
     if not is_one_scope(pipeline, tokenizer.origin, model.origin):
         return False
-    one, other = (statement_at(pipeline, place) for place in (tokenizer.origin, model.origin))
+    one, other = (statement_at(pipeline, location) for location in (tokenizer.origin, model.origin))
     block = block_of(pipeline, one, tokenizer.origin) if one is not None else []
     if one is None or other not in block or not isinstance(one, ast.Assign) or not isinstance(other, ast.Assign):
         return False

@@ -58,7 +58,7 @@ A `max_length` alone cuts where no padding is asked for:
 
 Relative and rotary positions have no such limit:
 
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = text.map(lambda batch: words(batch["text"], text_target=batch["text"]), batched=True,
                      remove_columns=["text"])
     model = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
@@ -88,28 +88,28 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     TokenFeed,
     Verdict,
     confirmed,
+    inconclusive,
     is_missing,
     learned_positions,
     may_be_short,
     refuted,
     token_feeds,
-    unsettled,
 )
 
 
 class MissingTruncation(Rule):
     level = Level.WARNING
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for feed in token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
@@ -121,7 +121,7 @@ class MissingTruncation(Rule):
             yield self.finding(
                 encoding.origin,
                 f"nothing cuts these rows to the {limit} positions of `{name}`",
-                because=[Reason(feed.place, "read here", "read")],
+                related=[Related(feed.location, "read here", "read")],
                 help="pass `truncation=True`, or cut longer texts into several rows",
                 facts={"positions": limit},
             )
@@ -130,7 +130,7 @@ class MissingTruncation(Rule):
         limit = evidence.model.positions if evidence.model else None
         columns = [column for split in evidence.splits if (column := split.column("input_ids")) and column.lengths]
         if limit is None or not columns:
-            return unsettled("the model's positions or the lengths of its inputs are not known")
+            return inconclusive("the model's positions or the lengths of its inputs are not known")
         longest = max(column.lengths[-1] for column in columns)
         rows = sum(column.rows_read for column in columns)
         text = f"the longest of {rows} rows has {longest} tokens for {limit} positions"
@@ -139,7 +139,9 @@ class MissingTruncation(Rule):
         return refuted(text, longest=longest, positions=limit)
 
     def fix(self, finding: Finding) -> Fix:
-        return Fix.of("cut rows to the tokenizer's limit", AddArgument(finding.place, "truncation", "True"), safe=False)
+        return Fix.of(
+            "cut rows to the tokenizer's limit", AddArgument(finding.location, "truncation", "True"), safe=False
+        )
 
 
 def _is_chunked(feed: TokenFeed) -> bool:

@@ -43,7 +43,7 @@ What a subclass of Trainer does with the labels is its own affair:
             return (outputs.loss, outputs) if return_outputs else outputs.loss
 
     model = AutoModelForCausalLM.from_pretrained("roberta-base", is_decoder=True)
-    words = AutoTokenizer.from_pretrained("roberta-base")
+    keywords = AutoTokenizer.from_pretrained("roberta-base")
     lines = text.map(lambda batch: words(batch["text"], truncation=True), batched=True, remove_columns=["text"])
     trainer = Denoising(model, args, train_dataset=lines["train"], data_collator=DataCollatorForLanguageModeling(words))
 
@@ -67,19 +67,19 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RenameArgument,
     Rule,
     Task,
     Verdict,
     collations,
     confirmed,
+    inconclusive,
     is_missing,
     masks_words,
     refuted,
-    unsettled,
 )
 
 NO_MASK = "does not have a mask token"
@@ -91,10 +91,10 @@ MOST_MASKED = 0.5
 
 class MlmOnCausalModel(Rule):
     level = Level.ERROR
-    words = "DataCollator"
+    keywords = "DataCollator"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for collation in collations(pipeline):
             collator, masks = collation.collator, _masks(collation)
             if collator is None or collator.origin is None or masks is None or collator.origin in reported:
@@ -107,7 +107,7 @@ class MlmOnCausalModel(Rule):
             yield self.finding(
                 collator.origin,
                 f"this collator {'masks words' if masks else 'masks nothing'}, and the model is a {task}",
-                because=[Reason(made, f"a {task}", "model")] if made else [],
+                related=[Related(made, f"a {task}", "model")] if made else [],
                 help=f"pass `mlm={wanted}`",
                 facts={
                     "wanted": wanted,
@@ -122,7 +122,9 @@ class MlmOnCausalModel(Rule):
             return confirmed(f"the {failed.name} stage ends with `This tokenizer {NO_MASK}`")
         batch = evidence.batch()
         if batch is None or batch.labels is None or evidence.model is None:
-            return unsettled(evidence.not_reached("batch") if batch is None else "the batch holds no labels of tokens")
+            return inconclusive(
+                evidence.not_reached("batch") if batch is None else "the batch holds no labels of tokens"
+            )
         labels = batch.labels
         share = labels.supervised / max(labels.attended, 1)
         text = f"{labels.supervised} of {labels.attended} tokens have a label, {labels.masked_inputs} of them masked"
@@ -133,11 +135,11 @@ class MlmOnCausalModel(Rule):
 
     def fix(self, finding: Finding) -> Fix | None:
         wanted = finding.facts.get("wanted") is True
-        edit: AddArgument | RenameArgument = AddArgument(finding.place, "mlm", str(wanted))
+        edit: AddArgument | RenameArgument = AddArgument(finding.location, "mlm", str(wanted))
         if finding.facts.get("is_given"):
             if not finding.facts.get("is_named"):
                 return None
-            edit = RenameArgument(finding.place, "mlm", "mlm", str(wanted))
+            edit = RenameArgument(finding.location, "mlm", "mlm", str(wanted))
         return Fix.of(f"pass `mlm={wanted}`", edit, safe=not wanted)
 
 

@@ -63,20 +63,20 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Padding,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RenameArgument,
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     learned_positions,
     may_be_short,
     pads_take_positions,
     refuted,
     token_feeds,
-    unsettled,
 )
 
 POSITION_ERRORS = (
@@ -89,10 +89,10 @@ POSITION_ERRORS = (
 
 class OverLongInput(Rule):
     level = Level.ERROR
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for feed in token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             limit, name = learned_positions(pipeline, feed) if feed.model else (None, "")
@@ -106,7 +106,7 @@ class OverLongInput(Rule):
             yield self.finding(
                 encoding.origin,
                 f"rows of {'' if is_padded else 'up to '}{asked} tokens for the {limit} positions of `{name}`",
-                because=[Reason(feed.place, "read here", "read")],
+                related=[Related(feed.location, "read here", "read")],
                 help=f"pass `max_length={limit}`, or take a model for longer text",
                 facts={
                     "positions": limit,
@@ -120,7 +120,7 @@ class OverLongInput(Rule):
         limit = evidence.model.positions if evidence.model else None
         longest = longest_input(evidence)
         if limit is None or longest is None:
-            return unsettled("the model's positions or the lengths of its inputs are not known")
+            return inconclusive("the model's positions or the lengths of its inputs are not known")
         passed = most_passed(evidence)
         if limit < longest <= passed:
             return refuted(
@@ -143,13 +143,13 @@ class OverLongInput(Rule):
         if not finding.facts.get("is_written"):
             return None
         limit = str(finding.facts["positions"])
-        fitting = RenameArgument(finding.place, "max_length", "max_length", limit)
+        fitting = RenameArgument(finding.location, "max_length", "max_length", limit)
         return Fix.of("take the model's positions", fitting, safe=bool(finding.facts["is_padded"]))
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         decays = evidence.model is not None and evidence.model.rotary
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "training inputs are longer than the model's positions",
             help="cut them: `truncation=True` and a `max_length` of at most the model's positions",
             subject="train_dataset",

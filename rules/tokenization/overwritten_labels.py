@@ -97,18 +97,18 @@ from lintrain import (
     Finding,
     Fix,
     Level,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Verdict,
     confirmed,
+    inconclusive,
     last_map,
     masks_words,
     refuted,
     token_feeds,
-    unsettled,
 )
 
 IGNORED = -100
@@ -116,26 +116,26 @@ IGNORED = -100
 
 class OverwrittenLabels(Rule):
     level = Level.ERROR
-    words = "DataCollator"
+    keywords = "DataCollator"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for feed in token_feeds(pipeline):
             labels, collator = feed.columns.get("labels"), feed.collator
-            if labels is None or not labels.is_masked or feed.place in reported:
+            if labels is None or not labels.is_masked or feed.location in reported:
                 continue
             # one that masks words is a mistake of its own with such labels: mlm-on-causal-model
             if not isinstance(collator, Collator) or masks_words(collator) is not False:
                 continue
             if _masks_padding(pipeline):
                 return
-            reported.add(feed.place)
-            because = last_map(feed.dataset, "some labels are set to -100 here") if feed.dataset else ()
-            made = [Reason(collator.origin, "makes labels of the inputs", "collator")] if collator.origin else []
+            reported.add(feed.location)
+            related = last_map(feed.dataset, "some labels are set to -100 here") if feed.dataset else ()
+            made = [Related(collator.origin, "makes labels of the inputs", "collator")] if collator.origin else []
             yield self.finding(
-                feed.place,
+                feed.location,
                 "the collator makes new labels over those that the data masks with -100",
-                because=[*because, *made],
+                related=[*related, *made],
                 help="use `DataCollatorForSeq2Seq(tokenizer, padding=True)`, which keeps the labels of the data",
                 facts={"code": _keeping(pipeline, collator)},
             )
@@ -144,9 +144,9 @@ class OverwrittenLabels(Rule):
         batch, split = evidence.batch(), evidence.split("train_dataset")
         column = split.column("labels") if split else None
         if batch is None or batch.labels is None or column is None:
-            return unsettled(evidence.not_reached("batch") if batch is None else "the data has no `labels`")
+            return inconclusive(evidence.not_reached("batch") if batch is None else "the data has no `labels`")
         if column.minimum != IGNORED:
-            return unsettled("no label of the data is -100")
+            return inconclusive("no label of the data is -100")
         seen = batch.labels
         scored = seen.supervised - seen.pad_supervised
         text = f"the data masks labels, and {scored} of {seen.attended} attended tokens of the batches are scored"
@@ -155,10 +155,10 @@ class OverwrittenLabels(Rule):
         return refuted(text, scored=scored, attended=seen.attended)
 
     def fix(self, finding: Finding) -> Fix | None:
-        made, code = finding.related("collator"), finding.facts.get("code")
+        made, code = finding.with_role("collator"), finding.facts.get("code")
         if not made or not isinstance(code, str):
             return None
-        edits = Replace(made[0].place, code), AddImport("transformers", "DataCollatorForSeq2Seq")
+        edits = Replace(made[0].location, code), AddImport("transformers", "DataCollatorForSeq2Seq")
         return Fix.of("keep the labels of the data", *edits, safe=False)
 
 
@@ -175,7 +175,7 @@ def _keeping(pipeline: Pipeline, collator: Collator) -> str | None:
         return None
     source = pipeline.source_of(collator.origin)
     for call in source.nodes_of(ast.Call):
-        if source.place(call) == collator.origin and set(collator.arguments) <= {"tokenizer", "mlm"}:
+        if source.location(call) == collator.origin and set(collator.arguments) <= {"tokenizer", "mlm"}:
             given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "tokenizer")]
-            return f"DataCollatorForSeq2Seq({source.code(source.place(given[0]))}, padding=True)" if given else None
+            return f"DataCollatorForSeq2Seq({source.code(source.location(given[0]))}, padding=True)" if given else None
     return None

@@ -83,10 +83,10 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Replace,
     Rule,
     Tokenizer,
@@ -94,6 +94,7 @@ from lintrain import (
     Verdict,
     collations,
     confirmed,
+    inconclusive,
     is_one_scope,
     masks_words,
     mentions,
@@ -101,7 +102,6 @@ from lintrain import (
     put_into_data,
     refuted,
     statement_at,
-    unsettled,
 )
 
 IGNORED = "-100"
@@ -111,23 +111,23 @@ TELLS_MODEL = r"\.pad_token_id\s*=[^=]"
 
 class PadTokenIsEos(Rule):
     level = Level.ERROR
-    words = "pad_token"
+    keywords = "pad_token"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
             setting = padding_by_eos(pipeline, tokenizer)
             written = put_into_data(pipeline, tokenizer, "eos")
             unlabelled = _unlabelled_at(pipeline, tokenizer)
-            if setting is None or written is None or unlabelled is None or setting.place in reported:
+            if setting is None or written is None or unlabelled is None or setting.location in reported:
                 continue
-            reported.add(setting.place)
+            reported.add(setting.location)
             yield self.finding(
-                setting.place,
+                setting.location,
                 "padding is the end of text here, and all padding loses its label",
-                because=[
-                    Reason(written, "an end of text is put here", "end of text"),
-                    Reason(unlabelled, "every padding token loses its label here", "labels"),
+                related=[
+                    Related(written, "an end of text is put here", "end of text"),
+                    Related(unlabelled, "every padding token loses its label here", "labels"),
                     *_cure(pipeline, tokenizer, setting),
                 ],
                 help="add a padding token of its own and resize the embeddings, or make labels by the attention mask",
@@ -136,22 +136,22 @@ class PadTokenIsEos(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         labels = batch.labels
         if labels is None or not labels.eos_attended:
-            return unsettled("no end of text was seen among the attended tokens of the batches")
+            return inconclusive("no end of text was seen among the attended tokens of the batches")
         text = f"{labels.eos_supervised} of {labels.eos_attended} ends of text have a label"
         if labels.eos_supervised:
             return refuted(text, supervised=labels.eos_supervised, attended=labels.eos_attended)
         return confirmed(text, supervised=0, attended=labels.eos_attended)
 
     def fix(self, finding: Finding) -> Fix | None:
-        added = [Replace(each.place, each.text) for each in finding.related("setting")]
-        resized = [InsertAfter(each.place, each.text) for each in finding.related("model") if each.text]
+        added = [Replace(each.location, each.text) for each in finding.with_role("setting")]
+        resized = [InsertAfter(each.location, each.text) for each in finding.with_role("model") if each.text]
         return Fix.of("pad with a token of its own", *added, *resized, safe=False) if added else None
 
 
-def _unlabelled_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Place | None:
+def _unlabelled_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Location | None:
     """Where labels of padding are set to -100 by its id: in the library's collator, or in code of the script."""
     for collation in collations(pipeline):
         collator = collation.collator
@@ -159,36 +159,39 @@ def _unlabelled_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Place | None:
             return collator.origin
     for test in pipeline.token_tests:
         token = test.token
-        if token.owner is tokenizer and token.name == "pad_token_id" and _masks_labels(pipeline, test.place):
-            return test.place
+        if token.owner is tokenizer and token.name == "pad_token_id" and _masks_labels(pipeline, test.location):
+            return test.location
     return None
 
 
-def _masks_labels(pipeline: Pipeline, place: Place) -> bool:
+def _masks_labels(pipeline: Pipeline, location: Location) -> bool:
     """Whether the line of a comparison sets labels to the ignored class."""
-    line = pipeline.sources[place.path].text.splitlines()[place.line - 1]
+    line = pipeline.sources[location.path].text.splitlines()[location.line - 1]
     return IGNORED in line and "label" in line
 
 
-def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> list[Reason]:
+def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> list[Related]:
     """The statement that adds a padding token and the one that resizes, behind the later of tokenizer and model."""
-    statement, names = statement_at(pipeline, setting.place), [each.name for each in pipeline.names_of(tokenizer)]
+    statement, names = statement_at(pipeline, setting.location), [each.name for each in pipeline.names_of(tokenizer)]
     model = pipeline.models[0] if len(pipeline.models) == 1 else None
     target = _name_of(pipeline, model) if model else None
     if model is None or model.origin is None or target is None or len(names) != 1 or len(tokenizer.settings) != 1:
         return []
-    name, place = names[0], pipeline.source_of(setting.place).place(statement) if statement else setting.place
+    name, location = (
+        names[0],
+        pipeline.source_of(setting.location).location(statement) if statement else setting.location,
+    )
     is_plain = isinstance(statement, ast.Assign) and ast.unparse(statement) == f"{name}.pad_token = {name}.eos_token"
-    later = max(place, model.origin)
-    if not is_plain or not is_one_scope(pipeline, place, model.origin) or _is_used_before(pipeline, later):
+    later = max(location, model.origin)
+    if not is_plain or not is_one_scope(pipeline, location, model.origin) or _is_used_before(pipeline, later):
         return []
     resized = f"{target}.resize_token_embeddings(len({name}))"
     is_there = _resizes(pipeline, later, resized)
     if is_there is None or mentions(pipeline, TELLS_MODEL):
         return []
     return [
-        Reason(place, "padding is set here", "setting", f'{name}.add_special_tokens({{"pad_token": "<|pad|>"}})'),
-        Reason(later, "tokenizer and model are both there", "model", "" if is_there else resized),
+        Related(location, "padding is set here", "setting", f'{name}.add_special_tokens({{"pad_token": "<|pad|>"}})'),
+        Related(later, "tokenizer and model are both there", "model", "" if is_there else resized),
     ]
 
 
@@ -202,18 +205,20 @@ def _name_of(pipeline: Pipeline, model: Model) -> str | None:
             return None
 
 
-def _is_used_before(pipeline: Pipeline, place: Place) -> bool:
+def _is_used_before(pipeline: Pipeline, location: Location) -> bool:
     """Whether an optimizer or a Trainer may get the model before its embeddings have the new row."""
     users = [each.origin for each in pipeline.optimizers] + [each.construction for each in pipeline.runs]
-    return any(each is not None and (each.path != place.path or each < place) for each in users)
+    return any(each is not None and (each.path != location.path or each < location) for each in users)
 
 
-def _resizes(pipeline: Pipeline, later: Place, wanted: str) -> bool | None:
+def _resizes(pipeline: Pipeline, later: Location, wanted: str) -> bool | None:
     """Whether the script resizes the embeddings as wanted below a place already; None where it does so otherwise."""
     source = pipeline.source_of(later)
     calls = [node for node in source.nodes_of(ast.Call) if "resize_token_embeddings" in ast.unparse(node.func)]
     if not calls:
         return None if mentions(pipeline, "resize_token_embeddings") else False
-    places = [source.place(call) for call in calls if ast.unparse(call) == wanted]
-    is_wanted = len(places) == len(calls) == 1 and later < places[0] and is_one_scope(pipeline, later, places[0])
+    locations = [source.location(call) for call in calls if ast.unparse(call) == wanted]
+    is_wanted = (
+        len(locations) == len(calls) == 1 and later < locations[0] and is_one_scope(pipeline, later, locations[0])
+    )
     return True if is_wanted else None

@@ -75,21 +75,21 @@ from lintrain import (
     Fix,
     Kind,
     Level,
+    Location,
     Padding,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     RemoveArgument,
     Rule,
     TokenFeed,
     Verdict,
     confirmed,
+    inconclusive,
     is_missing,
     lazy_pattern,
     mentions,
     refuted,
     token_feeds,
-    unsettled,
 )
 
 WANTS_ONE_SHAPE = lazy_pattern(
@@ -104,10 +104,10 @@ MUCH, LITTLE = 0.5, 0.2
 
 class PaddingToMaxLength(Rule):
     level = Level.NOTE
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
+        reported: set[Location] = set()
         for feed in token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
@@ -120,7 +120,7 @@ class PaddingToMaxLength(Rule):
             yield self.finding(
                 encoding.origin,
                 f"every row is padded to {encoding.max_length or 'one length'}, and the collator pads each batch",
-                because=[Reason(feed.place, "batches are padded here", "batched")],
+                related=[Related(feed.location, "batches are padded here", "batched")],
                 help="leave out `padding`, so that a batch is only as long as its longest row",
                 facts={"is_named": "padding=" in pipeline.code(encoding.origin).replace(" ", "")},
             )
@@ -128,18 +128,18 @@ class PaddingToMaxLength(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None or batch.attended_tokens is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         padding = batch.padding_tokens or 0
         share = padding / max(padding + batch.attended_tokens, 1)
         text = f"{padding} of {padding + batch.attended_tokens} tokens are padding ({share:.0%})"
         if share > MUCH:
             return confirmed(text, padding=padding, share=share)
-        return refuted(text, padding=padding, share=share) if share < LITTLE else unsettled(text, share=share)
+        return refuted(text, padding=padding, share=share) if share < LITTLE else inconclusive(text, share=share)
 
     def fix(self, finding: Finding) -> Fix | None:
         if not finding.facts.get("is_named"):
             return None
-        return Fix.of("leave out `padding`", RemoveArgument(finding.place, "padding"), safe=False)
+        return Fix.of("leave out `padding`", RemoveArgument(finding.location, "padding"), safe=False)
 
 
 def _pads_batches(feed: TokenFeed) -> bool:

@@ -86,10 +86,10 @@ from lintrain import (
     Finding,
     Function,
     Level,
+    Location,
     Model,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Source,
     Targets,
@@ -97,12 +97,12 @@ from lintrain import (
     Verdict,
     certain_facts,
     confirmed,
+    inconclusive,
     is_missing,
     mentions,
     refuted,
     text_of,
     token_feeds,
-    unsettled,
 )
 
 SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5", "umt5"})
@@ -122,25 +122,25 @@ SAME, OTHER = 0.999, 0.9
 
 class TokenizerModelMismatch(Rule):
     level = Level.ERROR
-    words = "okeniz|rocessor & from_pretrained"
+    keywords = "okeniz|rocessor & from_pretrained"
     needs_training = False
 
-    def glance(self, source: Source, targets: Targets) -> bool:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
         named = {ast.dump(call.args[0]) for call in source.nodes_of(ast.Call) if call.args and _loads(call)}
         return len(named) > 1
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        reported: set[Place] = set()
-        for place, tokenizer, model in [*_fed(pipeline), *_called(pipeline)]:
-            if place in reported or not _differ(pipeline, tokenizer, model) or mentions(pipeline, NEW_WORDS):
+        reported: set[Location] = set()
+        for location, tokenizer, model in [*_fed(pipeline), *_called(pipeline)]:
+            if location in reported or not _differ(pipeline, tokenizer, model) or mentions(pipeline, NEW_WORDS):
                 continue
-            reported.add(place)
+            reported.add(location)
             names = f"`{text_of(tokenizer.checkpoint)}`", f"`{text_of(model.checkpoint)}`"
             yield self.finding(
-                place,
+                location,
                 f"ids are those of {names[0]}, the model is {names[1]}",
-                because=[
-                    Reason(made, note)
+                related=[
+                    Related(made, note)
                     for made, note in ((tokenizer.origin, "the tokenizer"), (model.origin, "the model"))
                     if made is not None
                 ],
@@ -150,37 +150,37 @@ class TokenizerModelMismatch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         tokenizer, model = evidence.tokenizer, evidence.model
         if tokenizer is None or model is None or tokenizer.shared is None:
-            return unsettled("the model's own tokenizer is not on this machine")
+            return inconclusive("the model's own tokenizer is not on this machine")
         text = f"{tokenizer.shared:.0%} of the tokens have the id that `{model.checkpoint}` was trained with"
         if tokenizer.shared >= SAME:
             return refuted(text, shared=tokenizer.shared)
         if tokenizer.shared < OTHER:
             return confirmed(text, shared=tokenizer.shared)
-        return unsettled(text, shared=tokenizer.shared)
+        return inconclusive(text, shared=tokenizer.shared)
 
 
 def _loads(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained"
 
 
-def _fed(pipeline: Pipeline) -> Iterator[tuple[Place, Tokenizer, Model]]:
+def _fed(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
     """The tokenizers and models of rows that a Trainer or a loader reads."""
     for feed in token_feeds(pipeline):
         if feed.tokenizer is not None and feed.model is not None:
-            yield feed.place, feed.tokenizer, feed.model
+            yield feed.location, feed.tokenizer, feed.model
 
 
-def _called(pipeline: Pipeline) -> Iterator[tuple[Place, Tokenizer, Model]]:
+def _called(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
     """The tokenizers and models where ids come to a call, perhaps in a module of the script."""
     for call in pipeline.model_calls:
         given = call.arguments.get("input_ids")
         column = given.value.column if given is not None and isinstance(given.value, ColumnValues) else None
         made = column.made_by if column is not None else None
         if isinstance(made, Encoding) and isinstance(made.tokenizer, Tokenizer):
-            yield _loader_of(pipeline, made) or call.place, made.tokenizer, call.model
+            yield _loader_of(pipeline, made) or call.location, made.tokenizer, call.model
 
 
-def _loader_of(pipeline: Pipeline, made: Encoding) -> Place | None:
+def _loader_of(pipeline: Pipeline, made: Encoding) -> Location | None:
     """The loader whose collate function calls the tokenizer, if there is one."""
     for loader in pipeline.loaders:
         collates = loader.collate.origin if isinstance(loader.collate, Function) else None

@@ -30,7 +30,7 @@ Hugging Face course, chapter 6, "WordPiece tokenization".
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, refuted, unsettled
+from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
 
 MUCH, LITTLE = 0.03, 0.01
 FEWEST_TOKENS = 300
@@ -44,7 +44,7 @@ class UnknownTokens(Rule):
         ordinary = sum(batch.ordinary_tokens or 0 for batch in batches)
         unknown = sum(batch.unknown_tokens or 0 for batch in batches)
         if ordinary < FEWEST_TOKENS:
-            return unsettled(f"{ordinary} tokens were seen, fewer than {FEWEST_TOKENS} say nothing")
+            return inconclusive(f"{ordinary} tokens were seen, fewer than {FEWEST_TOKENS} say nothing")
         pieces = sorted({piece for batch in batches for piece in batch.unknown_pieces})[:5]
         lost = f", such as {', '.join(f'`{piece}`' for piece in pieces)}" if pieces else ""
         text = f"{unknown} of {ordinary} tokens are unknown ({unknown / ordinary:.1%})"
@@ -52,11 +52,11 @@ class UnknownTokens(Rule):
             return confirmed(text + lost, unknown=unknown, tokens=ordinary, pieces=list(pieces))
         if unknown / ordinary < LITTLE:
             return refuted(text, unknown=unknown, tokens=ordinary)
-        return unsettled(f"{text}, between {LITTLE:.0%} and {MUCH:.0%}", unknown=unknown, tokens=ordinary)
+        return inconclusive(f"{text}, between {LITTLE:.0%} and {MUCH:.0%}", unknown=unknown, tokens=ordinary)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
-            evidence.place,
+            evidence.location,
             "the tokenizer does not know much of the training text",
             help="take the tokenizer and model of this text's language, script and case",
             subject="train_dataset",

@@ -83,9 +83,9 @@ from lintrain import (
     Fix,
     Level,
     Loader,
+    Location,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rows,
     Rule,
     Task,
@@ -94,6 +94,7 @@ from lintrain import (
     Verdict,
     confirmed,
     expects_error,
+    inconclusive,
     is_default_collator,
     is_missing,
     literal,
@@ -102,7 +103,6 @@ from lintrain import (
     refuted,
     tokenized_copies,
     tokenizer_name,
-    unsettled,
 )
 
 COLLATORS = {
@@ -121,7 +121,7 @@ RAGGED = (
 
 class UnpaddedBatch(Rule):
     level = Level.ERROR
-    words = "Trainer|DataLoader|stack|tensor"
+    keywords = "Trainer|DataLoader|stack|tensor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -131,19 +131,19 @@ class UnpaddedBatch(Rule):
             reasons = ragged_at(pipeline, loader.dataset)
             if loader.origin and reasons and _stacks_rows(loader):
                 yield self._report_loader(pipeline, loader, reasons, loader.origin)
-        found: dict[Place, Finding] = {}
+        found: dict[Location, Finding] = {}
         for misuse in pipeline.misuses:
             rows = misuse.value.dataset if misuse.use == "collate" and isinstance(misuse.value, ColumnValues) else None
             reasons = ragged_at(pipeline, rows.dataset) if isinstance(rows, Rows) else ()
-            if reasons and not expects_error(pipeline, misuse.place):
-                found.setdefault(misuse.place, self._report_collate(misuse.place, reasons))
+            if reasons and not expects_error(pipeline, misuse.location):
+                found.setdefault(misuse.location, self._report_collate(misuse.location, reasons))
         yield from found.values()
 
-    def _report_collate(self, place: Place, reasons: tuple[Reason, ...]) -> Finding:
+    def _report_collate(self, location: Location, reasons: tuple[Related, ...]) -> Finding:
         return self.finding(
-            place,
+            location,
             "rows that differ in length are put into one tensor, and nothing pads them",
-            because=reasons,
+            related=reasons,
             help='pad them first: `tokenizer.pad(rows, return_tensors="pt")`',
         )
 
@@ -156,30 +156,32 @@ class UnpaddedBatch(Rule):
                 return
 
     def _report_trainer(
-        self, pipeline: Pipeline, run: TrainerRun, parameter: str, reasons: tuple[Reason, ...]
+        self, pipeline: Pipeline, run: TrainerRun, parameter: str, reasons: tuple[Related, ...]
     ) -> Finding:
         task = run.model.task if run.model else None
         collator = COLLATORS.get(task, "") if task else ""
         return self.finding(
             run.construction,
             f"rows of {_given_text(pipeline, run, parameter)} differ in length, and nothing pads them",
-            because=reasons,
+            related=reasons,
             help="pass `data_collator=DataCollatorWithPadding(tokenizer)` or `processing_class=tokenizer`",
             subject=parameter,
             facts=_cure(pipeline, run.construction, "data_collator", collator)
             | {"safe": task is Task.SEQUENCE_CLASSIFICATION},
         )
 
-    def _report_loader(self, pipeline: Pipeline, loader: Loader, reasons: tuple[Reason, ...], place: Place) -> Finding:
+    def _report_loader(
+        self, pipeline: Pipeline, loader: Loader, reasons: tuple[Related, ...], location: Location
+    ) -> Finding:
         dataset = loader.dataset
-        text = pipeline.code(loader.dataset_place) if loader.dataset_place else ""
+        text = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
         only_numbers = isinstance(dataset, Dataset) and dataset.is_complete and not dataset.text_columns
         return self.finding(
-            place,
+            location,
             f"rows of {_shown(text)} differ in length, and nothing pads them",
-            because=reasons,
+            related=reasons,
             help="pass `collate_fn=DataCollatorWithPadding(tokenizer)`",
-            facts=_cure(pipeline, place, "collate_fn", "DataCollatorWithPadding({})" if only_numbers else ""),
+            facts=_cure(pipeline, location, "collate_fn", "DataCollatorWithPadding({})" if only_numbers else ""),
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -187,7 +189,7 @@ class UnpaddedBatch(Rule):
         split, batch = evidence.split(parameter), evidence.batch(parameter)
         tokens = split.column("input_ids") if split else None
         if split is not None and split.columns and tokens is None:
-            return unsettled(f"none of the {len(split.columns)} columns of {parameter} is `input_ids`")
+            return inconclusive(f"none of the {len(split.columns)} columns of {parameter} is `input_ids`")
         shortest, longest = (tokens.lengths[0], tokens.lengths[-1]) if tokens and tokens.lengths else (0, 0)
         stage = evidence.stage("batch")
         if stage is not None and stage.failure is not None and stage.failure.says(*RAGGED) and longest > shortest:
@@ -197,9 +199,9 @@ class UnpaddedBatch(Rule):
                 longest=longest,
             )
         if batch is None:
-            return unsettled(evidence.not_reached("batch"))
+            return inconclusive(evidence.not_reached("batch"))
         if longest and shortest == longest:
-            return unsettled(f"all rows that were read have {longest} tokens")
+            return inconclusive(f"all rows that were read have {longest} tokens")
         return refuted(f"{batch.rows} rows of {shortest} to {longest} tokens make one batch", rows=batch.rows)
 
     def fix(self, finding: Finding) -> Fix | None:
@@ -209,7 +211,7 @@ class UnpaddedBatch(Rule):
         collator = code.partition("(")[0]
         return Fix.of(
             f"pass `{name}={code}`",
-            AddArgument(finding.place, name, code),
+            AddArgument(finding.location, name, code),
             AddImport("transformers", collator),
             safe=finding.facts.get("safe") is True,
         )
@@ -221,7 +223,7 @@ def _given_text(pipeline: Pipeline, run: TrainerRun, parameter: str) -> str:
     if argument is None:
         return "this data set"
     if isinstance(argument.value, Dataset) and not argument.value.is_tokenized:
-        copies = tokenized_copies(pipeline, argument.value, argument.place)
+        copies = tokenized_copies(pipeline, argument.value, argument.location)
         return _shown(copies[0].text) if len(copies) == 1 else "its tokenized copy"
     return _shown(argument.text)
 
@@ -257,7 +259,9 @@ def _shown(text: str) -> str:
     return f"`{text}`" if 0 < len(text) <= 29 and "\n" not in text else "this data set"
 
 
-def _cure(pipeline: Pipeline, place: Place, argument: str, code: str) -> dict[str, str | int | float | bool | None]:
+def _cure(
+    pipeline: Pipeline, location: Location, argument: str, code: str
+) -> dict[str, str | int | float | bool | None]:
     """The argument that would pad, where the tokenizer has a name at this place."""
-    name = tokenizer_name(pipeline, place) if code else None
+    name = tokenizer_name(pipeline, location) if code else None
     return {"argument": argument if name else None, "code": code.format(name) if name else None}

@@ -83,12 +83,12 @@ from lintrain import (
     Fix,
     InsertAfter,
     Level,
+    Location,
     Mapping,
     Model,
     Padding,
     Pipeline,
-    Place,
-    Reason,
+    Related,
     Rule,
     Sequence,
     Tokenizer,
@@ -96,6 +96,7 @@ from lintrain import (
     Verdict,
     certain_facts,
     confirmed,
+    inconclusive,
     is_certain_setting,
     is_handed_over,
     lazy_pattern,
@@ -104,7 +105,6 @@ from lintrain import (
     refuted,
     token_feeds,
     trainings,
-    unsettled,
 )
 
 EXACT = frozenset({"bert", "distilbert", "electra", "gpt2", "gpt_neo", "llama", "mistral", "roberta", "xlm-roberta"})
@@ -132,7 +132,7 @@ INDEX_ERRORS = ("index out of range in self", "IndexError", "device-side assert"
 
 class UnresizedEmbeddings(Rule):
     level = Level.ERROR
-    words = "token"
+    keywords = "token"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         pairs = {id(pair[0]): pair for pair in _read_together(pipeline)}
@@ -142,21 +142,21 @@ class UnresizedEmbeddings(Rule):
                 continue
             if mentions(pipeline, MAKES_ROWS):
                 continue
-            place, token = added
-            made = [Reason(model.origin, "the model keeps the embedding of its checkpoint")] if model.origin else []
+            location, token = added
+            made = [Related(model.origin, "the model keeps the embedding of its checkpoint")] if model.origin else []
             yield self.finding(
-                place,
+                location,
                 f"`{token}` is a new token, and the embeddings get no row for it",
-                because=made,
+                related=made,
                 help="call `model.resize_token_embeddings(len(tokenizer))` after it",
-                facts=_cure(pipeline, tokenizer, model, place),
+                facts=_cure(pipeline, tokenizer, model, location),
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         rows = evidence.model.embedding_rows if evidence.model else None
         tokens = evidence.tokenizer.tokens if evidence.tokenizer else None
         if rows is None or tokens is None:
-            return unsettled("the tokenizer's tokens or the embedding's rows are not known")
+            return inconclusive("the tokenizer's tokens or the embedding's rows are not known")
         text = f"the tokenizer has {tokens} tokens, the embedding {rows} rows"
         if tokens <= rows:
             return refuted(text, tokens=tokens, rows=rows)
@@ -167,7 +167,7 @@ class UnresizedEmbeddings(Rule):
         statement = finding.facts.get("statement")
         if not isinstance(statement, str):
             return None
-        return Fix.of("resize the embeddings", InsertAfter(finding.place, statement), safe=True)
+        return Fix.of("resize the embeddings", InsertAfter(finding.location, statement), safe=True)
 
 
 def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
@@ -187,7 +187,7 @@ def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
             yield pipeline.tokenizers[0], training.model
 
 
-def _added(pipeline: Pipeline, tokenizer: Tokenizer) -> tuple[Place, str] | None:
+def _added(pipeline: Pipeline, tokenizer: Tokenizer) -> tuple[Location, str] | None:
     """Where a token is certainly added that the tokenizer did not have, and the token."""
     facts = certain_facts(pipeline, tokenizer)
     kind, name = facts.model_type if facts else None, str(literal(tokenizer.checkpoint))
@@ -196,7 +196,7 @@ def _added(pipeline: Pipeline, tokenizer: Tokenizer) -> tuple[Place, str] | None
         if is_certain_setting(addition, lacks_own=lacks_own):
             for token in _tokens_in(addition.value):
                 if _is_new(token, name, kind):
-                    return addition.place, token
+                    return addition.location, token
     return None
 
 
@@ -228,10 +228,10 @@ def _has_exact_embedding(pipeline: Pipeline, tokenizer: Tokenizer, model: Model)
     return is_known and not handed and model.config is None and "ignore_mismatched_sizes" not in model.arguments
 
 
-def _cure(pipeline: Pipeline, tokenizer: Tokenizer, model: Model, place: Place) -> dict[str, str | None]:
+def _cure(pipeline: Pipeline, tokenizer: Tokenizer, model: Model, location: Location) -> dict[str, str | None]:
     """The statement that resizes, where both have one name and the model is made before the addition."""
     names = [{binding.name for binding in pipeline.names_of(value)} for value in (model, tokenizer)]
-    before = model.origin is not None and model.origin.path == place.path and model.origin < place
+    before = model.origin is not None and model.origin.path == location.path and model.origin < location
     if not before or any(len(each) != 1 for each in names):
         return {}
     return {"statement": f"{names[0].pop()}.resize_token_embeddings(len({names[1].pop()}))"}

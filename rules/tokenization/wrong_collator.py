@@ -17,7 +17,7 @@ for each token, or the tokens of an answer. The run ends at the first batch whos
 
 What Trainer makes of a tokenizer is the same collator:
 
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda batch: words(batch["premise"], text_target=batch["hypothesis"], truncation=True),
         batched=True,
@@ -41,7 +41,7 @@ What Trainer makes of a tokenizer is the same collator:
 
 And for sequences as labels:
 
-    words = AutoTokenizer.from_pretrained("t5-small")
+    keywords = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda batch: words(batch["premise"], text_target=batch["hypothesis"], truncation=True),
         batched=True,
@@ -100,17 +100,17 @@ from lintrain import (
     Kind,
     Level,
     Pipeline,
-    Reason,
+    Related,
     Replace,
     Rule,
     Task,
     Verdict,
     collations,
     confirmed,
+    inconclusive,
     ragged_at,
     refuted,
     tokenizer_name,
-    unsettled,
 )
 
 PADDING = "transformers.DataCollatorWithPadding"
@@ -124,7 +124,7 @@ IGNORED = -100
 
 class WrongCollator(Rule):
     level = Level.ERROR
-    words = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for collation in collations(pipeline):
@@ -135,11 +135,11 @@ class WrongCollator(Rule):
             if not reasons or not _has_ragged_labels(collation.dataset):
                 continue
             fitting = FITTING[model.task]
-            given = Reason(collator.origin, "pads inputs only", "collator") if collator and collator.origin else None
+            given = Related(collator.origin, "pads inputs only", "collator") if collator and collator.origin else None
             yield self.finding(
-                collation.place,
+                collation.location,
                 f"`DataCollatorWithPadding` pads no labels; {_short(model.task)} has rows of them",
-                because=[*reasons, *([given] if given else [])],
+                related=[*reasons, *([given] if given else [])],
                 help=f"use `{fitting}`, which pads labels with -100",
                 facts=_cure(pipeline, collation, fitting),
             )
@@ -151,7 +151,7 @@ class WrongCollator(Rule):
         batch = evidence.batch()
         labels = batch.tensor("labels") if batch else None
         if batch is None or labels is None:
-            return unsettled(evidence.not_reached("batch") if batch is None else "the batch has no `labels`")
+            return inconclusive(evidence.not_reached("batch") if batch is None else "the batch has no `labels`")
         if len(labels.shape) < 2:
             return refuted(f"each row has one label: {list(labels.shape)}")
         if batch.labels is not None and batch.labels.pad_supervised:
@@ -163,8 +163,8 @@ class WrongCollator(Rule):
         name, code = finding.facts.get("collator"), finding.facts.get("code")
         if not isinstance(name, str) or not isinstance(code, str):
             return None
-        made = finding.related("collator")
-        edit = Replace(made[0].place, code) if made else AddArgument(finding.place, "data_collator", code)
+        made = finding.with_role("collator")
+        edit = Replace(made[0].location, code) if made else AddArgument(finding.location, "data_collator", code)
         return Fix.of(f"use `{name}`", edit, AddImport("transformers", name), safe=True)
 
 
@@ -182,12 +182,12 @@ def _short(task: Task) -> str:
 
 def _cure(pipeline: Pipeline, collation: Collation, fitting: str) -> dict[str, str | int | float | bool | None]:
     """The call of the fitting collator, where the tokenizer has a name and the old call gives nothing else."""
-    name = tokenizer_name(pipeline, collation.place)
+    name = tokenizer_name(pipeline, collation.location)
     collator = collation.collator
     if name is None or (collator is not None and set(collator.arguments) != {"tokenizer"}):
         return {}
     models = [binding.name for binding in pipeline.bindings if binding.value is collation.model]
-    made = collator.origin if collator and collator.origin else collation.place
-    is_early = any(binding.value is collation.model and binding.place < made for binding in pipeline.bindings)
+    made = collator.origin if collator and collator.origin else collation.location
+    is_early = any(binding.value is collation.model and binding.location < made for binding in pipeline.bindings)
     extra = f", model={models[-1]}" if fitting == FITTING[Task.SEQ2SEQ_LM] and models and is_early else ""
     return {"collator": fitting, "code": f"{fitting}({name}{extra})"}

@@ -95,7 +95,7 @@ def verdicts_where(folder: Path, open_to_others: Callable[[Path], None]) -> None
     from lintrain.evidence.run import Evidence
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level
-    from lintrain.model.location import Place
+    from lintrain.model.location import Location
     from lintrain.model.verdict import refuted
     from lintrain.runtime.parent.kept_verdicts import KeptVerdicts, keep_verdicts
     from lintrain.runtime.parent.record import SCHEMA, Ending, Record
@@ -104,7 +104,7 @@ def verdicts_where(folder: Path, open_to_others: Callable[[Path], None]) -> None
     cache.mkdir(parents=True, mode=0o700)
     script = folder / "train.py"
     script.write_text("import torch\n")
-    finding = Finding("missing-num-labels", Level.ERROR, Place(str(script), 1, 1, 1, 13), "too few labels")
+    finding = Finding("missing-num-labels", Level.ERROR, Location(str(script), 1, 1, 1, 13), "too few labels")
     evidence = Evidence(str(script), "transformers", "Trainer", None, None, "cpu", {})
     ending = Ending("measured", files=(str(script),))
     record = Record(SCHEMA, "1.0", str(script), "", "/nowhere/bin/python", ending, (evidence,))

@@ -25,12 +25,12 @@ def project(folder: Path) -> Path:
     return top
 
 
-def precious(place: Path, content: bytes = b"a diary\n") -> Path:
+def precious(location: Path, content: bytes = b"a diary\n") -> Path:
     """A file that nobody may lose, old enough to be pruned."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(content)
-    os.utime(place, (LONG_AGO, LONG_AGO))
-    return place
+    location.parent.mkdir(parents=True, exist_ok=True)
+    location.write_bytes(content)
+    os.utime(location, (LONG_AGO, LONG_AGO))
+    return location
 
 
 def check_and_clean(top: Path, named: str = ".", variables: dict[str, str] | None = None) -> Ended:

@@ -60,10 +60,10 @@ def file_of_git(folder: Path, what: tuple[str, str]) -> None:
     """A file of the repository that waits for ever, has no end, or is larger than the memory."""
     top = repository(folder)
     name, form = what
-    place = top / ".git" / name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.unlink(missing_ok=True)
-    FORMS[form](place)
+    location = top / ".git" / name
+    location.parent.mkdir(parents=True, exist_ok=True)
+    location.unlink(missing_ok=True)
+    FORMS[form](location)
     assert_not_held_up(changed(top, "main@{0}" if name.startswith("logs") else "HEAD"))
 
 
@@ -84,7 +84,7 @@ def setting_names_a(folder: Path, what: tuple[str, str]) -> None:
     top = repository(folder)
     text, kind = what
     pipe(folder / "pipe")
-    configure(top, text.format(place="/dev/zero" if kind == "device" else folder / "pipe").encode())
+    configure(top, text.format(location="/dev/zero" if kind == "device" else folder / "pipe").encode())
     ended = changed(top)
     assert_not_held_up(ended)
     assert ended.out == b"train.py\n", ended.text
@@ -138,12 +138,12 @@ def loose(top: Path, kind: bytes, size: int, content: bytes) -> str:
     packer = zlib.compressobj(9)
     head = b"%b %d\0" % (kind, size)
     name = sha1(head + content, usedforsecurity=False).hexdigest()
-    place = top / ".git" / "objects" / name[:2]
-    place.mkdir(exist_ok=True)
+    location = top / ".git" / "objects" / name[:2]
+    location.mkdir(exist_ok=True)
     packed = packer.compress(head + content)
     zeros = bytes(2**20)
     packed += b"".join(packer.compress(zeros) for _ in range((size - len(content)) >> 20))
-    (place / name[2:]).write_bytes(packed + packer.flush())
+    (location / name[2:]).write_bytes(packed + packer.flush())
     return name
 
 

@@ -129,24 +129,24 @@ LAUNCHERS = {
 }
 
 
-def _staying(place: Path) -> list[int]:
+def _staying(location: Path) -> list[int]:
     """The processes that work in a folder, which only those of the script do."""
     found = []
     for each in Path("/proc").glob("[0-9]*/cwd"):
         try:
-            if each.readlink() == place:
+            if each.readlink() == location:
                 found.append(int(each.parent.name))
         except OSError:
             continue
     return found
 
 
-def _assert_none_stays(place: Path) -> None:
+def _assert_none_stays(location: Path) -> None:
     deadline = time.monotonic() + 15
-    while time.monotonic() < deadline and any(_staying(place) for _ in range(5)):
+    while time.monotonic() < deadline and any(_staying(location) for _ in range(5)):
         time.sleep(0.05)
     for _ in range(20):
-        left = _staying(place)
+        left = _staying(location)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         assert not left, f"{len(left)} processes of the script run on"
@@ -164,18 +164,18 @@ def _started(folder: Path, way: str, rest: str, *words: str) -> tuple[subprocess
 def _probing(folder: Path, *words: str) -> tuple[subprocess.Popen[bytes], Path]:
     if not sys.platform.startswith("linux"):
         raise NotPossibleError("only Linux has subreapers and /proc")
-    place = folder / "place"
-    place.mkdir()
+    location = folder / "place"
+    location.mkdir()
     variables = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "ATTACK_PLACE": str(place),
+        "ATTACK_PLACE": str(location),
         "LINTRAIN_CACHE_DIR": str(folder / "cache"),
         "CUDA_VISIBLE_DEVICES": "",
     }
     command = [sys.executable, "-P", "-m", "lintrain", "probe", *(words or ("train.py",))]
     nothing = subprocess.DEVNULL
-    return subprocess.Popen(command, cwd=folder, env=variables, stdin=nothing, stdout=nothing, stderr=nothing), place
+    return subprocess.Popen(command, cwd=folder, env=variables, stdin=nothing, stdout=nothing, stderr=nothing), location
 
 
 def _let_go_on(running: subprocess.Popen[bytes], pipe: Path) -> None:
@@ -194,51 +194,51 @@ def _let_go_on(running: subprocess.Popen[bytes], pipe: Path) -> None:
 @attack("a-probe-leaves-no-process", cases=tuple(WAYS))
 def outlives_the_script(folder: Path, way: str) -> None:
     """What runs on when the script has ended is ended with it."""
-    running, place = _started(folder, way, "os._exit(0)\n")
+    running, location = _started(folder, way, "os._exit(0)\n")
     _let_go_on(running, folder / "pipe")
     running.wait(60)
-    _assert_none_stays(place)
+    _assert_none_stays(location)
 
 
 @attack("a-probe-leaves-no-process", cases=KILLED)
 def outlives_a_killed_lintrain(folder: Path, way: str) -> None:
     """Nothing of the script runs on where lintrain gets SIGKILL and can end nothing itself."""
-    running, place = _started(folder, way, "stay()\n")
+    running, location = _started(folder, way, "stay()\n")
     _let_go_on(running, folder / "pipe")
     running.kill()
     running.wait()
-    _assert_none_stays(place)
+    _assert_none_stays(location)
 
 
 @attack("a-probe-leaves-no-process", cases=tuple(LAUNCHERS))
 def outlives_a_launched_script(folder: Path, launcher: str) -> None:
     """The same for a script that a launcher would start."""
     way = "daemon-with-an-empty-environment"
-    running, place = _started(folder, way, "os._exit(0)\n", "--", *LAUNCHERS[launcher], "train.py")
+    running, location = _started(folder, way, "os._exit(0)\n", "--", *LAUNCHERS[launcher], "train.py")
     _let_go_on(running, folder / "pipe")
     running.wait(60)
-    _assert_none_stays(place)
+    _assert_none_stays(location)
 
 
 @attack("a-probe-leaves-no-process", cases=KILLED)
 def outlives_a_notebook(folder: Path, way: str) -> None:
     """The same for what a notebook's cells start."""
-    running, place = _started(folder, way, "os._exit(0)\n", "train.ipynb")
+    running, location = _started(folder, way, "os._exit(0)\n", "train.ipynb")
     _let_go_on(running, folder / "pipe")
     running.wait(60)
-    _assert_none_stays(place)
+    _assert_none_stays(location)
 
 
 @attack("a-probe-leaves-no-process", cases=KILLED, slow=True)
 def outlives_two_ranks(folder: Path, way: str) -> None:
     """The same for what the two ranks of a script start, each in its own run of it."""
     (folder / "train.py").write_text(HEAD + WAYS[way] + "\n" + TRAINING)
-    running, place = _probing(folder, "--also", "ranks", "train.py")
+    running, location = _probing(folder, "--also", "ranks", "train.py")
     ranks: set[bytes] = set()
     while running.poll() is None:
-        ranks.update(_rank(pid) for pid in _staying(place))
+        ranks.update(_rank(pid) for pid in _staying(location))
         time.sleep(0.02)
-    _assert_none_stays(place)
+    _assert_none_stays(location)
     assert ranks >= {b"0", b"1"}, "the two ranks did not run"
 
 
@@ -254,7 +254,7 @@ def _rank(pid: int) -> bytes:
 @attack("a-probe-leaves-no-process", slow=True)
 def outlives_a_measured_run(folder: Path) -> None:
     """The same at the end of a run that was measured."""
-    running, place = _started(folder, "forks-again-and-again", TRAINING)
+    running, location = _started(folder, "forks-again-and-again", TRAINING)
     _let_go_on(running, folder / "pipe")
     running.wait(120)
-    _assert_none_stays(place)
+    _assert_none_stays(location)

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from lintrain.check import one_file
-from lintrain.check.outcome import Crash
+from lintrain.check.result import Crash
 from tests.fuzz import seeds
 from tests.fuzz.inputs import Input, make_input
 from tests.fuzz.running import Make, run
@@ -134,7 +134,7 @@ def _loud(crash: type) -> object:
 
 def main() -> int:
     """Do what the words ask for; the exit code."""
-    words = argparse.ArgumentParser(
+    keywords = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     words.add_argument("--inputs", type=int, default=100_000)

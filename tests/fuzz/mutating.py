@@ -151,13 +151,13 @@ def graft(random: Random, text: str) -> str:
     except (SyntaxError, ValueError):
         return text
     inner = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
-    places = [
+    locations = [
         (node, name) for node in ast.walk(tree) for name, value in ast.iter_fields(node) if isinstance(value, ast.expr)
     ]
-    if not places:
+    if not locations:
         return text
     for _ in range(random.randint(1, 3)):
-        node, name = random.choice(places)
+        node, name = random.choice(locations)
         other = random.choice(inner) if random.random() < 0.5 else ast.parse(seeds.donor(random), mode="eval").body
         if not any(each is node for each in ast.walk(other)):
             setattr(node, name, other)
@@ -276,8 +276,8 @@ def damage_notebook(random: Random, document: Any) -> Any:  # Any: whatever JSON
         else:
             at[key] = _odd(random)
     elif isinstance(at, list) and at:
-        place = random.randrange(len(at))
-        at[place : place + random.randint(0, 1)] = [_odd(random), deepcopy(at[place])][: random.randint(1, 2)]
+        location = random.randrange(len(at))
+        at[location : location + random.randint(0, 1)] = [_odd(random), deepcopy(at[location])][: random.randint(1, 2)]
     return document
 
 

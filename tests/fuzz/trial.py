@@ -20,13 +20,13 @@ from lintrain.check.edits import TextEdits
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.mending import mend
 from lintrain.check.one_file import parse_problem
-from lintrain.check.outcome import FileOutcome, Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult, FileOutcome
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, Selection, choose, known_names
 from lintrain.check.tiers import rules_concerned
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.document import CheckReport
 from lintrain.report.machine.entries import check_report
@@ -152,7 +152,7 @@ def _tried(given: Input, form: int, *, with_names: bool) -> Result:
     )
     if not file.reported or source is None or result.faults:
         return result
-    faults = [*_faults_of_places(file, source)]
+    faults = [*_faults_of_locations(file, source)]
     turn = form % TURNS
     if turn in REPORTED:
         faults += _faults_of_report(outcome, form // TURNS)
@@ -172,7 +172,7 @@ def _source(request: Request) -> Source | None:
         return None
 
 
-def _faults_of_reading(file: FileOutcome, source: Source | None, outcome: Outcome) -> Iterator[str]:
+def _faults_of_reading(file: FileOutcome, source: Source | None, outcome: CheckResult) -> Iterator[str]:
     """Rules that failed, and a file that cannot be read without a word on it."""
     yield from (f"`{crash.rule}` failed: {crash.error}" for crash in file.crashes)
     yield from (f"a note: {note}" for note in outcome.notes)
@@ -180,25 +180,26 @@ def _faults_of_reading(file: FileOutcome, source: Source | None, outcome: Outcom
         yield "unreadable without a word"
 
 
-def _faults_of_places(file: FileOutcome, source: Source) -> Iterator[str]:
+def _faults_of_locations(file: FileOutcome, source: Source) -> Iterator[str]:
     """Findings that stand outside the text."""
     for one in file.reported:
-        places = [one.finding.place, *(reason.place for reason in one.finding.because)]
-        for place in places:
-            if place.path == file.path and not _is_in(place, source.lines):
-                yield f"`{one.finding.rule}` stands at {place.line}:{place.column}-{place.end_line}:{place.end_column}"
-        source.locate(one.finding.place)
-        source.place_in_file(one.finding.place)
+        locations = [one.finding.location, *(reason.location for reason in one.finding.related)]
+        for location in locations:
+            if location.path == file.path and not _is_in(location, source.lines):
+                start, end = (location.line, location.column), (location.end_line, location.end_column)
+                yield f"`{one.finding.rule}` is at {start} to {end}"
+        source.locate(one.finding.location)
+        source.location_in_file(one.finding.location)
 
 
-def _is_in(place: Place, lines: Sequence[str]) -> bool:
-    if not 1 <= place.line <= place.end_line <= len(lines) or place.column < 1:
+def _is_in(location: Location, lines: Sequence[str]) -> bool:
+    if not 1 <= location.line <= location.end_line <= len(lines) or location.column < 1:
         return False
-    is_forward = (place.line, place.column) <= (place.end_line, place.end_column)
-    return is_forward and place.end_column <= len(lines[place.end_line - 1]) + 2
+    is_forward = (location.line, location.column) <= (location.end_line, location.end_column)
+    return is_forward and location.end_column <= len(lines[location.end_line - 1]) + 2
 
 
-def _faults_of_report(outcome: Outcome, form: int) -> Iterator[str]:
+def _faults_of_report(outcome: CheckResult, form: int) -> Iterator[str]:
     """One form of the report that cannot be written."""
     name = FORMATS[form % len(FORMATS)]
     find_source = outcome.sources.get
@@ -225,11 +226,11 @@ def _faults_of_edits(file: FileOutcome) -> Iterator[str]:
         if one.fix is None or source is None:
             continue
         for edit in edits(source, one.fix):
-            if not _is_in(edit.place, source.file_text.split("\n")):
-                yield f"an edit of `{one.finding.rule}` lies outside the text: {edit.place}"
+            if not _is_in(edit.location, source.file_text.split("\n")):
+                yield f"an edit of `{one.finding.rule}` lies outside the text: {edit.location}"
 
 
-def _faults_of_comments(request: Request, outcome: Outcome) -> Iterator[str]:
+def _faults_of_comments(request: Request, outcome: CheckResult) -> Iterator[str]:
     """Comments for all findings that leave one of them unsilenced, or break the file."""
     ignored = ignore_findings(request, outcome, "fuzz")
     if not ignored.contents:
@@ -242,7 +243,7 @@ def _faults_of_comments(request: Request, outcome: Outcome) -> Iterator[str]:
         yield f"a comment does not silence {sorted(left)}"
 
 
-def _mended(request: Request, outcome: Outcome) -> tuple[int, int, list[str]]:
+def _mended(request: Request, outcome: CheckResult) -> tuple[int, int, list[str]]:
     """How many files were mended and fixes could not be written, and what the mending breaks."""
     if not any(one.fix for one in outcome.reported):
         return 0, 0, []

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from lintrain.check.edits import TextEdits
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.mending import Mended, mend
-from lintrain.check.outcome import Outcome
 from lintrain.check.request import Request
+from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.entries import check_report
@@ -28,7 +28,7 @@ class Checked:
     """An input and what came of it so far."""
 
     given: Input
-    outcome: Outcome | None = None
+    outcome: CheckResult | None = None
     mended: Mended | None = None
     request: Request = field(init=False)
 
@@ -41,7 +41,7 @@ class Checked:
         return self.outcome is not None
 
     @property
-    def found(self) -> Outcome:
+    def found(self) -> CheckResult:
         """What the check found."""
         assert self.outcome is not None
         return self.outcome
@@ -71,7 +71,7 @@ def _difference(checked: Checked) -> None:
 def _edits(checked: Checked) -> None:
     edits = TextEdits()
     for one in checked.found.reported:
-        source = checked.found.sources.get(one.finding.place.path)
+        source = checked.found.sources.get(one.finding.location.path)
         if one.fix and source:
             edits(source, one.fix)
 

@@ -51,7 +51,7 @@ class Subject:
     def of(cls, name: str, code: Code, text: str) -> Subject:
         """The subject, checked."""
         own = Path(code.path).name
-        said = Counter((*_file(finding, own), finding.place.line) for finding in findings_of(code, text))
+        said = Counter((*_file(finding, own), finding.location.line) for finding in findings_of(code, text))
         return cls(name, code, text, said)
 
     @property
@@ -68,7 +68,7 @@ class Subject:
 
 
 def _file(finding: Finding, own: str) -> tuple[str, str]:
-    name = Path(finding.place.path).name
+    name = Path(finding.location.path).name
     return finding.rule, "" if name == own else name
 
 
@@ -112,16 +112,16 @@ def _findings(folder: Path) -> Iterator[Finding]:
 
 def _traced(finding: Finding, script: Script, target: Path) -> tuple[str, str, int]:
     """The rule of a finding, its file, and the line that it had in the original."""
-    path = Path(finding.place.path)
+    path = Path(finding.location.path)
     if path.name in script.beside:
-        return finding.rule, "", _origin(script.beside[path.name], finding.place.line)
+        return finding.rule, "", _origin(script.beside[path.name], finding.location.line)
     if path.name != target.name:
-        return finding.rule, path.name, finding.place.line
+        return finding.rule, path.name, finding.location.line
     if not script.has_cells:
-        return finding.rule, "", _origin(script.lines, finding.place.line)
-    place = read_bytes(str(target), target.read_bytes()).locate(finding.place)
-    assert place.cell, "a finding in a notebook stands in a cell"
-    return finding.rule, "", _origin(cells_of(script)[place.cell - 1], place.line)
+        return finding.rule, "", _origin(script.lines, finding.location.line)
+    location = read_bytes(str(target), target.read_bytes()).locate(finding.location)
+    assert location.cell, "a finding in a notebook stands in a cell"
+    return finding.rule, "", _origin(cells_of(script)[location.cell - 1], location.line)
 
 
 def _origin(lines: tuple[Line, ...], number: int) -> int:

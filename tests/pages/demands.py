@@ -14,7 +14,7 @@ from lintrain.fix import apply
 from lintrain.knowledge.tables import COVERED_PACKAGES
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.model.finding import Finding
-from lintrain.model.fix import Fix
+from lintrain.model.fixes import Fix
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import Source
 from tests.pages.assembly import Script, assemble
@@ -79,7 +79,7 @@ def disturbs_silence(rule: RuleFile, rules: Sequence[RuleFile]) -> list[str]:
     good = [(script, rules) for script in scripts(rule, GOOD)]
     fine = [(script, [rule]) for script in scripts(rule, FINE)]
     return [
-        f"line {finding.place.line - script.prelude_lines}: {finding.rule}: {finding.message}"
+        f"line {finding.location.line - script.prelude_lines}: {finding.rule}: {finding.message}"
         for script, asked in [*good, *fine]
         for finding in findings_of(asked, script)
     ]
@@ -157,7 +157,7 @@ def fixes_of(rule: RuleFile, text: str) -> list[Fix]:
 
 def found_lines(rule: RuleFile, script: Script) -> list[int]:
     """The lines that a rule reports."""
-    return [finding.place.line for finding in findings_of([rule], script)]
+    return [finding.location.line for finding in findings_of([rule], script)]
 
 
 def differences(found: Counter[int], marked: Iterable[int], script: Script) -> list[str]:

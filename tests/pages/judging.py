@@ -15,14 +15,14 @@ from pathlib import Path
 
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
-from lintrain.model.location import Place
-from lintrain.model.rule import Rule
-from lintrain.model.verdict import Ruling, Verdict
+from lintrain.model.location import Location
+from lintrain.rule import Rule
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import RuleFile
 from lintrain.verdicts.judging import judge
 from tests.pages.assembly import Script, assemble
 from tests.pages.demands import BAD, FINE, GOOD, differences, findings_of, text_complaints
-from tests.pages.running import Outcome, PageRunner
+from tests.pages.running import CheckResult, PageRunner
 
 UNJUDGED = Path(__file__).with_name("unjudged.toml")
 NOT_RUN = "not run:"
@@ -86,9 +86,9 @@ def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
             complaints.append(f"no training call was reached: {outcome.error}\n{outcome.output}")
             continue
         judged = _judged(rule, script, outcome.evidence)
-        confirmed = [finding.place.line for finding, verdict in judged if verdict.ruling is Ruling.CONFIRMED]
+        confirmed = [finding.location.line for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
         complaints += differences(Counter(confirmed), script.marked_lines(rule.name), script)
-        complaints += [_told(verdict) for _, verdict in judged if verdict.ruling is not Ruling.CONFIRMED]
+        complaints += [_told(verdict) for _, verdict in judged if verdict.outcome is not Outcome.CONFIRMED]
         complaints += [complaint for _, verdict in judged for complaint in _verdict_complaints(verdict)]
         otherwise = _fails_otherwise(script, outcome.evidence)
         is_ended_early = otherwise and outcome.evidence.loop is not None and outcome.evidence.failure is None
@@ -109,7 +109,7 @@ def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:
             complaints += _accused(rule, script, outcome.evidence)
             for claim in _claims(rule, number, script, runner):
                 verdict = rule.rule.verify(claim, outcome.evidence)
-                complaints += [] if verdict.ruling is Ruling.REFUTED else [f"planted claim: {_told(verdict)}"]
+                complaints += [] if verdict.outcome is Outcome.REFUTED else [f"planted claim: {_told(verdict)}"]
                 complaints += _verdict_complaints(verdict)
     return complaints
 
@@ -144,7 +144,7 @@ def _judged(rule: RuleFile, script: Script, evidence: Evidence) -> list[tuple[Fi
 def _accused(rule: RuleFile, script: Script, evidence: Evidence) -> list[str]:
     seen = judge([evidence], [], [rule])
     return [
-        f"line {finding.place.line - script.prelude_lines}: {finding.message}: {_told(verdict)}"
+        f"line {finding.location.line - script.prelude_lines}: {finding.message}: {_told(verdict)}"
         for finding, verdict in seen
     ]
 
@@ -157,20 +157,20 @@ def _claims(rule: RuleFile, number: int, good: Script, runner: PageRunner) -> It
         return
     evidence = runner.probe(bad, overfit=asks_to_overfit(rule)).evidence
     for finding, _ in _judged(rule, bad, evidence) if evidence is not None else []:
-        yield moved(finding, bad, good, finding.place.path)
+        yield moved(finding, bad, good, finding.location.path)
 
 
 def moved(finding: Finding, before: Script, after: Script, path: str) -> Finding:
     """A finding of one script as a claim about another: at the line that stands in place of its own."""
     old, new = before.text.splitlines(), after.text.splitlines()
-    place = finding.place
-    line = min(place.line, len(new))
+    location = finding.location
+    line = min(location.line, len(new))
     for _, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if start <= place.line - 1 < end and new_end > new_start:
-            line = min(new_start + place.line - start, new_end)
+        if start <= location.line - 1 < end and new_end > new_start:
+            line = min(new_start + location.line - start, new_end)
             if end - start != new_end - new_start:
-                line = new_start + 1 + _most_alike(old[place.line - 1], new[new_start:new_end])
-    return dataclasses.replace(finding, place=Place(path, line, place.column, line, place.end_column))
+                line = new_start + 1 + _most_alike(old[location.line - 1], new[new_start:new_end])
+    return dataclasses.replace(finding, location=Location(path, line, location.column, line, location.end_column))
 
 
 def _most_alike(line: str, others: list[str]) -> int:
@@ -189,7 +189,7 @@ def _is_incomplete(script: Script) -> bool:
     return any(find_spec(name.split(".")[0]) is None for name in imported)
 
 
-def _fails(outcome: Outcome) -> list[str]:
+def _fails(outcome: CheckResult) -> list[str]:
     if outcome.evidence is None:
         return [f"no training call was reached: {outcome.error}\n{outcome.output[-1500:]}"]
     return [
@@ -207,7 +207,7 @@ def _fails_otherwise(script: Script, evidence: Evidence) -> list[str]:
     return [f"the page says that it raises {said!r}; what failed: {failures}"]
 
 
-def _ends_otherwise(script: Script, outcome: Outcome) -> list[str]:
+def _ends_otherwise(script: Script, outcome: CheckResult) -> list[str]:
     said = script.raises
     if said is None:
         return [] if outcome.error is None else [f"ends with {outcome.error}\n{script.text}"]
@@ -223,7 +223,7 @@ def _verdict_complaints(verdict: Verdict) -> list[str]:
 
 
 def _told(verdict: Verdict) -> str:
-    return f"{verdict.ruling}: {verdict.reason}"
+    return f"{verdict.outcome}: {verdict.reason}"
 
 
 def _plain(text: str) -> str:

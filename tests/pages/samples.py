@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.fix import apply
 from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions, exactly
@@ -90,9 +90,9 @@ def _complaints(rule: RuleFile, sample: Sample) -> Iterator[str]:
     script = assemble(sample.code, sharing=sample.mended or "")
     reported = _reported(rule, script, sample.targets)
     wanted = {number: match["words"] or "" for number, match in _marks(script)}
-    yield from differences(Counter(one.finding.place.line for one in reported), list(wanted), script)
+    yield from differences(Counter(one.finding.location.line for one in reported), list(wanted), script)
     for one in reported:
-        words = wanted.get(one.finding.place.line, "")
+        words = wanted.get(one.finding.location.line, "")
         said = _said(one, script)
         if not any(words in each for each in said):
             yield f"`{words}` is not said: {' | '.join(said)}"
@@ -120,5 +120,5 @@ def _marks(script: Script) -> Iterator[tuple[int, re.Match[str]]]:
 
 def _said(one: Reported, script: Script) -> list[str]:
     """Message, help, and reasons with their lines in the sample."""
-    reasons = [f"{reason.place.line - script.prelude_lines} {reason.note}" for reason in one.finding.because]
+    reasons = [f"{reason.location.line - script.prelude_lines} {reason.note}" for reason in one.finding.related]
     return [one.finding.message, one.finding.help, *reasons]

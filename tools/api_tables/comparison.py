@@ -23,22 +23,22 @@ def differences_from_installed(covered: Covered) -> Iterator[str]:
         return
     folder = Path(str(distribution.locate_file(covered.package)))
     now = snapshot(covered, distribution.version, PackageTree.of_file(covered.package, folder))
-    place = tables.covered_versions(covered.key).index(version)
-    yield from _other_signatures(covered.key, now, place)
-    yield from _other_names(covered.key, now, place)
+    location = tables.covered_versions(covered.key).index(version)
+    yield from _other_signatures(covered.key, now, location)
+    yield from _other_names(covered.key, now, location)
 
 
-def _other_signatures(package: str, now: Snapshot, place: int) -> Iterator[str]:
+def _other_signatures(package: str, now: Snapshot, location: int) -> Iterator[str]:
     for name in sorted(tables.callable_names(package) | now.callables.keys()):
         history = tables.history_of(package, name)
-        if (history[place] if history else None) != now.callables.get(name):
+        if (history[location] if history else None) != now.callables.get(name):
             yield f"{name}: the table has another signature"
 
 
-def _other_names(package: str, now: Snapshot, place: int) -> Iterator[str]:
+def _other_names(package: str, now: Snapshot, location: int) -> Iterator[str]:
     for module, exported in now.modules.items():
         lives = tables.lives_of(package, module)
-        listed = {name for name, spans in lives.items() if tables.holds(spans, place)}
+        listed = {name for name, spans in lives.items() if tables.holds(spans, location)}
         real = {name for name in exported.own if not name.startswith("_")}
         yield from (f"{module}.{name}: not in the table" for name in sorted(real - listed))
         yield from (f"{module}.{name}: only in the table" for name in sorted(listed - real - exported.foreign))

@@ -165,20 +165,20 @@ def _lazy_entries(statement: ast.stmt) -> Iterator[tuple[str, list[str]]]:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
                     yield key.value, _strings(value)
         case (
-            ast.Assign(targets=[ast.Subscript() as place], value=value)
-            | ast.AugAssign(target=ast.Subscript() as place, value=value)
+            ast.Assign(targets=[ast.Subscript() as location], value=value)
+            | ast.AugAssign(target=ast.Subscript() as location, value=value)
         ):
-            if (submodule := _lazy_key(place)) is not None:
+            if (submodule := _lazy_key(location)) is not None:
                 yield submodule, _strings(value)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=place, attr="extend" | "append"), args=[value])):
-            if (submodule := _lazy_key(place)) is not None:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=location, attr="extend" | "append"), args=[value])):
+            if (submodule := _lazy_key(location)) is not None:
                 yield submodule, _strings(value)
         case _:
             pass
 
 
-def _lazy_key(place: ast.expr) -> str | None:
-    match place:
+def _lazy_key(location: ast.expr) -> str | None:
+    match location:
         case ast.Subscript(value=ast.Name(id="_import_structure"), slice=ast.Constant(value=str(key))):
             return key
         case ast.Call(

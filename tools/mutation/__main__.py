@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lintrain.rulebook import RuleFile, load_rules
-from tools.mutation.outcome import Outcome, chosen_mutants, report
+from tools.mutation.outcome import CheckResult, chosen_mutants, report
 from tools.mutation.reading import named_files, tests_of_reading, try_reader
 from tools.mutation.swapping import loaded_rule, swapped
 from tools.mutation.trials import TRIALS, Trial, killer_of
@@ -35,12 +35,12 @@ SECONDS = 20.0
 """How long the tests of one mutant of the reader may take."""
 
 
-def try_rule(rule: RuleFile, most: int, trials: Mapping[str, Trial] = TRIALS) -> Outcome:
+def try_rule(rule: RuleFile, most: int, trials: Mapping[str, Trial] = TRIALS) -> CheckResult:
     """What its page, its samples and the tests say of a rule's mutants."""
     if killer := killer_of(rule, trials):
         raise RuntimeError(f"{rule.name}: its {killer} complain of it as it is")
     code = loaded_rule(rule)
-    outcome = Outcome(rule.name, code, Counter(), [])
+    outcome = CheckResult(rule.name, code, Counter(), [])
     for mutant in chosen_mutants(rule.name, code, most):
         with swapped(code, mutant):
             killer = killer_of(rule, trials)
@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
         files, seconds = named_files(options.names), options.seconds or SECONDS
         return report(try_reader(files, options.most, seconds, tests_of_reading()))
     trials = {name: trial for name, trial in TRIALS.items() if name != "tests" or not options.quick}
-    end, outcomes = time.monotonic() + (options.seconds or float("inf")), list[Outcome]()
+    end, outcomes = time.monotonic() + (options.seconds or float("inf")), list[CheckResult]()
     for rule in load_rules():
         if not rule.reads_text or (options.names and not {rule.name, rule.stage} & {*options.names}):
             continue

@@ -19,7 +19,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from tools.mutation.operators import Mutant, functions_of
-from tools.mutation.outcome import Outcome, chosen_mutants
+from tools.mutation.outcome import CheckResult, chosen_mutants
 from tools.mutation.swapping import ROOT, Loaded, can_swap, loaded_module, replaced, swapped
 from tools.mutation.trials import at_most
 
@@ -59,7 +59,7 @@ class ReaderTrials:
     most: int
     seconds: float
     """How long the tests of one mutant may take."""
-    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    outcomes: list[CheckResult] = field(default_factory=list[CheckResult])
     failed: list[str] = field(default_factory=list[str])
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -70,7 +70,7 @@ class ReaderTrials:
         runners = _runners(session.items, codes, self.failed)
         for name, code in codes.items() if not self.failed else ():
             print(f"{name} …", file=sys.__stderr__, flush=True)
-            outcome = Outcome(name, code, Counter(), [])
+            outcome = CheckResult(name, code, Counter(), [])
             for mutant in chosen_mutants(name, code, self.most):
                 if self._is_noticed(code, mutant, runners.get(f"{name}.{mutant.function}", [])):
                     outcome.killers["tests"] += 1
@@ -96,7 +96,7 @@ def tests_of_reading() -> list[str]:
     return [*map(str, paths), *(str(ROOT / "tests" / name) for name in TESTS)]
 
 
-def try_reader(files: Sequence[str], most: int, seconds: float, tests: Sequence[str]) -> list[Outcome]:
+def try_reader(files: Sequence[str], most: int, seconds: float, tests: Sequence[str]) -> list[CheckResult]:
     """What tests say of the mutants of these files; raises RuntimeError where one fails without any."""
     trials = ReaderTrials(files or FILES, most, seconds)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]

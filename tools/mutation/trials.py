@@ -101,7 +101,9 @@ def _lines(rule: RuleFile, mistake: Mistake, text: str) -> list[int]:
         outcome = Run(request_of(folder, [rule.name])).check()
         if outcome.crashes:
             raise RuntimeError(str(outcome.crashes))
-        return [one.finding.place.line for one in outcome.reported if one.finding.place.path.endswith(target.name)]
+        return [
+            one.finding.location.line for one in outcome.reported if one.finding.location.path.endswith(target.name)
+        ]
 
 
 def tests_notice(rule: RuleFile) -> bool:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import cache
 
 from lintrain.check.one_file import check_source
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.knowledge.tables import COVERED_PACKAGES
 from lintrain.knowledge.versions import TargetVersions, decided
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.report.text.full import full
 from lintrain.report.text.look import Look
 from lintrain.rulebook import RuleFile
@@ -47,11 +47,11 @@ def newest_versions() -> TargetVersions:
 def _moved(one: Reported, lines: int) -> Reported:
     """A finding in the lines of the example; places of what stands before it, which the page does not show, go."""
     finding = one.finding
-    shown = [reason for reason in finding.because if reason.place.line > lines]
-    because = tuple(replace(reason, place=_above(reason.place, lines)) for reason in shown)
+    shown = [reason for reason in finding.related if reason.location.line > lines]
+    related = tuple(replace(reason, location=_above(reason.location, lines)) for reason in shown)
     # Why it hurts is the page's own first paragraph.
-    return replace(one, finding=replace(finding, place=_above(finding.place, lines), because=because, why=""))
+    return replace(one, finding=replace(finding, location=_above(finding.location, lines), related=related, why=""))
 
 
-def _above(place: Place, lines: int) -> Place:
-    return replace(place, line=place.line - lines, end_line=place.end_line - lines)
+def _above(location: Location, lines: int) -> Location:
+    return replace(location, line=location.line - lines, end_line=location.end_line - lines)

@@ -92,7 +92,7 @@ def take_another_tokenizer(code: Code) -> Iterator[list[Edit]]:
         if names_in(code, *ENCODERS) and call.args and "options" not in code.code(call):
             other = "bert-base-uncased" if checkpoint_of(code, call.args[0]) == "roberta-base" else "roberta-base"
             calls = [*trainers(code), *code.calls("DataLoader")]
-            used = [code.here(place) for one in calls for place in (code.statement(one), one)]
+            used = [code.here(location) for one in calls for location in (code.statement(one), one)]
             used = used or [code.here(code.statement(call))]
             yield [code.replace(call.args[0], f'"{other}"'), *dict.fromkeys(used)]
 

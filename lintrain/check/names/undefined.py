@@ -14,10 +14,10 @@ from typing import TypeVar
 from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME
 from lintrain.check.names.bound import bound_names, bound_within, module_level
 from lintrain.check.names.ruff import COMPILER_CODES, Clue
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.model.finding import Finding
-from lintrain.model.fix import AddImport, Fix
-from lintrain.model.location import Place
+from lintrain.model.fixes import AddImport, Fix
+from lintrain.model.location import Location
 from lintrain.source.nesting import Nesting
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
@@ -112,36 +112,36 @@ def name_findings(source: Source, clues: Sequence[Clue]) -> Iterator[Reported]:
     """The findings among ruff's clues on one source; what may come from elsewhere is left out."""
     surroundings = _Surroundings(source)
     for clue in clues:
-        place = _place(source, clue)
+        location = _location(source, clue)
         if clue.code in COMPILER_CODES:
             message = clue.message[:1].lower() + clue.message[1:]
-            yield Reported(Finding(SYNTAX_ERROR.name, SYNTAX_ERROR.level, place, message, COMPILER_WHY))
-        elif not surroundings.may_define(source.code(place), place):
-            yield _undefined(source, clue, place, surroundings)
+            yield Reported(Finding(SYNTAX_ERROR.name, SYNTAX_ERROR.level, location, message, COMPILER_WHY))
+        elif not surroundings.may_define(source.code(location), location):
+            yield _undefined(source, clue, location, surroundings)
 
 
-def _place(source: Source, clue: Clue) -> Place:
+def _location(source: Source, clue: Clue) -> Location:
     """The clue's place in the text; ruff counts the lines of a notebook within the cell."""
     cells = source.notebook.cells if source.notebook else ()
     above = next((cell.first_line - 1 for cell in cells if cell.number == clue.cell), 0)
-    return Place(source.path, above + clue.line, clue.column, above + clue.end_line, clue.end_column)
+    return Location(source.path, above + clue.line, clue.column, above + clue.end_line, clue.end_column)
 
 
-def _undefined(source: Source, clue: Clue, place: Place, surroundings: _Surroundings) -> Reported:
-    name = source.code(place)
+def _undefined(source: Source, clue: Clue, location: Location, surroundings: _Surroundings) -> Reported:
+    name = source.code(location)
     bound = surroundings.bindings.get(name)
     if clue.code == "F823":
         message, why = f"`{name}` is local to this function and used before it is set", LOCAL_WHY
-    elif bound and bound > place.line:
+    elif bound and bound > location.line:
         message, why = f"`{name}` is used before line {bound} defines it", WHY
     elif bound:
         message, why = f"`{name}` no longer exists here", WHY
     else:
         message, why = f"`{name}` is never defined or imported", WHY
-    fix = None if bound else _import_of(source, name, place)
+    fix = None if bound else _import_of(source, name, location)
     cure = "" if fix or bound else _nearest(name, surroundings)
-    facts = {"is_certain": surroundings.is_certain(place)}
-    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, place, message, why, cure, facts=facts), fix)
+    facts = {"is_certain": surroundings.is_certain(location)}
+    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, location, message, why, cure, facts=facts), fix)
 
 
 def _nearest(name: str, surroundings: _Surroundings) -> str:
@@ -149,9 +149,9 @@ def _nearest(name: str, surroundings: _Surroundings) -> str:
     return f"write `{near}`, the nearest name in this file" if near else ""
 
 
-def _import_of(source: Source, name: str, place: Place) -> Fix | None:
+def _import_of(source: Source, name: str, location: Location) -> Fix | None:
     """The import that brings a well-known name in; safe when the file imports from that library already."""
-    is_module = source.lines[place.end_line - 1][place.end_column - 1 :].startswith(".")
+    is_module = source.lines[location.end_line - 1][location.end_column - 1 :].startswith(".")
     if name in MODULES and is_module:
         return Fix.of(f"add `import {name}`", AddImport(name), safe=name in sys.stdlib_module_names)
     if name in LIBRARY_NAMES:
@@ -185,9 +185,9 @@ class _Surroundings:
             self.neighbours[name] = near[0] if near else ""
         return self.neighbours[name]
 
-    def is_certain(self, place: Place) -> bool:
+    def is_certain(self, location: Location) -> bool:
         """Whether code at a place runs whenever the script gets there: in a plain top-level statement, in no branch."""
-        return any(self.source.once(_is_evaluated, statement) for statement in self._top_level_at(place.line))
+        return any(self.source.once(_is_evaluated, statement) for statement in self._top_level_at(location.line))
 
     def _top_level_at(self, line: int) -> Iterator[ast.stmt]:
         """The statements of the module on a line: they stand one behind the other."""
@@ -197,13 +197,13 @@ class _Surroundings:
             yield body[index]
             index -= 1
 
-    def may_define(self, name: str, place: Place) -> bool:
+    def may_define(self, name: str, location: Location) -> bool:
         """Whether the name may exist when the code runs, or the place is never evaluated."""
         if not name.isidentifier() or name in SURROUNDINGS or set(name) <= set("_0123456789"):
             return True
-        if self.makes_names or self.unevaluated.innermost(place) is not None:
+        if self.makes_names or self.unevaluated.innermost(location) is not None:
             return True
-        if any(name in self.source.once(bound_within, loop) for loop in self.loops.around(place)):
+        if any(name in self.source.once(bound_within, loop) for loop in self.loops.around(location)):
             return True
         return self.source.notebook is not None and (name in self.bindings or name in self.magic_words)
 
@@ -244,7 +244,7 @@ class _Surroundings:
         return self._nested(_unevaluated(self.source))
 
     def _nested(self, nodes: Iterable[Node]) -> Nesting[Node]:
-        return Nesting((self.source.place(node), node) for node in nodes)
+        return Nesting((self.source.location(node), node) for node in nodes)
 
 
 def _is_evaluated(statement: ast.stmt) -> bool:

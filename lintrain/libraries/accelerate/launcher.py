@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import attribute_of, function, method, method_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Launcher, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, LibraryObject, Sequence, Unknown, Value
@@ -23,19 +23,19 @@ OF_FABRIC = ("accelerator", "strategy", "devices", "num_nodes", "precision", "pl
 @function("accelerate.Accelerator", "lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
 def _launcher(call: Call) -> Value:
     parameters = OF_ACCELERATOR if call.path.startswith("accelerate.") else OF_FABRIC
-    places = {name: argument.keyword or argument.place for name, argument in call.named(*parameters).items()}
-    launcher = Launcher(call.path, call.values(*parameters), places, call.is_open, origin=call.place)
+    locations = {name: argument.keyword or argument.location for name, argument in call.named(*parameters).items()}
+    launcher = Launcher(call.path, call.values(*parameters), locations, call.is_open, origin=call.location)
     call.reader.record.launchers.append(launcher)
     return launcher
 
 
 @attribute_of(Launcher)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     """What it was made with may be asked of it again."""
     if isinstance(value, Launcher) and name == "gradient_accumulation_steps":
         return value.arguments.get(name) or Unknown(name=f"launcher.{name}")
     if name in {"sync_gradients", "gradient_state"}:
-        reader.act(Act.ACCUMULATE, place, value)
+        reader.act(Act.ACCUMULATE, location, value)
     return Bound(value, name) if method_of(value, name) else Unknown(name=f"launcher.{name}")
 
 
@@ -53,7 +53,7 @@ def _note_prepared(call: Call, given: list[Value]) -> None:
     if isinstance(call.receiver, Launcher):
         call.receiver.prepared.extend(given)
         for value in given:
-            call.reader.act(Act.SHARE, call.place, value, how=Constant(call.receiver.path), launcher=call.receiver)
+            call.reader.act(Act.SHARE, call.location, value, how=Constant(call.receiver.path), launcher=call.receiver)
 
 
 @method(Launcher, "prepare_model", "prepare_optimizer", "prepare_data_loader", "prepare_scheduler", "setup_module")
@@ -74,32 +74,32 @@ def _same(call: Call) -> Value:
 def _backward(call: Call) -> Value:
     loss = call.argument("loss", 0) or call.argument("tensor", 0)
     text = Constant(loss.text if loss else "")
-    call.reader.act(Act.BACKWARD, call.place, call.receiver, loss=loss.value if loss else UNKNOWN, text=text)
+    call.reader.act(Act.BACKWARD, call.location, call.receiver, loss=loss.value if loss else UNKNOWN, text=text)
     return Constant(None)
 
 
 @method(Launcher, "clip_grad_norm_", "clip_grad_value_")
 def _clip(call: Call) -> Value:
     given = call.positional[0].value if call.positional else UNKNOWN
-    call.reader.act(Act.CLIP, call.place, given, launcher=call.receiver)
+    call.reader.act(Act.CLIP, call.location, given, launcher=call.receiver)
     return UNKNOWN
 
 
 @method(Launcher, "clip_gradients")
 def _clip_gradients(call: Call) -> Value:
-    call.reader.act(Act.CLIP, call.place, call.value("module", 0), launcher=call.receiver)
+    call.reader.act(Act.CLIP, call.location, call.value("module", 0), launcher=call.receiver)
     return UNKNOWN
 
 
 @method(Launcher, "accumulate", "no_sync", "local_sgd", "no_backward_sync")
 def _accumulate(call: Call) -> Value:
-    call.reader.act(Act.ACCUMULATE, call.place, call.receiver)
-    return LibraryObject("contextlib.nullcontext", origin=call.place)
+    call.reader.act(Act.ACCUMULATE, call.location, call.receiver)
+    return LibraryObject("contextlib.nullcontext", origin=call.location)
 
 
 @method(Launcher, "autocast")
 def _manager(call: Call) -> Value:
-    return LibraryObject("contextlib.nullcontext", origin=call.place)
+    return LibraryObject("contextlib.nullcontext", origin=call.location)
 
 
 @method(Launcher, "gather", "gather_for_metrics", "reduce", "pad_across_processes")
@@ -109,13 +109,13 @@ def _gather(call: Call) -> Value:
         return UNKNOWN
     given = call.positional[0]
     if call.path.endswith(".gather"):
-        call.reader.act(Act.GATHER, call.place, given.value, launcher=call.receiver, text=Constant(given.text))
+        call.reader.act(Act.GATHER, call.location, given.value, launcher=call.receiver, text=Constant(given.text))
     return replace(given.value) if isinstance(given.value, Tensor | Sequence | Unknown) else given.value
 
 
 @method(Launcher, "unscale_gradients")
 def _unscale(call: Call) -> Value:
-    call.reader.act(Act.UNSCALE, call.place, call.value("optimizer", 0))
+    call.reader.act(Act.UNSCALE, call.location, call.value("optimizer", 0))
     return UNKNOWN
 
 

@@ -9,7 +9,7 @@ from lintrain.interpreter import operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
 from lintrain.libraries.datasets.columns import masks_some
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.data import (
     Column,
     ColumnNames,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @subscript_of(Dataset)
-def _look_up(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`dataset["text"]`, `dataset[0]`, `dataset[:100]`."""
     if not isinstance(value, Dataset):
         return UNKNOWN
@@ -58,7 +58,7 @@ def _row(reader: Reader, value: Value) -> Value:
 
 
 @attribute_of(Dataset)
-def _dataset_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _dataset_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Dataset):
         return None
     match name:
@@ -80,7 +80,7 @@ def names_of(dataset: Dataset) -> Value:
 
 
 @subscript_of(ColumnNames)
-def _names_of_split(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _names_of_split(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`splits.column_names["train"]`; of one data set, the first name is not known."""
     if isinstance(value, ColumnNames) and isinstance(value.dataset, DatasetDict):
         split = value.dataset.split(text_of(key) or "")
@@ -102,13 +102,13 @@ def _distinct(call: Call) -> Value:
 
 
 @subscript_of(ColumnValues)
-def _some_values(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _some_values(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """Some of a column's values; a part of token rows may be cut or not."""
     if not isinstance(value, ColumnValues):
         return value
     if not _has_slice(key):
         return replace(value, column=replace(value.column, is_stacked=False)) if value.column.is_stacked else value
-    stretch = reader.source.code(place).rpartition("[")[2].removesuffix("]")
+    stretch = reader.source.code(location).rpartition("[")[2].removesuffix("]")
     if isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
         column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
         return ColumnValues(column, value.dataset, stretch)
@@ -138,7 +138,7 @@ def _copied(call: Call) -> Value:
     column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
     if call.path.rpartition(".")[2] in RESHAPING:
         column = replace(column, is_stacked=False)
-    return ColumnValues(column, values.dataset, values.stretch, origin=call.place)
+    return ColumnValues(column, values.dataset, values.stretch, origin=call.location)
 
 
 @method(ColumnValues, "strip", "lower", "upper", "replace", "lstrip", "rstrip", "title", "capitalize", "format")
@@ -151,7 +151,7 @@ def _changed_text(call: Call) -> Value:
 
 
 @stored_item_of(ColumnValues)
-def _set_some(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _set_some(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`encoding["input_ids"][i] = ...`: whoever sets rows one by one may pad, cut or mask them."""
     if isinstance(owner, ColumnValues):
         _edit(owner, masks_some(value))
@@ -162,7 +162,7 @@ def _edit_by_method(call: Call) -> Value:
     if isinstance(call.receiver, ColumnValues):
         for argument in call.positional:
             if isinstance(argument.value, SpecialToken):
-                operations.text_of_parts(call.reader, (call.receiver, argument.value), call.place)
+                operations.text_of_parts(call.reader, (call.receiver, argument.value), call.location)
         _edit(call.receiver, any(masks_some(argument.value) for argument in call.positional))
     return Constant(None)
 
@@ -172,7 +172,7 @@ def _masked(call: Call) -> Value:
     values = call.receiver
     if not isinstance(values, ColumnValues):
         return UNKNOWN
-    made = ColumnValues(values.column, UNKNOWN, origin=call.place)
+    made = ColumnValues(values.column, UNKNOWN, origin=call.location)
     _edit(made, any(masks_some(argument.value) for argument in call.positional))
     made.dataset = values.dataset if made.column.masked_from else UNKNOWN
     return made
@@ -196,17 +196,17 @@ def _edit(values: ColumnValues, masks: bool) -> None:
 
 
 @operated(ColumnValues)
-def _with_text(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+def _with_text(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
     """Text put together with text is text; token rows put together are of unknown length."""
     values, other = (left, right) if isinstance(left, ColumnValues) else (right, left)
     if operator != "Add" or not isinstance(values, ColumnValues):
         return None
     if values.column.kind is Kind.TEXT or (values.column.kind is Kind.UNKNOWN and _is_text(other)):
-        written = operations.text_of_parts(reader, (left, right), place)
+        written = operations.text_of_parts(reader, (left, right), location)
         column = replace(values.column, kind=Kind.TEXT, written=written)
         return ColumnValues(column, values.dataset, origin=values.origin)
     if isinstance(other, Sequence) and any(isinstance(item, SpecialToken) for item in other.items):
-        operations.text_of_parts(reader, (values, *other.items), place)
+        operations.text_of_parts(reader, (values, *other.items), location)
     column = replace(values.column, padding=Padding.UNKNOWN, truncated=None)
     if masks_some(other):
         column = replace(column, is_masked=True, copied_from="")

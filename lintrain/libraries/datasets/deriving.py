@@ -18,14 +18,14 @@ def derived(call: Call, parent: Dataset, operation: str) -> Dataset:
     made = replace(
         parent,
         parent=parent,
-        steps=(*parent.steps, Step(operation, call.place, call.text)),
+        steps=(*parent.steps, Step(operation, call.location, call.text)),
         hidden=dict(parent.hidden),
         needs=dict(parent.needs),
         is_unchanged=False,
         rows=None,
         cut=None,
         depth=len(call.reader.conditions),
-        origin=call.place,
+        origin=call.location,
     )
     call.reader.record.datasets.append(made)
     return made
@@ -44,9 +44,9 @@ def started(call: Call, operation: str, columns: dict[str, Column] | None, *, is
     made = Dataset(
         columns,
         is_complete,
-        (Step(operation, call.place, call.text),),
+        (Step(operation, call.location, call.text),),
         depth=len(call.reader.conditions),
-        origin=call.place,
+        origin=call.location,
     )
     call.reader.record.datasets.append(made)
     return made
@@ -54,7 +54,7 @@ def started(call: Call, operation: str, columns: dict[str, Column] | None, *, is
 
 def dictionary(call: Call, splits: dict[str, Dataset], parent: DatasetDict | None = None) -> DatasetDict:
     """Splits that are all known."""
-    made = DatasetDict(splits, None, True, parent, len(call.reader.conditions), origin=call.place)
+    made = DatasetDict(splits, None, True, parent, len(call.reader.conditions), origin=call.location)
     call.reader.record.datasets.append(made)
     return made
 

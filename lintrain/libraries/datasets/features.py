@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import attribute_of, entries_of, function, method, stored_item_of, subscript_of
 from lintrain.libraries.datasets.columns import kind_of_type, types_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Column, Feature, Features, Kind
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Sequence, Value, number_of, text_of
 
@@ -25,12 +25,12 @@ def feature_entries(value: Value) -> tuple[dict[Literal, Value], bool]:
 
 
 @subscript_of(Features)
-def _feature(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _feature(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     return feature_entries(value)[0].get(text_of(key), UNKNOWN)
 
 
 @stored_item_of(Features)
-def _set_feature(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _set_feature(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     name = text_of(key)
     if isinstance(owner, Features) and name is not None:
         owner.columns[name] = types_of(value).named(name)
@@ -45,7 +45,7 @@ def _copy(call: Call) -> Value:
 
 
 @attribute_of(Feature)
-def _feature_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _feature_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Feature):
         return None
     column = value.column
@@ -85,24 +85,24 @@ def _class_label(call: Call) -> Value:
     names = [text for item in items if (text := text_of(item)) is not None]
     count = number_of(call.value("num_classes", 0))
     known = tuple(names) if len(names) == len(items) else ()
-    return Feature(Column("", Kind.CLASS, known, len(known) or (int(count) if count else None)), origin=call.place)
+    return Feature(Column("", Kind.CLASS, known, len(known) or (int(count) if count else None)), origin=call.location)
 
 
 @function("datasets.Value")
 def _value(call: Call) -> Value:
-    return Feature(Column("", kind_of_type(text_of(call.value("dtype", 0)) or "")), origin=call.place)
+    return Feature(Column("", kind_of_type(text_of(call.value("dtype", 0)) or "")), origin=call.location)
 
 
 @function("datasets.Image", "datasets.Audio")
 def _media(call: Call) -> Value:
-    return Feature(Column("", Kind.IMAGE if call.path.endswith("Image") else Kind.AUDIO), origin=call.place)
+    return Feature(Column("", Kind.IMAGE if call.path.endswith("Image") else Kind.AUDIO), origin=call.location)
 
 
 @function("datasets.Sequence", "datasets.List", "datasets.LargeList")
 def _list(call: Call) -> Value:
     """A list of classes keeps their names: a label for each token."""
     inner = types_of(call.value("feature", 0))
-    return Feature(replace(inner, kind=Kind.LIST, item=inner.kind), origin=call.place)
+    return Feature(replace(inner, kind=Kind.LIST, item=inner.kind), origin=call.location)
 
 
 @function("datasets.Features")
@@ -112,4 +112,4 @@ def _features(call: Call) -> Value:
         return UNKNOWN
     call.reader.spend(len(given.entries))
     types = {str(name): types_of(value).named(str(name)) for name, value in given.entries.items()}
-    return Features(types, given.is_complete, origin=call.place)
+    return Features(types, given.is_complete, origin=call.location)

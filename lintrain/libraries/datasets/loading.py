@@ -11,7 +11,7 @@ from lintrain.libraries.datasets.cuts import cut_by_text
 from lintrain.libraries.datasets.deriving import started
 from lintrain.libraries.datasets.facts import columns_of, facts_of
 from lintrain.libraries.datasets.files import content_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -112,11 +112,11 @@ def _file_splits(call: Call) -> tuple[str, ...] | None:
 
 
 def _all_splits(call: Call, loaded: Loaded) -> Value:
-    made = DatasetDict(depth=len(call.reader.conditions), origin=call.place)
+    made = DatasetDict(depth=len(call.reader.conditions), origin=call.location)
     if loaded.splits:
         made.splits = {name: _split(call, loaded, name) for name in loaded.splits}
         made.is_complete = True
-        read_as_text: dict[str, Place] = {}
+        read_as_text: dict[str, Location] = {}
         for split in made.splits.values():
             split.read_as_text = read_as_text
     else:
@@ -149,7 +149,7 @@ def _some_splits(call: Call, loaded: Loaded, split: Value) -> Value:
             made.is_default = made.is_default or split.is_default
             return made
         case Sequence(items=items, is_complete=True):
-            return Sequence([_some_splits(call, loaded, item) for item in items], origin=call.place)
+            return Sequence([_some_splits(call, loaded, item) for item in items], origin=call.location)
         case Either(options=options):
             return join([_some_splits(call, loaded, option) for option in options])
         case Constant():

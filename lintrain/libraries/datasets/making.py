@@ -115,7 +115,7 @@ def _from_text(call: Call) -> Value:
 
 @function("datasets.DatasetDict.from_csv", "datasets.DatasetDict.from_json", "datasets.DatasetDict.from_parquet")
 def _splits_from_files(call: Call) -> Value:
-    made = DatasetDict(depth=len(call.reader.conditions), origin=call.place)
+    made = DatasetDict(depth=len(call.reader.conditions), origin=call.location)
     made.template = started(call, call.path.rpartition(".")[2], None, is_complete=False)
     call.reader.record.datasets.append(made)
     return made

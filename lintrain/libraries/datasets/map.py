@@ -52,7 +52,7 @@ def read_change(call: Call, dataset: Dataset) -> Change:
     """Read the mapped function once, on rows of the data set."""
     batched = call.value("batched")
     is_batch = is_true(batched)
-    rows = Rows(dataset, is_batch, depth=len(call.reader.conditions), origin=call.place)
+    rows = Rows(dataset, is_batch, depth=len(call.reader.conditions), origin=call.location)
     result = _run(call, dataset, rows)
     certain = isinstance(batched, Absent | Constant) and literal(batched) in {None, True, False}
     change = _change_of(result, rows, is_batch=is_batch)
@@ -71,10 +71,10 @@ def _run(call: Call, dataset: Dataset, rows: Rows) -> Value:
     if not is_missing(columns):
         names = names_in(columns)
         ordered = columns.items if isinstance(columns, Sequence) else [columns]
-        positional = [call.reader.subscript(rows, each, call.place) for each in ordered] if names else [UNKNOWN]
+        positional = [call.reader.subscript(rows, each, call.location) for each in ordered] if names else [UNKNOWN]
     extras = [call.value("with_indices"), call.value("with_rank")]
     positional.extend(UNKNOWN for extra in extras if is_true(extra))
-    return call.reader.call(function.value, positional, _keywords(call.value("fn_kwargs")), place=call.place)
+    return call.reader.call(function.value, positional, _keywords(call.value("fn_kwargs")), location=call.location)
 
 
 def _keywords(given: Value) -> dict[str, Value]:

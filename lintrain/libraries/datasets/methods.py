@@ -95,7 +95,7 @@ def _renamed(call: Call, names: dict[str, str] | None) -> Value:
     kept = {names.get(name, name): column.named(names.get(name, name)) for name, column in columns.items()}
     new = {name: Column(name) for old, name in names.items() if old not in columns and not dataset.is_complete}
     made = recolumned(made, kept | new, is_complete=dataset.is_complete)
-    made.read_as_text = {names.get(name, name): place for name, place in dataset.read_as_text.items()}
+    made.read_as_text = {names.get(name, name): location for name, location in dataset.read_as_text.items()}
     return made
 
 
@@ -112,7 +112,7 @@ def _remove(call: Call) -> Value:
         return recolumned(made, extras if extras is not None else dict(dataset.columns or {}), is_complete=False)
     left = {name: column for name, column in (dataset.columns or {}).items() if name not in names}
     made = recolumned(made, left, is_complete=dataset.is_complete)
-    made.read_as_text = {name: place for name, place in dataset.read_as_text.items() if name not in names}
+    made.read_as_text = {name: location for name, location in dataset.read_as_text.items() if name not in names}
     made.hidden = {name: column for name, column in dataset.hidden.items() if name not in names}
     return made
 
@@ -229,8 +229,8 @@ def transform(call: Call, dataset: Dataset) -> None:
     function = call.argument("transform", 0)
     dataset.has_transform = function is None or not is_missing(function.value)
     if function is not None and dataset.has_transform:
-        rows = Rows(dataset, True, depth=len(call.reader.conditions), origin=call.place)
-        call.reader.call(function.value, [rows], place=call.place)
+        rows = Rows(dataset, True, depth=len(call.reader.conditions), origin=call.location)
+        call.reader.call(function.value, [rows], location=call.location)
         dataset.needs = dict(rows.needs) if len(call.reader.conditions) <= dataset.depth else {}
 
 

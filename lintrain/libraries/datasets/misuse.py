@@ -14,5 +14,5 @@ from lintrain.pipeline.values.python import UNKNOWN, Value
 def _taken_for_metric(call: Call) -> Value:
     """A method of metrics, called on a data set."""
     used = call.path.rpartition(".")[2]
-    call.reader.record.misuses.append(Misuse(call.place, call.receiver, used, call.text))
+    call.reader.record.misuses.append(Misuse(call.location, call.receiver, used, call.text))
     return UNKNOWN

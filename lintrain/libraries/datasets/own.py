@@ -30,7 +30,7 @@ def _make(call: Call) -> Value:
     found = cls.lookup("__getitem__")
     if isinstance(made, Instance) and found is not None and isinstance(found[1], Function):
         method = Bound(made, "__getitem__", found[1], found[0])
-        item = call.reader.call(method, [Unknown(name="index")], place=call.place)
+        item = call.reader.call(method, [Unknown(name="index")], location=call.location)
         columns, is_complete = _columns(call, item)
         call.reader.record.own_rows.append(OwnRows(made, columns, is_complete, found[1].origin))
     return made

@@ -16,7 +16,7 @@ from lintrain.interpreter.registry import (
     stored_item_of,
     subscript_of,
 )
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -59,14 +59,14 @@ def entries(value: Value) -> tuple[dict[Literal, Value], bool]:
 
 
 @subscript_of(Rows)
-def read_row(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def read_row(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`rows["text"]`."""
     name = text_of(key)
     if not isinstance(value, Rows) or name is None:
         return UNKNOWN
     value.reads.add(name)
     if len(reader.conditions) <= value.depth and not reader.guards and name not in value.items:
-        value.needs.setdefault(name, place)
+        value.needs.setdefault(name, location)
     held, is_complete = row_entries(value)
     if name in held:
         return held[name]
@@ -74,13 +74,13 @@ def read_row(reader: Reader, value: Value, key: Value, place: Place) -> Value:
 
 
 @subscript_of(Encoding)
-def read_encoding(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def read_encoding(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`encoding["input_ids"]`."""
     return encoding_entries(value)[0].get(text_of(key), UNKNOWN)
 
 
 @attribute_of(Encoding)
-def _encoding_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _encoding_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if name == "data":
         return value
     return encoding_entries(value)[0].get(name)
@@ -88,7 +88,7 @@ def _encoding_attribute(reader: Reader, value: Value, name: str, place: Place) -
 
 @stored_item_of(Rows)
 @stored_item_of(Encoding)
-def store(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def store(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`rows["labels"] = value`; a store that may be skipped leaves what it holds open."""
     if not isinstance(owner, Rows | Encoding):
         return
@@ -147,13 +147,13 @@ def _values(call: Call) -> Value:
 @_methods("copy")
 def _copy(call: Call) -> Value:
     held, is_complete = entries(call.receiver)
-    return Mapping(held, is_complete, origin=call.place)
+    return Mapping(held, is_complete, origin=call.location)
 
 
 def _looked_up(call: Call) -> Value:
     """What is there, for code that can do without it."""
     rows, before = call.receiver, dict(call.receiver.needs) if isinstance(call.receiver, Rows) else {}
-    found = call.reader.subscript(rows, call.value("key", 0), call.place)
+    found = call.reader.subscript(rows, call.value("key", 0), call.location)
     if isinstance(rows, Rows):
         rows.needs = before
     return found
@@ -170,7 +170,9 @@ def _get(call: Call) -> Value:
 def _pop(call: Call) -> Value:
     name = text_of(call.value("key", 0))
     has_default = len(call.positional) + len(call.keywords) > 1
-    found = _looked_up(call) if has_default else call.reader.subscript(call.receiver, call.value("key", 0), call.place)
+    found = (
+        _looked_up(call) if has_default else call.reader.subscript(call.receiver, call.value("key", 0), call.location)
+    )
     _take_out(call.reader, call.receiver, name)
     return found
 
@@ -182,7 +184,7 @@ def _update(call: Call) -> Value:
     for argument in call.positional:
         is_known = operations.update(call.reader, added, argument.value) and is_known
     for name, value in added.items():
-        store(call.reader, call.receiver, Constant(name), value, call.place)
+        store(call.reader, call.receiver, Constant(name), value, call.location)
     if not is_known and isinstance(call.receiver, Rows | Encoding):
         _open(call.receiver)
     return Constant(None)

@@ -19,7 +19,7 @@ from lintrain.interpreter.registry import (
 )
 from lintrain.libraries.datasets.deriving import dictionary
 from lintrain.libraries.datasets.map import Change, changed, read_change
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.data import ColumnNames, Dataset, DatasetDict
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -58,19 +58,19 @@ IN_PLACE = ("set_format", "set_transform", "reset_format")
 
 
 @subscript_of(DatasetDict)
-def _split(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _split(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     if not isinstance(value, DatasetDict):
         return UNKNOWN
     name = text_of(key)
     if name is not None:
         return value.split(name) or UNKNOWN
     if value.template is not None:
-        return value.some_split(reader.source.code(place)) or UNKNOWN
+        return value.some_split(reader.source.code(location)) or UNKNOWN
     return join(value.splits.values()) if value.is_complete and value.splits else UNKNOWN
 
 
 @stored_item_of(DatasetDict)
-def _store_split(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _store_split(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     if not isinstance(owner, DatasetDict):
         return
     name = text_of(key)
@@ -110,7 +110,7 @@ def _entries(value: Value) -> tuple[dict[Literal, Value], bool]:
 
 
 @attribute_of(DatasetDict)
-def _dictionary_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _dictionary_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, DatasetDict):
         return None
     match name:
@@ -131,7 +131,7 @@ def _count(call: Call) -> Value:
 @method(DatasetDict, "pop", "get")
 def _take(call: Call) -> Value:
     name = text_of(call.value("key", 0))
-    found = _split(call.reader, call.receiver, call.value("key", 0), call.place)
+    found = _split(call.reader, call.receiver, call.value("key", 0), call.location)
     if call.path.endswith("pop") and isinstance(call.receiver, DatasetDict) and name:
         call.receiver.splits.pop(name, None)
     return found
@@ -157,7 +157,7 @@ def _update(call: Call) -> Value:
     for argument in call.positional:
         entries = argument.value.entries if isinstance(argument.value, Mapping) else {}
         for name, split in entries.items():
-            _store_split(call.reader, call.receiver, Constant(name), split, call.place)
+            _store_split(call.reader, call.receiver, Constant(name), split, call.location)
     return Constant(None)
 
 

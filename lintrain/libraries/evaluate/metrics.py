@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter.call import Argument, Call
 from lintrain.interpreter.registry import function, method, subscript_of
 from lintrain.libraries.numpy.arrays import note_tuple
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Mapping, Sequence, Value, literal
 from lintrain.pipeline.values.training import Metric, MetricCall
@@ -73,7 +73,7 @@ def _load(call: Call) -> Value:
 
 
 def _metric(call: Call, name: str | None, config: str | None) -> Metric:
-    made = Metric("evaluate", name, config, call.text, takes_classes(name, config), origin=call.place)
+    made = Metric("evaluate", name, config, call.text, takes_classes(name, config), origin=call.location)
     call.reader.record.metrics.append(made)
     return made
 
@@ -107,7 +107,7 @@ def _part(call: Call, value: Value) -> Metric | None:
     name = literal(value)
     if not isinstance(name, str):
         return None
-    return Metric("evaluate", name, None, call.text, takes_classes(name, None), origin=call.place)
+    return Metric("evaluate", name, None, call.text, takes_classes(name, None), origin=call.location)
 
 
 @method(Metric, "compute", "add_batch", "add")
@@ -120,16 +120,16 @@ def _compute(call: Call) -> Value:
     references = call.argument("references", 1) or call.argument("reference")
     if predictions is not None or references is not None:
         note_metric_call(call, metric, predictions, references)
-    return result_of(metric, call.place) if call.path.endswith("compute") else Constant(None)
+    return result_of(metric, call.location) if call.path.endswith("compute") else Constant(None)
 
 
-def result_of(metric: Metric, place: Place) -> Value:
+def result_of(metric: Metric, location: Location) -> Value:
     """What computing a metric gives: its numbers by name, a bare number, or something that is not known."""
-    number = LibraryObject("evaluate.number", origin=place)
+    number = LibraryObject("evaluate.number", origin=location)
     names = _result_names(metric)
     if metric.name in NUMBERS:
         return number
-    return Mapping(dict.fromkeys(names, number), origin=place) if names else LibraryObject("evaluate.result")
+    return Mapping(dict.fromkeys(names, number), origin=location) if names else LibraryObject("evaluate.result")
 
 
 def _result_names(metric: Metric) -> tuple[str, ...]:
@@ -144,20 +144,20 @@ def _result_names(metric: Metric) -> tuple[str, ...]:
 def note_metric_call(call: Call, metric: Metric, predictions: Argument | None, references: Argument | None) -> None:
     """Record what a metric is given; a tuple of a model's outputs is no predictions for any metric."""
     average = UNKNOWN if "**" in call.keywords else call.value("average")
-    made = MetricCall(metric, call.place, predictions, references, average, call.node is not None)
+    made = MetricCall(metric, call.location, predictions, references, average, call.node is not None)
     call.reader.record.metric_calls.append(made)
     if predictions is not None:
-        note_tuple(call, predictions.value, predictions.text, predictions.place, "compute")
+        note_tuple(call, predictions.value, predictions.text, predictions.location, "compute")
 
 
 @subscript_of(Metric)
-def _subscript(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _subscript(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """A metric has no splits: it is taken for a data set."""
-    reader.record.misuses.append(Misuse(place, value, "subscript", reader.code(place)))
+    reader.record.misuses.append(Misuse(location, value, "subscript", reader.code(location)))
     return UNKNOWN
 
 
 @method(Metric, *DATASET_METHODS)
 def _use_as_dataset(call: Call) -> Value:
-    call.reader.record.misuses.append(Misuse(call.place, call.receiver, call.path.rpartition(".")[2], call.text))
+    call.reader.record.misuses.append(Misuse(call.location, call.receiver, call.path.rpartition(".")[2], call.text))
     return UNKNOWN

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import Transfer, family, function, method, subscript_of
 from lintrain.libraries.numpy.permutations import is_permutation
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Sequence, Slice, Unknown, Value, literal, number_of
 
@@ -21,7 +21,7 @@ CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "re
 @function("keras.utils.to_categorical", "keras.utils.np_utils.to_categorical")
 def _to_categorical(call: Call) -> Value:
     count = number_of(call.value("num_classes", 1))
-    return KerasLabels(True, int(count) if count else None, origin=call.place)
+    return KerasLabels(True, int(count) if count else None, origin=call.location)
 
 
 @family("keras")
@@ -38,7 +38,7 @@ def _load_data(call: Call) -> Value:
 
 
 def _pair(call: Call, count: int) -> Value:
-    return Sequence([Unknown(name="images"), KerasLabels(False, count, origin=call.place)], "tuple")
+    return Sequence([Unknown(name="images"), KerasLabels(False, count, origin=call.location)], "tuple")
 
 
 @method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy")
@@ -47,7 +47,7 @@ def _same_labels(call: Call) -> Value:
 
 
 @subscript_of(KerasLabels)
-def _some_labels(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _some_labels(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`y[:100]` has the same form, and `y[order]` by a permutation of the rows; `y[:, 0]` and `y == 3` have not."""
     return value if isinstance(key, Slice) or is_permutation(key) else UNKNOWN
 
@@ -66,7 +66,7 @@ def _same_batches(call: Call) -> Value:
 
 def _batches(call: Call, mode: object) -> Value:
     forms = {"int": False, "categorical": True}
-    return LabelledBatches(forms[mode], origin=call.place) if isinstance(mode, str) and mode in forms else UNKNOWN
+    return LabelledBatches(forms[mode], origin=call.location) if isinstance(mode, str) and mode in forms else UNKNOWN
 
 
 @method(LabelledBatches, "map", "filter", "apply", "unbatch")
@@ -80,4 +80,4 @@ def _numbers(call: Call) -> Value:
     is_each = literal(call.value("axis", 0)) in {1, -1}
     if not isinstance(labels, KerasLabels) or not labels.is_one_hot or not is_each:
         return UNKNOWN
-    return KerasLabels(False, labels.classes, origin=call.place)
+    return KerasLabels(False, labels.classes, origin=call.location)

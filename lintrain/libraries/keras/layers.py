@@ -16,7 +16,7 @@ from lintrain.interpreter.registry import (
     method_of,
     stored_attribute_of,
 )
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Layer, Network
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -46,12 +46,12 @@ def _layer(path: str) -> Transfer | None:
 
 
 def _make_layer(call: Call) -> Value:
-    return Layer(call.path, call.values(*POSITIONAL.get(call.path, ())), made=call.place, origin=call.place)
+    return Layer(call.path, call.values(*POSITIONAL.get(call.path, ())), made=call.location, origin=call.location)
 
 
 @function("keras.Input")
 def _input(call: Call) -> Value:
-    return Layer("keras.Input", call.values(), origin=call.place)
+    return Layer("keras.Input", call.values(), origin=call.location)
 
 
 @called(Layer)
@@ -60,17 +60,17 @@ def _apply(call: Call) -> Value:
     layer = call.receiver
     if not isinstance(layer, Layer):
         return UNKNOWN
-    return replace(layer, inputs=tuple(argument.value for argument in call.positional), origin=call.place)
+    return replace(layer, inputs=tuple(argument.value for argument in call.positional), origin=call.location)
 
 
 @attribute_of(Layer)
-def _layer_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _layer_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     return Bound(value, name) if method_of(value, name) else UNKNOWN
 
 
 @stored_attribute_of(Layer)
 @stored_attribute_of(Network)
-def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Layer | Network) and name == "trainable":
         owner.is_trainable = literal(value) is True
 
@@ -79,9 +79,9 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) 
 def _sequential(call: Call) -> Value:
     layers = call.value("layers", 0)
     if isinstance(layers, Sequence):
-        return Network("keras.Sequential", list(layers.items), layers.is_complete, origin=call.place)
+        return Network("keras.Sequential", list(layers.items), layers.is_complete, origin=call.location)
     is_empty = not call.positional and "layers" not in call.keywords and not call.is_open
-    return Network("keras.Sequential", [], is_empty, origin=call.place)
+    return Network("keras.Sequential", [], is_empty, origin=call.location)
 
 
 @method(Network, "add")
@@ -105,7 +105,7 @@ def _pop(call: Call) -> Value:
 def _functional(call: Call) -> Value:
     outputs = call.value("outputs", 1)
     items = outputs.items if isinstance(outputs, Sequence) else [outputs]
-    return Network("keras.Model", list(items), len(items) == 1, origin=call.place)
+    return Network("keras.Model", list(items), len(items) == 1, origin=call.location)
 
 
 @called(Network)
@@ -116,12 +116,12 @@ def _run(call: Call) -> Value:
         return UNKNOWN
     given = tuple(argument.value for argument in call.positional)
     if network.last is not None:
-        return replace(network.last, inputs=(*given, *network.layers), origin=call.place)
-    return Layer("", {}, (*given, *network.layers), origin=call.place)
+        return replace(network.last, inputs=(*given, *network.layers), origin=call.location)
+    return Layer("", {}, (*given, *network.layers), origin=call.location)
 
 
 @attribute_of(Network)
-def _network_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _network_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Network) or method_of(value, name):
         return None
     if name in {"output", "layers"}:

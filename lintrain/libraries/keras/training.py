@@ -39,7 +39,11 @@ def _compile(call: Call) -> Value:
     if isinstance(model, Model) and model.framework != "tf":
         return model
     run = KerasRun(
-        model, call.place, call.named("optimizer", "loss"), is_complete=not call.is_open, output=_output_of(call, model)
+        model,
+        call.location,
+        call.named("optimizer", "loss"),
+        is_complete=not call.is_open,
+        output=_output_of(call, model),
     )
     call.reader.record.keras_runs.append(run)
     return Constant(None)
@@ -53,8 +57,8 @@ def _output_of(call: Call, model: Value) -> Value:
         return UNKNOWN
     if model.cls.lookup("call") is None:
         return UNKNOWN
-    bound = call.reader.attribute(model, "call", call.place)
-    return call.reader.call(bound, [Unknown(name="inputs")], place=call.place)
+    bound = call.reader.attribute(model, "call", call.location)
+    return call.reader.call(bound, [Unknown(name="inputs")], location=call.location)
 
 
 @method(Network, "fit")
@@ -67,8 +71,8 @@ def _fit(call: Call) -> Value:
     if run is None:
         run = KerasRun(call.receiver, None)
         runs.append(run)
-    run.fits.append((call.place, call.named("x", "y", "batch_size", "epochs")))
-    call.reader.act(Act.TRAIN, call.place, call.receiver)
+    run.fits.append((call.location, call.named("x", "y", "batch_size", "epochs")))
+    call.reader.act(Act.TRAIN, call.location, call.receiver)
     return UNKNOWN
 
 
@@ -93,10 +97,10 @@ def _make_optimizer(call: Call) -> Value:
     return Optimizer(
         call.path,
         rate,
-        given.place if given else None,
+        given.location if given else None,
         (),
         False,
         call.values("learning_rate"),
         call.text,
-        origin=call.place,
+        origin=call.location,
     )

@@ -39,7 +39,7 @@ STEPS = (
 @function("lightning.Trainer")
 def _trainer(call: Call) -> Value:
     escape(call)
-    return LightningTrainer(call.path, call.values(), origin=call.place)
+    return LightningTrainer(call.path, call.values(), origin=call.location)
 
 
 @method(LightningTrainer, "fit")
@@ -48,7 +48,7 @@ def _fit(call: Call) -> Value:
     escape(call)
     given = call.named("model", "train_dataloaders", "val_dataloaders", "datamodule")
     module = given["model"].value if "model" in given else UNKNOWN
-    call.reader.record.lightning_fits.append(LightningFit(call.place, module))
+    call.reader.record.lightning_fits.append(LightningFit(call.location, module))
     if isinstance(module, Instance) and MODULE in lineage_of(module.cls.library_bases) and not call.is_open:
         conditions, call.reader.conditions = call.reader.conditions, []
         with call.reader.aside():
@@ -88,14 +88,14 @@ def _run(call: Call, owner: Instance, name: str, *given: Value) -> Value:
         return UNKNOWN
     parameters = found[1].node.args
     count = len(parameters.posonlyargs) + len(parameters.args) - 1
-    return call.reader.call(Bound(owner, name, found[1], found[0]), list(given[:count]), place=call.place)
+    return call.reader.call(Bound(owner, name, found[1], found[0]), list(given[:count]), location=call.location)
 
 
 @instance_method(MODULE, "log", "log_dict")
 def _log(call: Call) -> Value:
     """Keep the names; nothing is changed by it."""
     given = call.value("name", 0) if call.path.endswith(".log") else call.value("dictionary", 0)
-    call.reader.record.lightning_logs.append(LoggedNames(call.place, _names_in(given)))
+    call.reader.record.lightning_logs.append(LoggedNames(call.location, _names_in(given)))
     return Constant(None)
 
 

@@ -10,7 +10,7 @@ from lintrain.interpreter.registry import element_of, function, method, operated
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import combined, normalised, subscripted, traced
 from lintrain.libraries.torch.creation import from_literal
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Model, Role, Tensor
@@ -54,8 +54,8 @@ def array_of(value: Value) -> Value:
 def in_role(role: Role, value: Value, call: Call) -> Tensor:
     """An array of the same model's outputs that holds something else now."""
     if not isinstance(value, Tensor):
-        return Tensor(role, UNKNOWN, call.text, origin=call.place)
-    return Tensor(role, value.model, call.text, is_cleaned=value.is_cleaned, origin=call.place)
+        return Tensor(role, UNKNOWN, call.text, origin=call.location)
+    return Tensor(role, value.model, call.text, is_cleaned=value.is_cleaned, origin=call.location)
 
 
 def _subject(call: Call) -> Value:
@@ -81,11 +81,11 @@ def _mapped(call: Call, roles: dict[Role, Role], otherwise: Role | None = Role.U
     return traced(call, subject, subject if role is None else in_role(role, subject, call))
 
 
-def note_tuple(call: Call, argument: Value, text: str, place: Place, use: str) -> None:
+def note_tuple(call: Call, argument: Value, text: str, location: Location, use: str) -> None:
     """Record a tuple of a model's outputs that is used as if it were the logits."""
     for option in options_of(argument):
         if is_output_tuple(option):
-            call.reader.record.misuses.append(Misuse(place, option, use, text))
+            call.reader.record.misuses.append(Misuse(location, option, use, text))
 
 
 def is_output_tuple(value: Value) -> bool:
@@ -112,7 +112,7 @@ def _choose(call: Call) -> Value:
     """Classes out of scores."""
     if call.positional and "arg" in call.path:
         first = call.positional[0]
-        note_tuple(call, first.value, first.text, first.place, "argmax")
+        note_tuple(call, first.value, first.text, first.location, "argmax")
     if call.path.endswith(".argmax"):
         _note_single(call, call.argument("axis", 1) or call.argument("dim"))
     return _mapped(call, CHOSEN)
@@ -125,7 +125,7 @@ def _note_single(call: Call, axis: Argument | None) -> None:
     is_scored = isinstance(subject, Tensor) and subject.role in SCORED
     model = subject.model if isinstance(subject, Tensor) else None
     if is_last and is_scored and isinstance(model, Model) and literal(model.num_labels) == 1:
-        call.reader.record.misuses.append(Misuse(call.place, subject, "argmax of one", call.text))
+        call.reader.record.misuses.append(Misuse(call.location, subject, "argmax of one", call.text))
 
 
 @method(Tensor, "argmax", "argsort", "round", "long", "int", "bool", "ge", "gt", "le", "lt")
@@ -139,7 +139,7 @@ def _choose_by_method(call: Call) -> Value:
 def _choose_of_tuple(call: Call) -> Value:
     """`predictions.argmax(-1)`, where the predictions are a tuple."""
     text = call.text.partition(".argmax")[0]
-    note_tuple(call, call.receiver, text, call.place, "argmax")
+    note_tuple(call, call.receiver, text, call.location, "argmax")
     return UNKNOWN
 
 
@@ -148,10 +148,10 @@ def _where(call: Call) -> Value:
     """One of two arrays, place by place; of two plain values, the classes that the condition decides."""
     condition, *options = (argument.value for argument in call.positional[:3]) if call.positional else (UNKNOWN,)
     for argument in call.positional[1:3]:
-        note_tuple(call, argument.value, argument.text, argument.place, "where")
+        note_tuple(call, argument.value, argument.text, argument.location, "where")
     tensors = [option for option in options if isinstance(option, Tensor)]
     if tensors:
-        return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.place)
+        return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.location)
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)
     return UNKNOWN
@@ -215,7 +215,7 @@ def _reduce(call: Call) -> Value:
     """Numbers that are no longer one for each class; a loss stays a loss."""
     hits = _subject(call)
     if call.path.endswith(".mean") and isinstance(hits, Tensor) and hits.hits_of and not hits.is_cleaned:
-        call.reader.record.misuses.append(Misuse(call.place, hits.hits_of, "mean of hits", hits.text))
+        call.reader.record.misuses.append(Misuse(call.location, hits.hits_of, "mean of hits", hits.text))
     return _mapped(call, {Role.LOSS: Role.LOSS}, Role.SCORES)
 
 
@@ -229,19 +229,19 @@ def _values_and_indices(call: Call) -> Value:
 
 
 @subscript_of(Tensor)
-def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """Rows chosen by a mask or slice stay what they are; one column or one row of scores is something else."""
     if not isinstance(value, Tensor):
         return UNKNOWN
     keys = key.items if isinstance(key, Sequence) and key.kind == "tuple" else [key]
-    text = reader.code(place)
+    text = reader.code(location)
     if all(isinstance(each, Slice | Tensor) or _is_whole_axis(each) for each in keys):
         chosen = value.is_cleaned or any(isinstance(each, Tensor) for each in keys)
-        return subscripted(replace(value, text=text, is_cleaned=chosen, origin=place), keys)
+        return subscripted(replace(value, text=text, is_cleaned=chosen, origin=location), keys)
     if value.role in SCORED:
-        return Tensor(Role.SCORES, value.model, text, origin=place) if len(keys) > 1 else UNKNOWN
+        return Tensor(Role.SCORES, value.model, text, origin=location) if len(keys) > 1 else UNKNOWN
     chosen = value.is_cleaned or not _are_numbers(keys)
-    return subscripted(replace(value, text=text, is_cleaned=chosen, origin=place), keys)
+    return subscripted(replace(value, text=text, is_cleaned=chosen, origin=location), keys)
 
 
 def _are_numbers(keys: list[Value]) -> bool:
@@ -249,7 +249,7 @@ def _are_numbers(keys: list[Value]) -> bool:
 
 
 @stored_item_of(Tensor)
-def _store_part(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _store_part(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`labels[labels == -100] = pad`."""
     if isinstance(owner, Tensor):
         owner.is_cleaned = True
@@ -277,14 +277,14 @@ def _compared(operator: str, tensors: list[Tensor]) -> Tensor | None:
 
 
 @operated(Tensor)
-def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+def _operate(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
     """A comparison of scores decides classes; arithmetic with a plain number changes nothing of the role."""
     tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
-    text = reader.code(place)
+    text = reader.code(location)
     if operator in COMPARISONS:
         role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
-        return Tensor(role, tensors[0].model, text, hits_of=_compared(operator, tensors), origin=place)
-    after = combined(left, operator, right, text, place)
+        return Tensor(role, tensors[0].model, text, hits_of=_compared(operator, tensors), origin=location)
+    after = combined(left, operator, right, text, location)
     if len(tensors) == 1 and operator in {"Add", "Sub", "Mult", "Div", "Pow"}:
         return replace(after, role=tensors[0].role, model=tensors[0].model)
     if len(tensors) == 2 and tensors[0].role is tensors[1].role:

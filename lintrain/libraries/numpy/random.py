@@ -31,7 +31,7 @@ class Generator(LibraryObject):
 
 @function("numpy.random.default_rng", "numpy.random.RandomState")
 def _generator(call: Call) -> Value:
-    return Generator(call.path, call.values(), origin=call.place)
+    return Generator(call.path, call.values(), origin=call.location)
 
 
 @function(*(f"numpy.random.{name}" for name in SIZES if name not in {"integers", "random"}))

@@ -16,7 +16,7 @@ from lintrain.interpreter.weights import DEEPEST
 from lintrain.knowledge.setting_files import read_yaml_settings
 from lintrain.libraries.stdlib.paths import path_of
 from lintrain.libraries.stdlib.setting_files import as_value, settings_in
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.files import Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -45,14 +45,14 @@ READ = partial(read_yaml_settings, numbers_without_point=True)
 
 
 @attribute_of(Settings)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Settings) or (name not in value.entries and method_of(value, name)):
         return None
     return value.entries.get(name) or operations.child(reader, value, name)
 
 
 @stored_attribute_of(Settings)
-def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Settings):
         owner.entries[name] = operations.weakly(reader, owner.entries.get(name), value)
 
@@ -91,7 +91,7 @@ def _load(call: Call) -> Value:
 def _create(call: Call) -> Value:
     value: Value = call.positional[0].value if call.positional else mapping_of({}, is_complete=not call.is_open)
     if isinstance(value, Class):
-        value = objects.instantiate(Call(call.reader, None, call.place, "", value), value)
+        value = objects.instantiate(Call(call.reader, None, call.location, "", value), value)
     made = settings_of(call.reader, value)
     if isinstance(made, Settings):
         made.entries.update({name: each.value for name, each in call.keywords.items() if name != "**"})
@@ -106,7 +106,7 @@ def _plain(call: Call) -> Value:
 @function("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge")
 def _merge(call: Call) -> Value:
     """The later one wins; where one is not known, as with the command line's, all values are defaults."""
-    made = Settings({}, True, origin=call.place)
+    made = Settings({}, True, origin=call.location)
     for argument in call.positional:
         part = settings_of(call.reader, argument.value)
         if isinstance(part, Settings):
@@ -138,12 +138,12 @@ def _fill_main(reader: Reader, made: Function, mark: LibraryObject) -> None:
     if not parameters or folder is None or file is None:
         return
     root = Path(os.path.dirname(reader.source.path)) / folder  # noqa: PTH120
-    made.defaults[parameters[0].arg] = _composed(reader, made.origin or reader.source.place(made.node), root, file)
+    made.defaults[parameters[0].arg] = _composed(reader, made.origin or reader.source.location(made.node), root, file)
 
 
-def _composed(reader: Reader, place: Place, root: Path, name: str) -> Value:
+def _composed(reader: Reader, location: Location, root: Path, name: str) -> Value:
     """A file of settings with the groups that its `defaults:` name."""
-    main = _file(reader, place, root / f"{name.removesuffix('.yaml')}.yaml")
+    main = _file(reader, location, root / f"{name.removesuffix('.yaml')}.yaml")
     if not isinstance(main, Settings):
         return Unknown(name="cfg")
     groups = main.entries.pop("defaults", None)
@@ -152,13 +152,13 @@ def _composed(reader: Reader, place: Place, root: Path, name: str) -> Value:
         if isinstance(item, Mapping):
             for group, option in item.entries.items():
                 chosen = text_of(option)
-                part = _file(reader, place, root / str(group) / f"{chosen}.yaml") if chosen else UNKNOWN
+                part = _file(reader, location, root / str(group) / f"{chosen}.yaml") if chosen else UNKNOWN
                 main.entries[group] = UNKNOWN if group in main.entries else part
         elif text_of(item) != "_self_":
             return Unknown(name="cfg")  # another file of the same level
     return main
 
 
-def _file(reader: Reader, place: Place, path: Path) -> Value:
-    value = as_value(Call(reader, None, place), READ(path), is_default=True)
+def _file(reader: Reader, location: Location, path: Path) -> Value:
+    value = as_value(Call(reader, None, location), READ(path), is_default=True)
     return settings_of(reader, value)

@@ -16,7 +16,7 @@ from lintrain.interpreter.registry import (
 )
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.files import content_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.columns import Column, Kind
 from lintrain.pipeline.values.frames import DataFrame, Indexer, Series, in_part
 from lintrain.pipeline.values.python import (
@@ -52,12 +52,12 @@ def _make(call: Call) -> Value:
     """`pd.DataFrame({"text": [...], "label": [...]})`."""
     given = call.value("data", 0)
     if not isinstance(given, Mapping) or call.is_open or len(call.positional) + len(call.keywords) != 1:
-        return LibraryObject(call.path, call.values(), origin=call.place)
+        return LibraryObject(call.path, call.values(), origin=call.location)
     call.reader.spend(len(given.entries))
     columns = {str(key): _column(str(key), value) for key, value in given.entries.items()}
     first = next(iter(given.entries.values()), None)
     rows = len(first.items) if isinstance(first, Sequence) and first.is_complete else None
-    return DataFrame(columns, given.is_complete, rows, depth=depth_of(call.reader), origin=call.place)
+    return DataFrame(columns, given.is_complete, rows, depth=depth_of(call.reader), origin=call.location)
 
 
 @function(*FORMS)
@@ -67,13 +67,13 @@ def _read(call: Call) -> Value:
     form, keywords = FORMS[call.path], {name: given for name, given in call.keywords.items() if name not in FILE}
     if form == "json" and literal(call.value("orient")) in {None, "records"}:
         keywords = {name: given for name, given in keywords.items() if name not in {"lines", "orient"}}
-    reading = replace(call, positional=[Argument(path, call.place)], keywords=keywords)
+    reading = replace(call, positional=[Argument(path, call.location)], keywords=keywords)
     content = content_of(reading, form, path) if len(call.positional) < 2 else None
     if content is None:
-        return LibraryObject(call.path, call.values(), origin=call.place)
+        return LibraryObject(call.path, call.values(), origin=call.location)
     columns = {name: _as_read(column, form) for name, column in content.columns.items()}
     rows, depth = content.rows.get("train"), depth_of(call.reader)
-    return DataFrame(columns, content.is_complete, rows, content.sorted_by, depth=depth, origin=call.place)
+    return DataFrame(columns, content.is_complete, rows, content.sorted_by, depth=depth, origin=call.location)
 
 
 def _as_read(column: Column, form: str) -> Column:
@@ -89,7 +89,7 @@ def _column(name: str, value: Value) -> Column:
 
 
 @subscript_of(DataFrame)
-def _look_up(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`frame["label"]`, `frame[["text", "label"]]`, `frame[frame["label"] > 0]`, `frame[:100]`."""
     if not isinstance(value, DataFrame):
         return UNKNOWN
@@ -97,41 +97,41 @@ def _look_up(reader: Reader, value: Value, key: Value, place: Place) -> Value:
         case Constant(value=str(name), is_default=False):
             return Series(value.columns[name], value) if name in value.columns else UNKNOWN
         case Sequence(items=items, is_complete=True):
-            return _chosen(reader, value, [literal(item) for item in items], place)
+            return _chosen(reader, value, [literal(item) for item in items], location)
         case Slice() | Series():
-            return some_rows(reader, value, place)
+            return some_rows(reader, value, location)
         case _:
             return UNKNOWN
 
 
-def _chosen(reader: Reader, frame: DataFrame, names: list[object], place: Place) -> Value:
+def _chosen(reader: Reader, frame: DataFrame, names: list[object], location: Location) -> Value:
     """The columns of these names, all of which must be text."""
     texts = [name for name in names if isinstance(name, str)]
     if len(texts) < len(names) or (frame.is_complete and not set(texts) <= frame.columns.keys()):
         return UNKNOWN
-    made = same_rows(reader, frame, place)
+    made = same_rows(reader, frame, location)
     made.columns = {name: frame.columns.get(name, Column(name)) for name in texts}
     made.is_complete = True
     return made
 
 
-def same_rows(reader: Reader, frame: DataFrame, place: Place) -> DataFrame:
+def same_rows(reader: Reader, frame: DataFrame, location: Location) -> DataFrame:
     """A frame of its own with the same rows."""
-    return replace(frame, columns=dict(reader.counted(frame.columns)), depth=depth_of(reader), origin=place)
+    return replace(frame, columns=dict(reader.counted(frame.columns)), depth=depth_of(reader), origin=location)
 
 
-def some_rows(reader: Reader, frame: DataFrame, place: Place) -> DataFrame:
+def some_rows(reader: Reader, frame: DataFrame, location: Location) -> DataFrame:
     """A frame with some of the rows, in an order of its own."""
     columns = {name: in_part(column) for name, column in reader.counted(frame.columns).items()}
-    return DataFrame(columns, frame.is_complete, None, None, False, depth_of(reader), origin=place)
+    return DataFrame(columns, frame.is_complete, None, None, False, depth_of(reader), origin=location)
 
 
 @attribute_of(DataFrame)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, DataFrame):
         return None
     if name in {"loc", "iloc", "at", "iat"}:
-        return Indexer(value, origin=place)
+        return Indexer(value, origin=location)
     if name == "columns":
         return Sequence([Constant(column) for column in value.columns]) if value.is_complete else UNKNOWN
     if method_of(value, name) is None and name in value.columns:
@@ -140,15 +140,15 @@ def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value |
 
 
 @subscript_of(Indexer)
-def _locate(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`frame.iloc[:100]`, `frame.loc[frame["label"] > 0]`."""
     if isinstance(value, Indexer) and isinstance(key, Slice | Series):
-        return some_rows(reader, value.frame, place)
+        return some_rows(reader, value.frame, location)
     return UNKNOWN
 
 
 @stored_item_of(DataFrame)
-def _store(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`frame["label"] = ...`; a store that may be skipped leaves open what the column holds."""
     if not isinstance(owner, DataFrame):
         return
@@ -172,7 +172,7 @@ def _put(reader: Reader, frame: DataFrame, name: str, column: Column) -> None:
 
 
 @stored_item_of(Indexer)
-def _store_some(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _store_some(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`frame.loc[rows, "label"] = ...`: some values of the column are others now."""
     if not isinstance(owner, Indexer):
         return
@@ -184,7 +184,7 @@ def _store_some(reader: Reader, owner: Value, key: Value, value: Value, place: P
 
 
 @stored_attribute_of(DataFrame)
-def _store_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store_attribute(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """`frame.label = ...`, `frame.columns = [...]`."""
     if not isinstance(owner, DataFrame):
         return

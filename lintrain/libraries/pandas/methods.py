@@ -47,7 +47,7 @@ def _same(call: Call) -> Value:
     frame = call.receiver
     if not isinstance(frame, DataFrame):
         return UNKNOWN
-    made = same_rows(call.reader, frame, call.place)
+    made = same_rows(call.reader, frame, call.location)
     if call.path.endswith("reset_index"):
         made.is_complete = frame.is_complete and is_true(call.value("drop"))
         made.is_numbered = True
@@ -63,7 +63,7 @@ def _fewer(call: Call) -> Value:
         return UNKNOWN
     if call.path.endswith("dropna") and (call.positional or not is_missing(call.value("axis"))):
         return _given(call, None)
-    made = some_rows(call.reader, frame, call.place)
+    made = some_rows(call.reader, frame, call.location)
     if call.path.endswith("sample") and literal(call.value("frac", 1)) == 1 and not is_true(call.value("replace", 2)):
         made.columns, made.rows = dict(frame.columns), frame.rows
     return _given(call, made)
@@ -78,7 +78,7 @@ def _rename(call: Call) -> Value:
     new = {old: literal(value) for old, value in names.entries.items()}
     if call.positional or not all(isinstance(name, str) for name in new.values()):
         return _given(call, None)
-    made = same_rows(call.reader, frame, call.place)
+    made = same_rows(call.reader, frame, call.location)
     pairs = [(str(new.get(name, name)), column) for name, column in frame.columns.items()]
     made.columns = {name: column.named(name) for name, column in pairs}
     made.sorted_by = str(new.get(frame.sorted_by, frame.sorted_by)) if frame.sorted_by else None
@@ -95,12 +95,12 @@ def _drop(call: Call) -> Value:
     asked = call.value("labels", 0) if by_axis else call.value("columns")
     if isinstance(asked, Absent):
         is_of_rows = isinstance(call.value("axis", 1), Absent)
-        return _given(call, some_rows(call.reader, frame, call.place) if is_of_rows else None)
+        return _given(call, some_rows(call.reader, frame, call.location) if is_of_rows else None)
     items = asked.items if isinstance(asked, Sequence) and asked.is_complete else [asked]
     names = {literal(item) for item in items}
     if not all(isinstance(name, str) for name in names):
         return _given(call, None)
-    made = same_rows(call.reader, frame, call.place)
+    made = same_rows(call.reader, frame, call.location)
     made.columns = {name: column for name, column in frame.columns.items() if name not in names}
     made.sorted_by = None if frame.sorted_by in names else frame.sorted_by
     return _given(call, made)
@@ -112,7 +112,7 @@ def _assign(call: Call) -> Value:
     frame = call.receiver
     if not isinstance(frame, DataFrame):
         return UNKNOWN
-    made = same_rows(call.reader, frame, call.place)
+    made = same_rows(call.reader, frame, call.location)
     made.is_complete = frame.is_complete and not call.is_open
     for name, argument in call.keywords.items():
         call.reader.counted(made.columns)
@@ -126,7 +126,7 @@ def _as_type(call: Call) -> Value:
     frame, types = call.receiver, call.value("dtype", 0)
     if not isinstance(frame, DataFrame) or (isinstance(types, Mapping) and not types.is_complete):
         return UNKNOWN
-    made = same_rows(call.reader, frame, call.place)
+    made = same_rows(call.reader, frame, call.location)
     named = types.entries if isinstance(types, Mapping) else dict.fromkeys(frame.columns, types)
     changed = {str(name): kind_as(given) for name, given in named.items() if name in frame.columns}
     made.columns |= {name: replace(frame.columns[name], kind=kind) for name, kind in changed.items()}
@@ -140,7 +140,7 @@ def _recomputed(call: Call) -> Value:
     frame = call.receiver
     if not isinstance(frame, DataFrame) or call.path.rpartition(".")[2] == "apply":
         return computed()
-    made = same_rows(call.reader, frame, call.place)
+    made = same_rows(call.reader, frame, call.location)
     made.columns = {name: Column(name) for name in frame.columns}
     made.sorted_by = None
     return _given(call, made)
@@ -164,11 +164,11 @@ def _together(call: Call) -> Value:
     parts = given.items if isinstance(given, Sequence) and given.is_complete else []
     frames = [part for part in parts if isinstance(part, DataFrame)]
     if not frames or len(frames) < len(parts) or not is_missing(call.value("axis", 1)):
-        return LibraryObject(call.path, call.values(), origin=call.place)
+        return LibraryObject(call.path, call.values(), origin=call.location)
     first, *others = frames
     if any(_kinds(other) != _kinds(first) or not other.is_complete for other in others):
         return UNKNOWN
-    made = some_rows(call.reader, first, call.place)
+    made = some_rows(call.reader, first, call.location)
     made.is_numbered = is_true(call.value("ignore_index"))
     return made
 
@@ -181,10 +181,10 @@ def part_of(call: Call, value: Value) -> Value | None:
     """Some rows of a frame, of a column or of its values, drawn at random; None of anything else."""
     match value:
         case DataFrame():
-            return some_rows(call.reader, value, call.place)
+            return some_rows(call.reader, value, call.location)
         case Series():
-            return Series(in_part(value.column), origin=call.place)
+            return Series(in_part(value.column), origin=call.location)
         case ColumnValues(column=column, dataset=Unknown()):
-            return ColumnValues(in_part(column), UNKNOWN, origin=call.place)
+            return ColumnValues(in_part(column), UNKNOWN, origin=call.location)
         case _:
             return None

@@ -15,7 +15,7 @@ from lintrain.interpreter.registry import (
     stored_item_of,
     subscript_of,
 )
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.columns import Column, Kind
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.frames import Series, TextMethods, computed, in_part
@@ -47,14 +47,14 @@ def kind_as(given: Value) -> Kind:
     return next((kind for beginning, kind in CONVERTED.items() if name.startswith(beginning)), Kind.UNKNOWN)
 
 
-def _values(series: Series, place: Place) -> Value:
+def _values(series: Series, location: Location) -> Value:
     """The plain values, where something is known of them."""
     known = series.column.kind is not Kind.UNKNOWN
-    return ColumnValues(series.column, UNKNOWN, origin=place) if known else UNKNOWN
+    return ColumnValues(series.column, UNKNOWN, origin=location) if known else UNKNOWN
 
 
 @attribute_of(Series)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Series):
         return None
     match name:
@@ -63,19 +63,19 @@ def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value |
         case "loc" | "iloc" | "at" | "iat":
             return value
         case "values" | "array":
-            return _values(value, place)
+            return _values(value, location)
         case _:
             return None
 
 
 @subscript_of(Series)
-def _some(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _some(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`series[0]`, `series[:100]`, `series[mask]`."""
     if not isinstance(value, Series):
         return UNKNOWN
     if isinstance(key, Slice | Series):
-        return Series(in_part(value.column), origin=place)
-    return _values(value, place)
+        return Series(in_part(value.column), origin=location)
+    return _values(value, location)
 
 
 @element_of(Series)
@@ -85,7 +85,7 @@ def _each(reader: Reader, value: Value) -> Value:
 
 
 @stored_item_of(Series)
-def _store(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`frame["label"][0] = ...` may change the frame."""
     if isinstance(owner, Series):
         _forget(owner)
@@ -115,7 +115,7 @@ def _same(call: Call) -> Value:
     is_frame = call.path.endswith("reset_index") and not is_true(call.value("drop"))
     if not isinstance(series, Series) or is_frame:
         return _given(call, UNKNOWN)
-    return _given(call, Series(in_part(series.column), origin=call.place))
+    return _given(call, Series(in_part(series.column), origin=call.location))
 
 
 @method(Series, "astype")
@@ -125,7 +125,7 @@ def _as_type(call: Call) -> Value:
         return UNKNOWN
     kind = kind_as(call.value("dtype", 0))
     kept = series.column if kind is series.column.kind else Column(series.column.name, kind)
-    return Series(kept, origin=call.place)
+    return Series(kept, origin=call.location)
 
 
 @method(Series, "fillna")
@@ -150,12 +150,12 @@ def _computed(call: Call) -> Value:
 
 @method(Series, "tolist", "to_list", "to_numpy", "ravel")
 def _plain(call: Call) -> Value:
-    return _values(call.receiver, call.place) if isinstance(call.receiver, Series) else UNKNOWN
+    return _values(call.receiver, call.location) if isinstance(call.receiver, Series) else UNKNOWN
 
 
 @method(Series, "factorize")
 def _factorize(call: Call) -> Value:
-    return Sequence([computed(Kind.INTEGER), UNKNOWN], "tuple", origin=call.place)
+    return Sequence([computed(Kind.INTEGER), UNKNOWN], "tuple", origin=call.location)
 
 
 @function("pandas.factorize")
@@ -163,11 +163,11 @@ def _factorize_any(call: Call) -> Value:
     """The numbers of the classes, and the classes."""
     if isinstance(call.value("values", 0), Series):
         return _factorize(call)
-    return LibraryObject(call.path, call.values(), origin=call.place)
+    return LibraryObject(call.path, call.values(), origin=call.location)
 
 
 @operated(Series)
-def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+def _operate(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
     """Text and text is text; everything else, and every comparison, gives values that are not known."""
     is_text = all(_is_text(side) for side in (left, right)) and operator == "Add"
     return computed(Kind.TEXT if is_text else Kind.UNKNOWN)
@@ -186,7 +186,7 @@ def _text(call: Call) -> Value:
     methods = call.receiver
     if not isinstance(methods, TextMethods) or methods.series.column.kind is not Kind.TEXT:
         return computed()
-    return Series(replace(Column(methods.series.column.name), kind=Kind.TEXT), origin=call.place)
+    return Series(replace(Column(methods.series.column.name), kind=Kind.TEXT), origin=call.location)
 
 
 @method(TextMethods, "contains", "len", "startswith", "endswith", "match", "fullmatch", "split", "count", "isnumeric")
@@ -195,7 +195,7 @@ def _of_text(call: Call) -> Value:
 
 
 @subscript_of(TextMethods)
-def _cut(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _cut(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`series.str[:100]`."""
     is_text = isinstance(value, TextMethods) and value.series.column.kind is Kind.TEXT and isinstance(key, Slice)
     return computed(Kind.TEXT if is_text else Kind.UNKNOWN)

@@ -35,7 +35,7 @@ def _put_into(call: Call, given: Value, config: Value) -> None:
     for model in options_of(given):
         if isinstance(model, Model):
             model.is_adapted = True
-            model.frozen.append(call.place)
+            model.frozen.append(call.location)
             note_adapter(call, model, config)
 
 
@@ -52,8 +52,8 @@ def _prepare(call: Call) -> Value:
     given = call.value("model", 0)
     for model in options_of(given):
         if isinstance(model, Model):
-            freeze(call.reader, model, Constant(False), call.place)
-            call.reader.act(Act.PREPARE, call.place, model)
+            freeze(call.reader, model, Constant(False), call.location)
+            call.reader.act(Act.PREPARE, call.location, model)
     return given
 
 

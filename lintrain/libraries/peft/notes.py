@@ -11,4 +11,4 @@ from lintrain.pipeline.values.python import Constant, Value
 def note_adapter(call: Call, model: Model, config: Value) -> None:
     """Note that a call puts an adapter into a model."""
     trainable = call.value("is_trainable")
-    call.reader.act(Act.ADAPT, call.place, model, how=Constant(call.path), config=config, is_trainable=trainable)
+    call.reader.act(Act.ADAPT, call.location, model, how=Constant(call.path), config=config, is_trainable=trainable)

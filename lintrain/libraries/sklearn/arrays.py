@@ -34,8 +34,8 @@ def _split(call: Call) -> Value:
     escape(call)
     arrays = [argument.value for argument in call.positional]
     if call.is_open or not any(isinstance(array, Tensor | DataFrame | Series | ColumnValues) for array in arrays):
-        return LibraryObject(call.path, call.values(), origin=call.place)
-    return Sequence([_some_rows(call, array) for array in arrays for _ in range(2)], origin=call.place)
+        return LibraryObject(call.path, call.values(), origin=call.location)
+    return Sequence([_some_rows(call, array) for array in arrays for _ in range(2)], origin=call.location)
 
 
 def _some_rows(call: Call, array: Value) -> Value:
@@ -49,7 +49,7 @@ def _some_rows(call: Call, array: Value) -> Value:
 @function(*(f"sklearn.preprocessing.{name}" for name in SCALERS))
 def _scaler(call: Call) -> Value:
     escape(call)
-    return Scaling(call.path, call.values(), origin=call.place)
+    return Scaling(call.path, call.values(), origin=call.location)
 
 
 @method(Scaling, "fit_transform", "transform", "inverse_transform")
@@ -58,7 +58,7 @@ def _scale(call: Call) -> Value:
     if not isinstance(given, Tensor):
         escape(call)
         return UNKNOWN
-    return replace(given, kind="float", text=call.text, origin=call.place)
+    return replace(given, kind="float", text=call.text, origin=call.location)
 
 
 @method(Scaling, "fit", "partial_fit", "set_output")
@@ -71,7 +71,7 @@ def _fit(call: Call) -> Value:
 def _make(call: Call) -> Value:
     """Rows and targets; several targets for each row, or more results, where the call asks for them."""
     if call.is_open or {"n_targets", "coef", "return_X_y", "shift"} & set(call.keywords) or len(call.positional) > 2:
-        return LibraryObject(call.path, call.values(), origin=call.place)
+        return LibraryObject(call.path, call.values(), origin=call.location)
     kind = MADE_UP[call.path.rpartition(".")[2]]
     rows, targets = data(call, Shape((None, None), False), "float"), data(call, Shape((None,), False), kind)
-    return Sequence([rows, targets], "tuple", origin=call.place)
+    return Sequence([rows, targets], "tuple", origin=call.location)

@@ -56,5 +56,5 @@ def _metric_function(call: Call) -> Value:
     references = call.argument("y_true", 0)
     predictions = call.argument("y_pred") or call.argument("y_score") or call.argument("y_proba", 1)
     note_metric_call(call, metric, predictions, references)
-    result = LibraryObject(call.path, origin=call.place)
+    result = LibraryObject(call.path, origin=call.location)
     return Sequence([result] * MOST_RESULTS[name], "tuple") if name in MOST_RESULTS else result

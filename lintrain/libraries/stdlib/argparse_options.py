@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.functions import attribute_default
 from lintrain.interpreter.registry import attribute_of, decorating, entries_of, function, method, stored_attribute_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -58,7 +58,7 @@ class Namespace(Value):
 
 @function("argparse.ArgumentParser")
 def _parser(call: Call) -> Value:
-    made = Parser(origin=call.place)
+    made = Parser(origin=call.location)
     parents = call.value("parents")
     if isinstance(parents, Sequence):
         for parent in parents.items:
@@ -97,9 +97,9 @@ def _option_default(call: Call) -> Value:
     if isinstance(default, Absent):
         action = text_of(call.value("action"))
         is_switch = action in {"store_true", "store_false"}
-        return Constant(action == "store_false" if is_switch else None, True, origin=call.place)
+        return Constant(action == "store_false" if is_switch else None, True, origin=call.location)
     if isinstance(default, Constant):
-        return Constant(_typed(call, default), True, origin=call.place)
+        return Constant(_typed(call, default), True, origin=call.location)
     return default
 
 
@@ -147,12 +147,12 @@ def _namespace(call: Call) -> Value:
     if not isinstance(parser, Parser):
         return UNKNOWN
     if parser.is_open or not is_missing(call.value("namespace", 1)):
-        return Namespace(origin=call.place)
-    return Namespace(dict(parser.options), origin=call.place)
+        return Namespace(origin=call.location)
+    return Namespace(dict(parser.options), origin=call.location)
 
 
 @attribute_of(Namespace)
-def _option(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _option(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Namespace):
         return None
     if name == "__dict__":
@@ -163,7 +163,7 @@ def _option(reader: Reader, value: Value, name: str, place: Place) -> Value | No
 
 
 @stored_attribute_of(Namespace)
-def _store_option(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store_option(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Namespace):
         owner.options[name] = value if not reader.conditions else attribute_default(value)
 
@@ -189,7 +189,7 @@ def _held(value: Namespace) -> Mapping:
 @function("argparse.Namespace", "types.SimpleNamespace")
 def _made_namespace(call: Call) -> Value:
     given = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
-    return Namespace(given, origin=call.place)
+    return Namespace(given, origin=call.location)
 
 
 @function("typer.Option", "typer.Argument")

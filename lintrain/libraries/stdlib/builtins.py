@@ -57,9 +57,9 @@ def _len(call: Call) -> Value:
             return Constant(len(text), is_default)
         case value:
             if isinstance(value, Instance):
-                return objects.special(call.reader, value, "__len__", [], call.place) or UNKNOWN
+                return objects.special(call.reader, value, "__len__", [], call.location) or UNKNOWN
             count = method_of(value, "__len__")
-            return UNKNOWN if count is None else call.reader.call(Bound(value, "__len__"), [], place=call.place)
+            return UNKNOWN if count is None else call.reader.call(Bound(value, "__len__"), [], location=call.location)
 
 
 @function("builtins.range")
@@ -67,7 +67,7 @@ def _range(call: Call) -> Value:
     given = [argument.value for argument in call.positional]
     bounds = [literal(value) for value in given]
     numbers = [bound for bound in bounds if isinstance(bound, int)]
-    made = Range([UNKNOWN], "range", False, origin=call.place)
+    made = Range([UNKNOWN], "range", False, origin=call.location)
     match given:
         case [stop]:
             made.stop = stop
@@ -115,14 +115,14 @@ def _collection(call: Call) -> Value:
     kind = call.path.rpartition(".")[2]
     kind = kind if kind in {"tuple", "set"} else "list"
     if not call.positional:
-        return Sequence([], kind, not call.is_open, origin=call.place)
+        return Sequence([], kind, not call.is_open, origin=call.location)
     over = call.positional[0].value
     items = operations.known_items(over, MOST_NUMBERS)
     if items is not None:
         order_holds = call.path in {"builtins.list", "builtins.tuple"}
         kept = items if order_holds else [join(items)] * len(items) if items else []
-        return Sequence(list(kept), kind, kind != "set", origin=call.place)
-    return Sequence([operations.element(call.reader, over)], kind, False, origin=call.place)
+        return Sequence(list(kept), kind, kind != "set", origin=call.location)
+    return Sequence([operations.element(call.reader, over)], kind, False, origin=call.location)
 
 
 @function("builtins.dict")
@@ -132,7 +132,7 @@ def _dict(call: Call) -> Value:
     for argument in call.positional:
         is_complete = operations.update(call.reader, entries, argument.value) and is_complete
     entries.update({name: argument.value for name, argument in call.keywords.items() if name != "**"})
-    return Mapping(entries, is_complete and "**" not in call.keywords, origin=call.place)
+    return Mapping(entries, is_complete and "**" not in call.keywords, origin=call.location)
 
 
 MADE: dict[str, type[Unknown]] = {"builtins.int": Whole, "builtins.float": Real}
@@ -220,7 +220,7 @@ def _getattr(call: Call) -> Value:
     value, default = call.positional[0].value, call.value("default", 2)
     if isinstance(value, Instance) and not isinstance(default, Absent) and objects.lacks(value, name):
         return default
-    return operations.attribute(call.reader, value, name, call.place)
+    return operations.attribute(call.reader, value, name, call.location)
 
 
 @function("builtins.setattr")
@@ -230,8 +230,10 @@ def _setattr(call: Call) -> Value:
     owner, name, value = (argument.value for argument in call.positional)
     known = text_of(name)
     for each in (known,) if known is not None else _attribute_names(owner):
-        held = value if known is not None else join([operations.attribute(call.reader, owner, each, call.place), value])
-        operations.store_attribute(call.reader, owner, each, held, call.place)
+        held = (
+            value if known is not None else join([operations.attribute(call.reader, owner, each, call.location), value])
+        )
+        operations.store_attribute(call.reader, owner, each, held, call.location)
     return Constant(None)
 
 

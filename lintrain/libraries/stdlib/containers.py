@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter import objects, operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import element_of, function, operated, subscript_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @subscript_of(Mapping)
-def _entry(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     if not isinstance(value, Mapping):
         return UNKNOWN
     if isinstance(key, Constant) and key.value in value.entries:
@@ -37,7 +37,7 @@ def _entry(reader: Reader, value: Value, key: Value, place: Place) -> Value:
 
 
 @subscript_of(Sequence)
-def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     if not isinstance(value, Sequence):
         return UNKNOWN
     match key:
@@ -68,18 +68,18 @@ def _bound(part: Value) -> int | Value | None:
 
 
 @operated(Mapping)
-def _union(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+def _union(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
     """`defaults | given`."""
     if operator != "BitOr":
         return None
     entries: dict[Literal, Value] = {}
     is_complete = [operations.update(reader, entries, side) for side in (left, right)]
-    return Mapping(entries, all(is_complete), origin=place)
+    return Mapping(entries, all(is_complete), origin=location)
 
 
 @subscript_of(Instance)
-def _own_item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
-    made = objects.special(reader, value, "__getitem__", [key], place) if isinstance(value, Instance) else None
+def _own_item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
+    made = objects.special(reader, value, "__getitem__", [key], location) if isinstance(value, Instance) else None
     return UNKNOWN if made is None else made
 
 
@@ -101,9 +101,9 @@ def _ordered(call: Call) -> Value:
     entries: dict[Literal, Value] = {}
     known = [operations.update(call.reader, entries, argument.value) for argument in call.positional]
     entries.update({name: argument.value for name, argument in call.keywords.items() if name != "**"})
-    return Mapping(entries, all(known) and not call.is_open and "**" not in call.keywords, origin=call.place)
+    return Mapping(entries, all(known) and not call.is_open and "**" not in call.keywords, origin=call.location)
 
 
 @function("collections.defaultdict")
 def _with_defaults(call: Call) -> Value:
-    return Mapping({}, False, origin=call.place)
+    return Mapping({}, False, origin=call.location)

@@ -63,10 +63,10 @@ def _copy(call: Call) -> Value:
     """A container of its own that holds the same things."""
     match call.value("x", 0):
         case Sequence() as value:
-            return Sequence([*call.reader.counted(value.items)], value.kind, value.is_complete, origin=call.place)
+            return Sequence([*call.reader.counted(value.items)], value.kind, value.is_complete, origin=call.location)
         case Mapping() as value:
-            return Mapping(dict(call.reader.counted(value.entries)), value.is_complete, origin=call.place)
+            return Mapping(dict(call.reader.counted(value.entries)), value.is_complete, origin=call.location)
         case Instance() as value:
-            return Instance(value.cls, dict(call.reader.counted(value.attributes)), origin=call.place)
+            return Instance(value.cls, dict(call.reader.counted(value.attributes)), origin=call.location)
         case value:
             return value

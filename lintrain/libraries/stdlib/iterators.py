@@ -20,7 +20,7 @@ def _map(call: Call) -> Value:
     items = [each for each in known if each is not None]
     is_complete = len(items) == len(known)
     rows = zip(*items, strict=False) if is_complete else [[operations.element(call.reader, each) for each in over]]
-    return _iterator([call.reader.call(mapped, list(row), place=call.place) for row in rows], is_complete)
+    return _iterator([call.reader.call(mapped, list(row), location=call.location) for row in rows], is_complete)
 
 
 @function("builtins.filter")
@@ -30,7 +30,7 @@ def _filter(call: Call) -> Value:
     if items is None:
         return _iterator([operations.element(call.reader, over)], False)
     is_plain = isinstance(test, Constant) and test.value is None
-    tests = items if is_plain else [call.reader.call(test, [item], place=call.place) for item in items]
+    tests = items if is_plain else [call.reader.call(test, [item], location=call.location) for item in items]
     truths = [operations.truth(each) for each in tests]
     kept = [item for item, is_true in zip(items, truths, strict=True) if is_true is not False]
     return _iterator(kept, None not in truths)

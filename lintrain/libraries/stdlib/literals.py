@@ -10,7 +10,7 @@ from lintrain.interpreter.arithmetic import LONGEST
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import attribute_of, function, method
 from lintrain.interpreter.retention import note_append
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, LibraryObject, Mapping, Sequence, Value
 
@@ -52,7 +52,7 @@ def _changed(call: Call) -> Value:
 @method(Sequence, "index", "count")
 def _number(call: Call) -> Value:
     """Where an item stands, or how often."""
-    return Whole(origin=call.place)
+    return Whole(origin=call.location)
 
 
 @method(Sequence, "copy")
@@ -111,7 +111,7 @@ def _copy(call: Call) -> Value:
 
 
 @attribute_of(Constant)
-def _constant_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _constant_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if name == "value":
         return value  # a literal has no such attribute: it is the member of an Enum
     return Bound(value, name) if isinstance(value, Constant) and isinstance(value.value, str) else UNKNOWN
@@ -123,7 +123,7 @@ def _string_method(call: Call) -> Value:
     given = [*call.positional, *call.keywords.values()]
     if isinstance(receiver, Constant) and given and call.path.endswith(".format"):
         parts = (receiver, *(argument.value for argument in given))
-        return operations.text_of_parts(call.reader, parts, call.place)
+        return operations.text_of_parts(call.reader, parts, call.location)
     if not isinstance(receiver, Constant) or not isinstance(receiver.value, str) or len(receiver.value) > LONGEST:
         return UNKNOWN
     if given:
@@ -166,5 +166,5 @@ def _path(call: Call) -> Value:
     parts = [each.value for each in call.positional if isinstance(each.value, Constant)]
     texts = [each.value for each in parts if isinstance(each.value, str)]
     if not texts or len(texts) != len(call.positional) or call.is_open or sum(map(len, texts)) > LONGEST:
-        return LibraryObject(call.path, call.values(), origin=call.place)
-    return Constant(posixpath.join(*texts), any(each.is_default for each in parts), origin=call.place)
+        return LibraryObject(call.path, call.values(), origin=call.location)
+    return Constant(posixpath.join(*texts), any(each.is_default for each in parts), origin=call.location)

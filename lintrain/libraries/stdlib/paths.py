@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter.arithmetic import LONGEST
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import attribute_of, function, method, operated
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.files import FilePath, OpenFile
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -46,7 +46,7 @@ def joined(parts: list[Value]) -> FilePath | None:
 @function("pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath")
 def _path(call: Call) -> Value:
     made = None if call.is_open else joined([argument.value for argument in call.positional])
-    return made or LibraryObject(call.path, call.values(), origin=call.place)
+    return made or LibraryObject(call.path, call.values(), origin=call.location)
 
 
 @method(FilePath, "joinpath")
@@ -61,12 +61,12 @@ def _same(call: Call) -> Value:
 
 
 @operated(FilePath)
-def _operate(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
+def _operate(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
     return joined([left, right]) if operator == "Div" else None
 
 
 @attribute_of(FilePath)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, FilePath):
         return None
     folder, last = os.path.split(value.text)
@@ -106,14 +106,14 @@ def _open_path(call: Call) -> Value:
 def _opened(call: Call, path: FilePath | None, mode: Value) -> Value:
     reads = isinstance(mode, Absent) or text_of(mode) in READING
     if path is None or not reads:
-        return LibraryObject("builtins.open", call.values(), origin=call.place)
-    return OpenFile(path, origin=call.place)
+        return LibraryObject("builtins.open", call.values(), origin=call.location)
+    return OpenFile(path, origin=call.location)
 
 
 @method(FilePath, "read_text", "read_bytes")
 def _text(call: Call) -> Value:
     path = path_of(call.receiver)
-    return OpenFile(path, origin=call.place) if path else UNKNOWN
+    return OpenFile(path, origin=call.location) if path else UNKNOWN
 
 
 @method(OpenFile, "read")

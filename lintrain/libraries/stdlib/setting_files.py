@@ -78,13 +78,13 @@ def _count(content: object, left: int) -> int:
 def _value(call: Call, content: object, is_default: bool) -> Value:
     match content:
         case None | bool() | int() | float() | str():
-            return Constant(content, is_default, origin=call.place)
+            return Constant(content, is_default, origin=call.location)
         case list():
             items: list[object] = list(content)  # pyright: ignore[reportUnknownArgumentType] - any JSON
-            return Sequence([_value(call, item, is_default) for item in items], origin=call.place)
+            return Sequence([_value(call, item, is_default) for item in items], origin=call.location)
         case dict():
             held: dict[Literal, object] = dict(content)  # pyright: ignore[reportUnknownArgumentType] - any JSON
             entries = {key: _value(call, item, is_default) for key, item in held.items()}
-            return Mapping(entries, not is_default, origin=call.place)
+            return Mapping(entries, not is_default, origin=call.location)
         case _:
             return UNKNOWN

@@ -19,7 +19,7 @@ SCALER = lazy_pattern(r"(^|[._])(grad_?|amp_?|loss_?)?scaler$", re.IGNORECASE)
 @function("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler")
 @function("torch.amp.grad_scaler.GradScaler", "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler")
 def _scaler(call: Call) -> Value:
-    return Scaler(call.path, call.values(), origin=call.place)
+    return Scaler(call.path, call.values(), origin=call.location)
 
 
 @method(Scaler, "scale")
@@ -38,7 +38,7 @@ def scaled_step(call: Call) -> None:
     given = call.argument("optimizer", 0)
     subject = given.value if given else UNKNOWN
     texts = {"text": Constant(given.text if given else ""), "scaler_text": Constant(call.receiver_text)}
-    call.reader.act(Act.STEP, call.place, subject, named=Constant(True), scaler=call.receiver, **texts)
+    call.reader.act(Act.STEP, call.location, subject, named=Constant(True), scaler=call.receiver, **texts)
 
 
 def is_scaler(value: Value, text: str) -> bool:
@@ -49,13 +49,13 @@ def is_scaler(value: Value, text: str) -> bool:
 @method(Scaler, "unscale_")
 @method(Unknown, "unscale_")
 def _unscale(call: Call) -> Value:
-    call.reader.act(Act.UNSCALE, call.place, call.value("optimizer", 0))
+    call.reader.act(Act.UNSCALE, call.location, call.value("optimizer", 0))
     return UNKNOWN
 
 
 @method(Scaler, "update")
 def _update(call: Call) -> Value:
-    call.reader.act(Act.SCALER_UPDATE, call.place, call.receiver)
+    call.reader.act(Act.SCALER_UPDATE, call.location, call.receiver)
     return UNKNOWN
 
 
@@ -65,7 +65,7 @@ def _update_unknown(call: Call) -> Value:
     if is_scaler(call.receiver, call.receiver_text) and len(call.positional) < 2:
         return _update(call)
     if not runs_inside_a_forward(call.reader):
-        call.reader.act(Act.ESCAPE, call.place, UNKNOWN, callee=call.receiver)
+        call.reader.act(Act.ESCAPE, call.location, UNKNOWN, callee=call.receiver)
     escape(call)
     return UNKNOWN
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import function, method, operated
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.counts import Count, computed
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
@@ -27,12 +27,12 @@ def _batches(call: Call) -> Value:
     over = call.receiver
     if isinstance(over, Unknown) and not LOADER_NAME.search(over.name):
         return UNKNOWN
-    return Count(over, made_at=len(call.reader.record.events), origin=call.place)
+    return Count(over, made_at=len(call.reader.record.events), origin=call.location)
 
 
 @operated(Count)
-def _compute(reader: Reader, left: Value, operator: str, right: Value, place: Place) -> Value | None:
-    return computed(left, operator, right, place)
+def _compute(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
+    return computed(left, operator, right, location)
 
 
 @function("math.ceil", "math.floor")

@@ -9,7 +9,7 @@ from lintrain.interpreter import operations
 from lintrain.interpreter.registry import subscript_of, unpacked
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.libraries.torch.collation import row_of, takes_one_row
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.loading import Batch
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, is_missing
@@ -29,7 +29,7 @@ def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
 
 
 @subscript_of(Batch)
-def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`batch[0]`; another key gives the same unknown thing each time."""
     parts = _parts(reader, value)
     position = integer(key)

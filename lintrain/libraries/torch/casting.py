@@ -21,7 +21,7 @@ def cast(call: Call) -> None:
     else:
         subject = call.receiver
     if isinstance(subject, Model) and not isinstance(dtype, Absent):
-        call.reader.act(Act.CAST, call.place, subject, dtype=dtype)
+        call.reader.act(Act.CAST, call.location, subject, dtype=dtype)
 
 
 def _asked_for(call: Call) -> Value:

@@ -15,7 +15,7 @@ from lintrain.interpreter.registry import (
     subscript_of,
     unpacked,
 )
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.data import Dataset, Encoding, Rows
 from lintrain.pipeline.values.loading import Collated, Loader, TorchDataset
@@ -44,14 +44,14 @@ MOST_COLLATIONS = 16
 
 def collated(reader: Reader, loader: Loader) -> Value | None:
     """One batch of a loader, by its own collate function; None where that is not understood, or the libraries' own."""
-    place = loader.origin
-    if place is None or takes_one_row(loader) or not _is_own(loader.collate) or loader.collations >= MOST_COLLATIONS:
+    location = loader.origin
+    if location is None or takes_one_row(loader) or not _is_own(loader.collate) or loader.collations >= MOST_COLLATIONS:
         return None
     loader.collations += 1
     with reader.aside():
-        row = row_of(reader, loader.dataset, place)
+        row = row_of(reader, loader.dataset, location)
         many = is_many(loader.arguments.get("batch_size"), 1) and "sampler" not in loader.arguments
-        content = read_collate(reader, loader.collate, row, place, is_of_many=many)
+        content = read_collate(reader, loader.collate, row, location, is_of_many=many)
     is_whole = isinstance(content, Sequence) and content.is_complete and bool(content.items)
     return content if is_whole or isinstance(content, Mapping | Encoding | Rows | Tensor) else None
 
@@ -61,10 +61,10 @@ def takes_one_row(loader: Loader) -> bool:
     return "batch_size" in loader.arguments and is_missing(loader.arguments["batch_size"])
 
 
-def read_collate(reader: Reader, collate: Value, row: Value, place: Place, *, is_of_many: bool) -> Value:
+def read_collate(reader: Reader, collate: Value, row: Value, location: Location, *, is_of_many: bool) -> Value:
     """What a collate function gives for a list of such rows; `is_of_many` where these are certainly several."""
     since, before = len(reader.record.encodings), len(reader.record.misuses)
-    content = reader.call(collate, [Sequence([row], "list", False, origin=place)], place=place)
+    content = reader.call(collate, [Sequence([row], "list", False, origin=location)], location=location)
     for encoding in reader.record.encodings[since:]:
         texts = encoding.inputs
         encoding.has_several = is_of_many and isinstance(texts, Sequence) and not texts.is_complete
@@ -95,18 +95,18 @@ def _is_own(collate: Value) -> bool:
             return False
 
 
-def row_of(reader: Reader, dataset: Value, place: Place) -> Value:
+def row_of(reader: Reader, dataset: Value, location: Location) -> Value:
     """One item of a data set, as a collate function gets it in a list."""
     row: Value | None = None
     match dataset:
         case Dataset() | Sequence():
             row = operations.element(reader, dataset)
         case Instance():
-            row = objects.special(reader, dataset, "__getitem__", [Whole(name="index")], place)
+            row = objects.special(reader, dataset, "__getitem__", [Whole(name="index")], location)
         case TorchDataset(name="TensorDataset", parts=parts) if parts:
             row = Sequence([_one(part) for part in parts], "tuple")
         case TorchDataset(parts=(whole,)):
-            row = row_of(reader, whole, place)
+            row = row_of(reader, whole, location)
         case _:
             pass
     return Unknown(name="batch") if row is None or isinstance(row, Unknown) else row
@@ -127,13 +127,13 @@ def content_of(value: Value) -> Value:
 
 
 @attribute_of(Collated)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
-    return reader.attribute(content_of(value), name, place)
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
+    return reader.attribute(content_of(value), name, location)
 
 
 @subscript_of(Collated)
-def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
-    return reader.subscript(content_of(value), key, place)
+def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
+    return reader.subscript(content_of(value), key, location)
 
 
 @element_of(Collated)
@@ -147,8 +147,8 @@ def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
 
 
 @stored_item_of(Collated)
-def _store(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
-    operations.store_item(reader, content_of(owner), key, value, place)
+def _store(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
+    operations.store_item(reader, content_of(owner), key, value, location)
 
 
 @entries_of(Collated)

@@ -20,8 +20,8 @@ def data(call: Call, shape: Shape, kind: str) -> Value:
     """A tensor of numbers that no model made; Unknown where autograd shall follow it."""
     if is_true(call.value("requires_grad")):
         return UNKNOWN
-    made = Operation(DATA, call.place, call.text)
-    return Tensor(text=call.text, made=made, shape=shape, kind=kind_given(call) or kind, origin=call.place)
+    made = Operation(DATA, call.location, call.text)
+    return Tensor(text=call.text, made=made, shape=shape, kind=kind_given(call) or kind, origin=call.location)
 
 
 @function("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "numpy.random.randn")
@@ -80,7 +80,7 @@ def note_stacked_rows(call: Call, given: Value) -> None:
             is_ragged = column.kind is Kind.TOKENS and column.padding is Padding.NONE and not given.is_complete
             is_certain = not call.reader.guards and len(call.reader.conditions) <= rows.depth
             if is_ragged and is_certain and call.path.startswith("torch."):
-                call.reader.record.misuses.append(Misuse(call.place, row, "stacked", call.text))
+                call.reader.record.misuses.append(Misuse(call.location, row, "stacked", call.text))
         case _:
             pass
 

@@ -65,7 +65,7 @@ def _images(call: Call) -> Value:
 def _made(call: Call, parts: tuple[Value, ...], rows: int | None = None) -> TorchDataset:
     arguments: dict[str, Argument] = dict(call.named(*(str(index) for index in range(len(call.positional)))))
     is_complete = not call.is_open and "**" not in arguments
-    return TorchDataset(call.path, parts, arguments, is_complete, call.text, rows, origin=call.place)
+    return TorchDataset(call.path, parts, arguments, is_complete, call.text, rows, origin=call.location)
 
 
 @method(TorchDataset, "__getitem__", "__len__")

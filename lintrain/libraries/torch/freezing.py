@@ -8,7 +8,7 @@ from lintrain.interpreter import operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.modules import MODULE, is_module
 from lintrain.interpreter.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter, Parameters
@@ -36,28 +36,30 @@ CHOOSES = lazy_pattern(r"\b(if|continue|break|try|while|and|or)\b")
 """Words in the text of a loop that may leave some parameters out."""
 
 
-def freeze(reader: Reader, model: Value, wanted: Value, place: Place, *, part: str = "", is_all: bool = True) -> None:
+def freeze(
+    reader: Reader, model: Value, wanted: Value, location: Location, *, part: str = "", is_all: bool = True
+) -> None:
     """Note that parameters of a model are frozen or freed: all of it, or of its part of that name."""
     if isinstance(model, Model) and not (isinstance(wanted, Constant) and wanted.value is True):
-        model.frozen.append(place)
-    reader.act(Act.FREEZE, place, model, wanted=wanted, part=Constant(part), is_all=Constant(is_all))
+        model.frozen.append(location)
+    reader.act(Act.FREEZE, location, model, wanted=wanted, part=Constant(part), is_all=Constant(is_all))
 
 
-def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """`module.requires_grad = False` sets an attribute that nobody reads; other attributes may be new parts."""
     if name == REQUIRES_GRAD or name in MISSPELT:
         use = REQUIRES_GRAD if literal(value) is False else "unfreeze" if literal(value) is True else ""
         if use:
-            reader.record.misuses.append(Misuse(place, owner, use, reader.code(place)))
+            reader.record.misuses.append(Misuse(location, owner, use, reader.code(location)))
     else:
-        reader.act(Act.REPLACE, place, owner, name=Constant(name), value=value)
+        reader.act(Act.REPLACE, location, owner, name=Constant(name), value=value)
 
 
 @stored_item_of(Module)
 @stored_item_of(ModelPart)
-def _store_item(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _store_item(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`model.classifier[6] = …` is a new part, whose parameters learn."""
-    reader.act(Act.REPLACE, place, owner, name=key, value=value)
+    reader.act(Act.REPLACE, location, owner, name=key, value=value)
 
 
 @element_of(Parameters)
@@ -69,32 +71,32 @@ def _each_parameter(reader: Reader, value: Value) -> Value:
 
 
 @stored_attribute_of(Parameter)
-def _store_on_parameter(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store_on_parameter(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Parameter):
         return
     if name == "grad":
-        reader.act(Act.ZERO_GRAD, place, owner)
-        reader.act(Act.GRADIENT, place, owner)
+        reader.act(Act.ZERO_GRAD, location, owner)
+        reader.act(Act.GRADIENT, location, owner)
     if name == "data":
         for model in owner.of:
-            reader.act(Act.CAST, place, model, dtype=UNKNOWN)
+            reader.act(Act.CAST, location, model, dtype=UNKNOWN)
     if name == REQUIRES_GRAD:
-        _switch(reader, owner, value, place)
+        _switch(reader, owner, value, location)
     if name in MISSPELT and isinstance(literal(value), bool):
-        reader.record.misuses.append(Misuse(place, owner, REQUIRES_GRAD, reader.code(place)))
+        reader.record.misuses.append(Misuse(location, owner, REQUIRES_GRAD, reader.code(location)))
 
 
 @method(Parameter, "requires_grad_")
 def _switch_in_place(call: Call) -> Value:
     if isinstance(call.receiver, Parameter):
-        _switch(call.reader, call.receiver, _wanted(call), call.place)
+        _switch(call.reader, call.receiver, _wanted(call), call.location)
     return call.receiver
 
 
-def _switch(reader: Reader, parameter: Parameter, wanted: Value, place: Place) -> None:
+def _switch(reader: Reader, parameter: Parameter, wanted: Value, location: Location) -> None:
     is_all = _is_each(reader, parameter)
     for model in parameter.of:
-        freeze(reader, model, wanted, place, part=parameter.part, is_all=is_all)
+        freeze(reader, model, wanted, location, part=parameter.part, is_all=is_all)
 
 
 def _is_each(reader: Reader, parameter: Parameter) -> bool:
@@ -110,7 +112,7 @@ def _gives(loop: Loop, parameter: Parameter) -> bool:
 
 
 def _leaves_out(reader: Reader, loop: Loop) -> bool:
-    return CHOOSES.search(reader.code(loop.place)) is not None
+    return CHOOSES.search(reader.code(loop.location)) is not None
 
 
 def _wanted(call: Call) -> Value:
@@ -125,16 +127,16 @@ def _wanted(call: Call) -> Value:
 def _switch_module(call: Call) -> Value:
     module = call.receiver
     if isinstance(module, ModelPart):
-        freeze(call.reader, module.model, _wanted(call), call.place, part=module.name)
+        freeze(call.reader, module.model, _wanted(call), call.location, part=module.name)
     else:
-        freeze(call.reader, module, _wanted(call), call.place)
+        freeze(call.reader, module, _wanted(call), call.location)
     return module
 
 
 @stored_attribute_of(Instance)
-def _store_on_object(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store_on_object(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Instance):
         return
     owner.attributes[name] = operations.weakly(reader, owner.attributes.get(name), value)
     if is_module(owner) and (name == REQUIRES_GRAD or name in MISSPELT) and owner.cls.lookup(name) is None:
-        note_module_attribute(reader, owner, name, value, place)
+        note_module_attribute(reader, owner, name, value, location)

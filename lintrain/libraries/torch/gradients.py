@@ -9,7 +9,7 @@ from lintrain.interpreter import operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import attribute_of, function, method, stored_attribute_of
 from lintrain.interpreter.tracing import detached
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Parameter, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value
@@ -31,7 +31,7 @@ def _backward(call: Call) -> Value:
     """`loss.backward()`, also of what is not understood; `engine.backward(loss)` has the loss for its argument."""
     loss = call.positional[0].value if call.positional else call.receiver
     text = call.positional[0].text if call.positional else call.receiver_text
-    call.reader.act(Act.BACKWARD, call.place, call.receiver, loss=loss, text=Constant(text))
+    call.reader.act(Act.BACKWARD, call.location, call.receiver, loss=loss, text=Constant(text))
     return Constant(None)
 
 
@@ -43,7 +43,7 @@ def _backward_of(call: Call) -> Value:
 @function("torch.autograd.grad", "torch.autograd.functional.jacobian", "torch.autograd.functional.hessian")
 @function("torch.func.grad", "torch.func.vmap", "torch.func.jacrev", "torch.func.jacfwd", "torch.func.functional_call")
 def _gradient(call: Call) -> Value:
-    call.reader.act(Act.GRADIENT, call.place, UNKNOWN)
+    call.reader.act(Act.GRADIENT, call.location, UNKNOWN)
     return UNKNOWN
 
 
@@ -55,7 +55,7 @@ INFINITE = lazy_pattern(r"float\(.\+?inf|\binf\b", re.IGNORECASE)
 def _clip(call: Call) -> Value:
     limit = call.value("max_norm", 1)
     if not _is_endless(limit, call.text):
-        call.reader.act(Act.CLIP, call.place, call.value("parameters", 0), text=Constant(call.text))
+        call.reader.act(Act.CLIP, call.location, call.value("parameters", 0), text=Constant(call.text))
     return UNKNOWN
 
 
@@ -66,38 +66,38 @@ def _is_endless(limit: Value, text: str) -> bool:
 
 
 @attribute_of(Unknown)
-def _unknown_attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _unknown_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if name == "grad":
-        reader.act(Act.GRADIENT, place, value)
+        reader.act(Act.GRADIENT, location, value)
     return None
 
 
 @attribute_of(Tensor)
 @attribute_of(Parameter)
-def _gradient_of(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _gradient_of(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if name == "data" and isinstance(value, Tensor):
-        return detached(value, name, place)
+        return detached(value, name, location)
     if name != "grad":
         return Bound(value, name)
-    reader.act(Act.GRADIENT, place, value)
+    reader.act(Act.GRADIENT, location, value)
     return operations.child(reader, value, name)
 
 
 @stored_attribute_of(Unknown)
-def _store_gradient(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store_gradient(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """`p.grad = None` clears; any other gradient that is put there is one that code computes itself."""
     if name == "requires_grad":
-        reader.act(Act.FREEZE, place, owner, wanted=value, part=Constant(""), is_all=Constant(False))
+        reader.act(Act.FREEZE, location, owner, wanted=value, part=Constant(""), is_all=Constant(False))
     if name == "grad":
-        reader.act(Act.ZERO_GRAD, place, owner)
-        reader.act(Act.GRADIENT, place, owner)
+        reader.act(Act.ZERO_GRAD, location, owner)
+        reader.act(Act.GRADIENT, location, owner)
 
 
 @method(Unknown, "register_hook", "register_post_accumulate_grad_hook", "register_full_backward_hook")
 @method(Unknown, "register_backward_hook")
 @method(Parameter, "register_hook", "register_post_accumulate_grad_hook")
 def _hook(call: Call) -> Value:
-    call.reader.act(Act.GRADIENT, call.place, call.receiver)
+    call.reader.act(Act.GRADIENT, call.location, call.receiver)
     return UNKNOWN
 
 
@@ -105,5 +105,5 @@ def _hook(call: Call) -> Value:
 def _zero(call: Call) -> Value:
     """`p.grad.zero_()` and `p.grad.data.zero_()`."""
     if "grad" in call.receiver_text:
-        call.reader.act(Act.ZERO_GRAD, call.place, call.receiver)
+        call.reader.act(Act.ZERO_GRAD, call.location, call.receiver)
     return UNKNOWN

@@ -37,12 +37,12 @@ def _run(call: Call) -> Value:
     if not isinstance(module, Instance):
         return UNKNOWN
     if not runs_inside_a_forward(call.reader):
-        call.reader.act(Act.FORWARD, call.place, module)
+        call.reader.act(Act.FORWARD, call.location, module)
     found = module.cls.lookup("forward")
     if found is None or not isinstance(found[1], Function):
         return UNKNOWN
     result = invocation.invoke(call, found[1], module, found[0])
-    return Tensor(model=module, text=call.text, origin=call.place) if isinstance(result, Unknown) else result
+    return Tensor(model=module, text=call.text, origin=call.location) if isinstance(result, Unknown) else result
 
 
 @instance_method(MODULE, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
@@ -53,7 +53,7 @@ def _same(call: Call) -> Value:
 
 @instance_method(MODULE, "parameters", "named_parameters")
 def _parameters(call: Call) -> Value:
-    return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.place)
+    return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.location)
 
 
 @instance_method(MODULE, "state_dict", "load_state_dict", "children", "modules", "named_modules", "named_children")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.shapes import ANY, flattened, integer, resized_last, unsqueezed
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Model, Module, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Unknown, Value, literal
 from lintrain.pipeline.values.tensors import Operation, Shape
@@ -55,9 +55,11 @@ def through(call: Call, module: Module, given: Value) -> Value:
     if name == "Sequential":
         return _through_all(call, module, before)
     if name in {"LSTM", "GRU", "RNN"}:
-        return Sequence([_recurrent(module, before, call.place, call.text), UNKNOWN], "tuple", origin=call.place)
+        return Sequence([_recurrent(module, before, call.location, call.text), UNKNOWN], "tuple", origin=call.location)
     if name == "MultiheadAttention":
-        return Sequence([Tensor(model=module, text=call.text, origin=call.place), UNKNOWN], "tuple", origin=call.place)
+        return Sequence(
+            [Tensor(model=module, text=call.text, origin=call.location), UNKNOWN], "tuple", origin=call.location
+        )
     head = _head_of(module)
     if head is not None:
         return (
@@ -65,15 +67,15 @@ def through(call: Call, module: Module, given: Value) -> Value:
         )
     if not module.path.startswith("torch.nn."):
         return _plain(call, module)
-    return replace(_after(module, before, call), model=module, text=call.text, origin=call.place)
+    return replace(_after(module, before, call), model=module, text=call.text, origin=call.location)
 
 
 def _plain(call: Call, module: Module) -> Tensor:
-    return Tensor(model=module, text=call.text, origin=call.place)
+    return Tensor(model=module, text=call.text, origin=call.location)
 
 
 def _renamed(value: Value, call: Call, module: Module) -> Value:
-    return replace(value, model=module, text=call.text, origin=call.place) if isinstance(value, Tensor) else value
+    return replace(value, model=module, text=call.text, origin=call.location) if isinstance(value, Tensor) else value
 
 
 def _entering(given: Value, module: Module) -> Tensor:
@@ -113,8 +115,8 @@ def _after(module: Module, before: Tensor, call: Call) -> Tensor:
 def _operation(module: Module, name: str, call: Call) -> Operation:
     """A layer that is called itself works where it is called; one inside a Sequential stands where it was made."""
     if call.receiver is module:
-        return Operation(name, call.place, call.text, call.positional[0].text if len(call.positional) == 1 else "")
-    return Operation(name, module.origin or call.place)
+        return Operation(name, call.location, call.text, call.positional[0].text if len(call.positional) == 1 else "")
+    return Operation(name, module.origin or call.location)
 
 
 def _shape(module: Module, shape: Shape) -> Shape:
@@ -144,7 +146,7 @@ def _argument(module: Module, name: str, position: int) -> Value:
     return module.arguments.get(name, module.arguments.get(str(position), UNKNOWN))
 
 
-def _recurrent(module: Module, before: Tensor, place: Place, text: str) -> Tensor:
+def _recurrent(module: Module, before: Tensor, location: Location, text: str) -> Tensor:
     """What a recurrent layer gives for every token: its hidden size, twice that in both directions."""
     size = integer(_argument(module, "hidden_size", 1))
     directions = module.arguments.get("bidirectional")
@@ -153,8 +155,8 @@ def _recurrent(module: Module, before: Tensor, place: Place, text: str) -> Tenso
     shape = Shape((None, None, width), False) if before.shape.rank == 3 else Shape((None, width), True)
     if "proj_size" in module.arguments:
         shape = ANY
-    made = Operation(module.name.lower(), place)
-    return Tensor(model=module, text=text, made=made, shape=shape, kind="float", origin=place)
+    made = Operation(module.name.lower(), location)
+    return Tensor(model=module, text=text, made=made, shape=shape, kind="float", origin=location)
 
 
 def _head_of(module: Module) -> Value | None:

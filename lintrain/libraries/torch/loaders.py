@@ -37,10 +37,10 @@ def _loader(call: Call) -> Value:
         call.value("collate_fn", 6),
         {name: argument.value for name, argument in arguments.items()},
         call.text,
-        given.place if given else None,
-        {name: argument.place for name, argument in arguments.items()},
+        given.location if given else None,
+        {name: argument.location for name, argument in arguments.items()},
         not call.is_open and "**" not in arguments,
-        origin=call.place,
+        origin=call.location,
     )
     call.reader.record.loaders.append(loader)
     return loader

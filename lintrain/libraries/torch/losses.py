@@ -31,13 +31,13 @@ def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     prediction, target = call.argument("input", 0), call.argument("target", 1)
     reader = call.reader
     off = reader.without_grad > 0
-    used = LossCall(name, call.place, prediction, target, options, call.text, off)
+    used = LossCall(name, call.location, prediction, target, options, call.text, off)
     if not call.is_open:
         reader.record.losses.append(used)
-    made = Operation(name, call.place, call.text)
+    made = Operation(name, call.location, call.text)
     shape = Shape((), False) if _averages(options) else ANY
     cut = _cut_of(prediction.value if prediction else Unknown(), target.value if target else Unknown())
-    return Tensor(Role.LOSS, text=call.text, made=made, shape=shape, kind="float", cut=cut, origin=call.place)
+    return Tensor(Role.LOSS, text=call.text, made=made, shape=shape, kind="float", cut=cut, origin=call.location)
 
 
 def function_loss(call: Call) -> Value:

@@ -14,7 +14,7 @@ from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Unknown, 
 @instance_method(MODULE, "train", "eval")
 def _set_mode(call: Call) -> Value:
     act = _mode_of(call)
-    call.reader.act(act, call.place, call.receiver, text=Constant(call.receiver_text))
+    call.reader.act(act, call.location, call.receiver, text=Constant(call.receiver_text))
     return call.receiver
 
 
@@ -22,7 +22,7 @@ def _set_mode(call: Call) -> Value:
 def _set_unknown_mode(call: Call) -> Value:
     """`.train()` and `.eval()` of something unknown: with other arguments they are not those of a module."""
     if len(call.positional) + len(call.keywords) > 1 or call.is_open or (call.keywords and "mode" not in call.keywords):
-        call.reader.act(Act.ESCAPE, call.place, call.receiver)
+        call.reader.act(Act.ESCAPE, call.location, call.receiver)
         return UNKNOWN
     return _set_mode(call)
 
@@ -43,7 +43,7 @@ def _mode_of(call: Call) -> Act:
 @instance_method(MODULE, "zero_grad")
 def _zero_grad(call: Call) -> Value:
     """Gradients are cleared, also those of what is not understood, like a model that a library made."""
-    call.reader.act(Act.ZERO_GRAD, call.place, call.receiver, text=Constant(call.receiver_text))
+    call.reader.act(Act.ZERO_GRAD, call.location, call.receiver, text=Constant(call.receiver_text))
     return Constant(None)
 
 
@@ -51,5 +51,5 @@ def _zero_grad(call: Call) -> Value:
 @method(Unknown, "requires_grad_")
 @instance_method(MODULE, "requires_grad_")
 def _freeze(call: Call) -> Value:
-    call.reader.act(Act.FREEZE, call.place, call.receiver, wanted=UNKNOWN, part=Constant(""), is_all=Constant(False))
+    call.reader.act(Act.FREEZE, call.location, call.receiver, wanted=UNKNOWN, part=Constant(""), is_all=Constant(False))
     return call.receiver

@@ -26,7 +26,7 @@ from lintrain.libraries.torch.freezing import note_module_attribute
 from lintrain.libraries.torch.layers import through
 from lintrain.libraries.torch.losses import function_loss, module_loss
 from lintrain.libraries.torch.tensors import activated
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
 from lintrain.pipeline.values.python import (
@@ -102,7 +102,7 @@ def _make_module(call: Call) -> Value:
     parts.extend([UNKNOWN] if call.is_open else [])
     if call.path.rpartition(".")[2] not in CONTAINERS:
         parts = [] if call.path.startswith("torch.nn.") else [part for part in parts if is_module(part)]
-    return Module(call.path, parts, call.values(), origin=call.place)
+    return Module(call.path, parts, call.values(), origin=call.location)
 
 
 def _parts_of(value: Value) -> list[Value]:
@@ -123,7 +123,7 @@ def _parts_of(value: Value) -> list[Value]:
 def _wrap(call: Call) -> Value:
     given = call.value("module", 0)
     if call.path.endswith(("DistributedDataParallel", "FullyShardedDataParallel")):
-        call.reader.act(Act.SHARE, call.place, given, how=Constant(call.path))
+        call.reader.act(Act.SHARE, call.location, given, how=Constant(call.path))
     return call.value("model") if isinstance(given, Absent) else given
 
 
@@ -132,9 +132,9 @@ def _deep_copy(call: Call) -> Value:
     """A module of its own: training it, or putting it into eval mode, leaves the first one alone."""
     given = call.value("x", 0)
     if isinstance(given, Instance):
-        return replace(given, attributes=dict(call.reader.counted(given.attributes)), origin=call.place)
+        return replace(given, attributes=dict(call.reader.counted(given.attributes)), origin=call.location)
     if isinstance(given, Model | Module):
-        return replace(given, origin=call.place)
+        return replace(given, origin=call.location)
     return copied(call.reader, given) or UNKNOWN
 
 
@@ -146,12 +146,12 @@ def _call_module(call: Call) -> Value:
     if module.path.startswith("torch.nn.") and module.name.endswith("Loss"):
         return module_loss(call, module)
     if not runs_inside_a_forward(call.reader):
-        call.reader.act(Act.FORWARD, call.place, module)
+        call.reader.act(Act.FORWARD, call.location, module)
     return through(call, module, call.value("input", 0))
 
 
 def _computed(call: Call) -> Value:
-    return Tensor(text=call.text, origin=call.place)
+    return Tensor(text=call.text, origin=call.location)
 
 
 def _harmless(call: Call) -> Value:
@@ -160,7 +160,7 @@ def _harmless(call: Call) -> Value:
 
 
 @attribute_of(Module)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Module):
         return None
     if name in {"module", "_orig_mod"}:
@@ -178,14 +178,14 @@ def _inner(module: Module) -> Module:
 
 
 @stored_attribute_of(Module)
-def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Module):
         owner.attributes[name] = value
-        note_module_attribute(reader, owner, name, value, place)
+        note_module_attribute(reader, owner, name, value, location)
 
 
 @subscript_of(Module)
-def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     position = literal(key)
     if isinstance(value, Module) and isinstance(position, int) and -len(value.parts) <= position < len(value.parts):
         return value.parts[position]
@@ -208,13 +208,13 @@ def _move(call: Call) -> Value:
 def _append(call: Call) -> Value:
     if isinstance(call.receiver, Module):
         call.receiver.parts.extend(part for argument in call.positional for part in _parts_of(argument.value))
-    call.reader.act(Act.REPLACE, call.place, call.receiver, name=UNKNOWN, value=UNKNOWN)
+    call.reader.act(Act.REPLACE, call.location, call.receiver, name=UNKNOWN, value=UNKNOWN)
     return call.receiver
 
 
 @method(Module, "parameters", "named_parameters")
 def _parameters(call: Call) -> Value:
-    return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.place)
+    return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.location)
 
 
 @method(Module, "state_dict", "load_state_dict", "children", "modules", "named_modules", "named_children", "buffers")
@@ -238,5 +238,5 @@ def _hook(call: Call) -> Value:
 
 @function("torch.save")
 def _save(call: Call) -> Value:
-    call.reader.act(Act.SAVE, call.place, call.value("obj", 0))
+    call.reader.act(Act.SAVE, call.location, call.value("obj", 0))
     return UNKNOWN

@@ -16,7 +16,7 @@ from lintrain.interpreter.registry import (
     method_of,
     stored_attribute_of,
 )
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import ModelPart, Optimizer, Parameter, Parameters
 from lintrain.pipeline.values.python import (
@@ -77,16 +77,16 @@ def make_optimizer(call: Call) -> Value:
     optimizer = Optimizer(
         call.path,
         given.value if given else _default_rate(call),
-        given.place if given else None,
+        given.location if given else None,
         tuple(_trained(parameters)),
         _has_groups(parameters),
         call.values("params", "lr"),
         is_part=_is_part(parameters),
         text=call.text,
-        origin=call.place,
+        origin=call.location,
     )
     call.reader.record.optimizers.append(optimizer)
-    call.reader.act(Act.OPTIMIZER, call.place, optimizer)
+    call.reader.act(Act.OPTIMIZER, call.location, optimizer)
     return optimizer
 
 
@@ -145,11 +145,11 @@ def _own_optimizer(call: Call) -> Value:
     """An optimizer of the script's own: what it does to gradients is not known."""
     cls = call.receiver
     name = cls.node.name if isinstance(cls, Class) else ""
-    return Optimizer(name, UNKNOWN, None, (), True, origin=call.place)
+    return Optimizer(name, UNKNOWN, None, (), True, origin=call.location)
 
 
 @attribute_of(Optimizer)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     """Who reads the groups may set their rates; a wrapped optimizer is the optimizer."""
     if not isinstance(value, Optimizer):
         return None
@@ -162,7 +162,7 @@ def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value |
 
 
 @stored_attribute_of(Optimizer)
-def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """Attributes of an optimizer that a script sets are its own affair."""
 
 
@@ -171,16 +171,16 @@ def _step(call: Call) -> Value:
     """A step; the closure that it is given runs first."""
     closure = call.value("closure", 0)
     if isinstance(closure, Function | Bound):
-        call.reader.call(closure, [], place=call.place)
+        call.reader.call(closure, [], location=call.location)
     elif not isinstance(closure, Absent):
-        call.reader.act(Act.ESCAPE, call.place, call.receiver)
-    call.reader.act(Act.STEP, call.place, call.receiver, text=Constant(call.receiver_text), named=Constant(True))
+        call.reader.act(Act.ESCAPE, call.location, call.receiver)
+    call.reader.act(Act.STEP, call.location, call.receiver, text=Constant(call.receiver_text), named=Constant(True))
     return UNKNOWN
 
 
 @method(Optimizer, "zero_grad")
 def _zero_grad(call: Call) -> Value:
-    call.reader.act(Act.ZERO_GRAD, call.place, call.receiver, text=Constant(call.receiver_text))
+    call.reader.act(Act.ZERO_GRAD, call.location, call.receiver, text=Constant(call.receiver_text))
     return Constant(None)
 
 

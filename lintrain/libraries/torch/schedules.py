@@ -62,7 +62,7 @@ def _made(call: Call, parameters: tuple[str, ...]) -> Value:
         if isinstance(option, Optimizer) and call.path.rpartition(".")[2] in OWN_RATES:
             option.has_groups = True
     given = call.named(*parameters)
-    schedule = Scheduler(call.path, optimizer, given, not call.is_open, call.text, origin=call.place)
+    schedule = Scheduler(call.path, optimizer, given, not call.is_open, call.text, origin=call.location)
     call.reader.record.schedulers.append(schedule)
     return schedule
 
@@ -71,7 +71,7 @@ def _made(call: Call, parameters: tuple[str, ...]) -> Value:
 def _step(call: Call) -> Value:
     """A step of the schedule; one that is `told` an epoch or a loss goes by that."""
     told = Constant(bool(call.positional or call.keywords or call.is_open))
-    call.reader.act(Act.SCHEDULER_STEP, call.place, call.receiver, text=Constant(call.receiver_text), told=told)
+    call.reader.act(Act.SCHEDULER_STEP, call.location, call.receiver, text=Constant(call.receiver_text), told=told)
     return UNKNOWN
 
 

@@ -13,7 +13,7 @@ from lintrain.interpreter.registry import CALLED, function, method, stored_attri
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import ACTIVATIONS, DATA, normalised, traced
 from lintrain.libraries.torch.creation import note_stacked_rows
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Slice, Unknown, Value
 from lintrain.pipeline.values.tensors import Derived, Shape
@@ -26,8 +26,8 @@ def activated(call: Call) -> Value:
     """A function of `torch.nn.functional` on a tensor: `F.relu(x)`, `F.dropout(x)`."""
     given = call.value("input", 0)
     if isinstance(given, Tensor):
-        return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.place))
-    return normalised(call) or Tensor(text=call.text, origin=call.place)
+        return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.location))
+    return normalised(call) or Tensor(text=call.text, origin=call.location)
 
 
 @method(Tensor, *sorted(ACTIVATIONS - {"softmax", "sigmoid", "log_softmax", "exp"}), "requires_grad_", "bfloat16")
@@ -35,7 +35,7 @@ def _activate(call: Call) -> Value:
     given = call.receiver
     if not isinstance(given, Tensor):
         return UNKNOWN
-    return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.place))
+    return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.location))
 
 
 @method(
@@ -49,7 +49,7 @@ def _reshape_in_place(call: Call) -> Value:
 
 
 @stored_attribute_of(Tensor)
-def _set_attribute(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _set_attribute(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """`array.shape = (-1, 1)`, `tensor.data = other`: another shape, perhaps."""
     if isinstance(owner, Tensor) and name in {"shape", "data"}:
         owner.shape = ANY
@@ -111,14 +111,14 @@ def _are_data(given: Sequence) -> bool:
 def _put_together(call: Call, given: Sequence, shaped: Callable[[Shape], Shape]) -> Value:
     first = given.items[0]
     return (
-        replace(first, shape=shaped(first.shape), text=call.text, origin=call.place)
+        replace(first, shape=shaped(first.shape), text=call.text, origin=call.location)
         if isinstance(first, Tensor)
         else UNKNOWN
     )
 
 
 @stored_item_of(Derived)
-def _change_in_place(reader: Reader, owner: Value, key: Value, value: Value, place: Place) -> None:
+def _change_in_place(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`labels[:, :-1] = ids[:, 1:]` makes other tokens of them; a literal like -100 only masks some."""
     if isinstance(owner, Derived) and not isinstance(value, Constant):
         owner.of, owner.by = UNKNOWN, "change"
@@ -126,17 +126,17 @@ def _change_in_place(reader: Reader, owner: Value, key: Value, value: Value, pla
 
 def _derived(of: Value, by: str, call: Call) -> Value:
     text = call.text.rpartition("(")[2].removesuffix(")")
-    return UNKNOWN if of is UNKNOWN else Derived(of=of, by=by, text=text, origin=call.place)
+    return UNKNOWN if of is UNKNOWN else Derived(of=of, by=by, text=text, origin=call.location)
 
 
 @subscript_of(Unknown)
 @subscript_of(LibraryObject)
-def _part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`x["labels"]` is the same thing each time; `x[:, 1:]` is a slice of it."""
     if isinstance(key, Constant) and isinstance(value, Unknown):
         return operations.child(reader, value, f"[{key.value!r}]")
     keys = key.items if isinstance(key, Sequence) else [key]
     if value is UNKNOWN or not any(isinstance(each, Slice) for each in keys):
         return UNKNOWN
-    text = reader.code(place)
-    return Derived(of=value, by="slice", text=text.rpartition("[")[2].removesuffix("]"), origin=place)
+    text = reader.code(location)
+    return Derived(of=value, by="slice", text=text.rpartition("[")[2].removesuffix("]"), origin=location)

@@ -28,14 +28,14 @@ def _step(call: Call) -> Value:
     name = call.receiver_text
     for argument in call.positional:
         if isinstance(argument.value, Function):
-            call.reader.call(argument.value, [], place=call.place)
+            call.reader.call(argument.value, [], location=call.location)
     if is_scaler(call.receiver, name) and len(call.positional) == 1:
         scaled_step(call)
     elif SCHEDULE.search(name):
-        call.reader.act(Act.SCHEDULER_STEP, call.place, call.receiver)
+        call.reader.act(Act.SCHEDULER_STEP, call.location, call.receiver)
     elif not OTHER_STEPS.search(name):
         is_optimizer = Constant(OPTIMIZER.search(name) is not None)
-        call.reader.act(Act.STEP, call.place, call.receiver, text=Constant(name), named=is_optimizer)
+        call.reader.act(Act.STEP, call.location, call.receiver, text=Constant(name), named=is_optimizer)
     return UNKNOWN
 
 
@@ -47,10 +47,10 @@ def _call(call: Call) -> Value:
     is_named = isinstance(callee, Unknown) and _is_named_like_a_model(callee.name)
     if is_named and call.node is not None and not _takes_a_model(call):
         if not is_inner:
-            call.reader.act(Act.FORWARD, call.place, callee)
+            call.reader.act(Act.FORWARD, call.location, callee)
         return Unknown(name="output")
     if not is_inner:
-        call.reader.act(Act.ESCAPE, call.place, UNKNOWN, callee=callee)
+        call.reader.act(Act.ESCAPE, call.location, UNKNOWN, callee=callee)
     escape(call)
     return UNKNOWN
 

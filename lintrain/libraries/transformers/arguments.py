@@ -8,7 +8,7 @@ from lintrain.interpreter import objects, operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.functions import attribute_default
 from lintrain.interpreter.registry import attribute_of, base_call, function, method, method_of, stored_attribute_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -68,10 +68,10 @@ def make_arguments(call: Call, path: str, defaults: dict[str, Value]) -> Trainin
     made = TrainingArguments(
         path,
         {**defaults, **{name: argument.value for name, argument in given.items()}},
-        {name: argument.keyword or argument.place for name, argument in given.items()},
+        {name: argument.keyword or argument.location for name, argument in given.items()},
         not call.is_open and "**" not in given,
         call.text,
-        origin=call.place,
+        origin=call.location,
     )
     call.reader.record.arguments.append(made)
     return made
@@ -86,7 +86,7 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
     else:
         return None
     values = {name: attribute_default(value) for name, value in defaults.items()}
-    made = TrainingArguments(path, values, {}, False, call.text, origin=call.place)
+    made = TrainingArguments(path, values, {}, False, call.text, origin=call.location)
     call.reader.record.arguments.append(made)
     return made
 
@@ -107,7 +107,7 @@ def own_defaults(call: Call, cls: Class) -> dict[str, Value]:
 
 
 @attribute_of(TrainingArguments)
-def _read(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _read(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, TrainingArguments) or method_of(value, name):
         return None
     known = value.values.get(name)
@@ -117,11 +117,11 @@ def _read(reader: Reader, value: Value, name: str, place: Place) -> Value | None
 
 
 @stored_attribute_of(TrainingArguments)
-def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, TrainingArguments):
         before = owner.values.get(name, UNKNOWN)
         owner.values[name] = join([before, value]) if reader.conditions else value
-        owner.places[name] = place
+        owner.locations[name] = location
 
 
 @method(TrainingArguments, "set_training", "set_evaluate", "set_testing", "set_save", "set_logging")
@@ -138,15 +138,15 @@ def _replace(call: Call) -> Value:
     before = call.value("obj", 0)
     if isinstance(before, Instance) and not call.is_open and "**" not in call.keywords:
         given = {name: argument.value for name, argument in call.keywords.items()}
-        return Instance(before.cls, {**before.attributes, **given}, origin=call.place)
+        return Instance(before.cls, {**before.attributes, **given}, origin=call.location)
     if not isinstance(before, TrainingArguments):
-        return LibraryObject(call.path, call.values(), origin=call.place)
+        return LibraryObject(call.path, call.values(), origin=call.location)
     changed = {name: argument for name, argument in call.keywords.items() if name != "**"}
     return TrainingArguments(
         before.path,
         {**before.values, **{name: argument.value for name, argument in changed.items()}},
-        {**before.places, **{name: argument.place for name, argument in changed.items()}},
+        {**before.locations, **{name: argument.location for name, argument in changed.items()}},
         before.is_complete and not call.is_open and "**" not in call.keywords,
         before.text,
-        origin=call.place,
+        origin=call.location,
     )

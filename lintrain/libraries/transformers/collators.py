@@ -59,6 +59,6 @@ def _made(
     tokenizer = arguments.get("tokenizer", arguments.get("processing_class", Absent()))
     if call.is_open:
         arguments.setdefault("**", UNKNOWN)
-    made = Collator(call.path, arguments, tokenizer, pads, makes_labels=makes_labels, origin=call.place)
+    made = Collator(call.path, arguments, tokenizer, pads, makes_labels=makes_labels, origin=call.location)
     call.reader.record.collators.append(made)
     return made

@@ -39,7 +39,7 @@ class ClassParser(Value):
 def _class_parser(call: Call) -> Value:
     kinds = call.value("dataclass_types", 0)
     items = kinds.items if isinstance(kinds, Sequence) and kinds.is_complete else [kinds]
-    return ClassParser(list(items), origin=call.place)
+    return ClassParser(list(items), origin=call.location)
 
 
 @method(ClassParser, "parse_args_into_dataclasses", "parse_args_and_config")
@@ -90,8 +90,8 @@ def _may_change(value: Value) -> bool:
 
 def _made(call: Call, kind: Value, given: Mapping | None) -> Value:
     if isinstance(kind, Class) and _is_own(kind):
-        made = Instance(kind, origin=call.place)
-        objects.fill_fields(Call(call.reader, None, call.place), kind, made)
+        made = Instance(kind, origin=call.location)
+        objects.fill_fields(Call(call.reader, None, call.location), kind, made)
         for name, value in made.attributes.items():
             told = given.entries.get(name) if given is not None else None
             is_certain = given is not None and given.is_complete

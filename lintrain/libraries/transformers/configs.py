@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter import operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import Transfer, attribute_of, family, stored_attribute_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Config
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Constant, Mapping, Value, join
@@ -36,7 +36,7 @@ def make_config(call: Call) -> Value:
     values = {name: argument.value for name, argument in call.keywords.items()}
     is_complete = not call.is_open and not call.path.endswith(("from_dict", "for_model"))
     sized = head_size(values) if is_complete or HEAD_SIZE & set(values) else UNKNOWN
-    return Config(call.path, checkpoint, values, {}, sized, is_complete, origin=call.place)
+    return Config(call.path, checkpoint, values, {}, sized, is_complete, origin=call.location)
 
 
 def head_size(values: dict[str, Value]) -> Value:
@@ -53,7 +53,7 @@ def head_size(values: dict[str, Value]) -> Value:
 
 
 @attribute_of(Config)
-def _read(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _read(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Config):
         return None
     if name in value.attributes:
@@ -66,10 +66,10 @@ def _read(reader: Reader, value: Value, name: str, place: Place) -> Value | None
 
 
 @stored_attribute_of(Config)
-def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Config):
         return
     owner.attributes[name] = join([owner.attributes.get(name, UNKNOWN), value]) if reader.conditions else value
-    reader.act(Act.REPLACE, place, owner, name=Constant(name), value=value)
+    reader.act(Act.REPLACE, location, owner, name=Constant(name), value=value)
     if name in HEAD_SIZE:
         owner.num_labels = UNKNOWN if reader.conditions else head_size({name: value})

@@ -57,7 +57,7 @@ def encode(call: Call) -> Value:
         is_complete=not call.is_open and "**" not in call.keywords and is_plain,
         text=call.text,
         depth=len(call.reader.conditions),
-        origin=call.place,
+        origin=call.location,
     )
     if is_plain or "text" in call.keywords:
         encoding.columns = _columns(call, encoding)
@@ -146,7 +146,7 @@ def _note_column(call: Call, value: Value) -> None:
             | ColumnValues(column=column, dataset=Dataset() as dataset)
         ):
             if column.kind in {Kind.TEXT, Kind.UNKNOWN}:
-                dataset.read_as_text.setdefault(column.name, call.place)
+                dataset.read_as_text.setdefault(column.name, call.location)
         case Sequence(items=items) | Text(parts=items):
             for item in items[:4]:
                 _note_column(call, item)
@@ -179,7 +179,7 @@ def _pad(call: Call) -> Value:
         if column.kind in {Kind.TOKENS, Kind.MASK}
     }
     return Encoding(
-        call.receiver, columns, padding=padding, is_complete=False, text=call.text, origin=call.place, inputs=source
+        call.receiver, columns, padding=padding, is_complete=False, text=call.text, origin=call.location, inputs=source
     )
 
 
@@ -188,8 +188,8 @@ def _apply_chat_template(call: Call) -> Value:
     """Token ids; text with `tokenize=False`; by the version or `return_dict`, a dictionary of columns."""
     tokenize, wanted = call.value("tokenize"), call.value("return_dict")
     if isinstance(tokenize, Constant) and tokenize.value is False and not tokenize.is_default:
-        written = Templated(owner=call.receiver, adds_prompt=call.value("add_generation_prompt"), origin=call.place)
-        return ColumnValues(Column("", Kind.TEXT, written=written), origin=call.place)
+        written = Templated(owner=call.receiver, adds_prompt=call.value("add_generation_prompt"), origin=call.location)
+        return ColumnValues(Column("", Kind.TEXT, written=written), origin=call.location)
     padding = padding_of(call)
     truncated = truncation_of(call, padding)
     ids = Column("input_ids", Kind.TOKENS, padding=padding, truncated=truncated, source="apply_chat_template")
@@ -203,7 +203,7 @@ def _apply_chat_template(call: Call) -> Value:
         is_complete=False,
         text=call.text,
         depth=len(call.reader.conditions),
-        origin=call.place,
+        origin=call.location,
     )
     call.reader.record.encodings.append(encoding)
     return encoding if is_true(wanted) else UNKNOWN

@@ -18,7 +18,7 @@ from lintrain.interpreter.registry import (
 from lintrain.libraries.peft.notes import note_adapter
 from lintrain.libraries.torch.casting import cast
 from lintrain.libraries.torch.freezing import freeze, note_module_attribute
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import (
     Config,
@@ -43,7 +43,7 @@ HEADS = frozenset({"classifier", "score", "classification_head", "head", "fc", "
 
 
 @attribute_of(Model)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Model):
         return None
     if name in value.attributes:
@@ -69,14 +69,14 @@ def _config(model: Model) -> Config:
 
 
 @stored_attribute_of(Model)
-def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """A new head or head size set on a made model: its number of labels is no longer that of its call."""
     if not isinstance(owner, Model):
         return
     owner.attributes[name] = value
     if name == "trainable":
-        freeze(reader, owner, value, place)
-    note_module_attribute(reader, owner, name, value, place)
+        freeze(reader, owner, value, location)
+    note_module_attribute(reader, owner, name, value, location)
     if name in HEADS:
         owner.num_labels = UNKNOWN
     if name == "config":
@@ -84,25 +84,25 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) 
 
 
 @attribute_of(ModelPart)
-def _inner_part(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _inner_part(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, ModelPart) or method_of(value, name):
         return None
     return ModelPart(value.model, f"{value.name}.{name}")
 
 
 @stored_attribute_of(ModelPart)
-def _store_inside(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store_inside(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """`model.classifier.out_proj = …` is another head; `model.base_model.requires_grad = False` freezes nothing."""
     if isinstance(owner, ModelPart) and isinstance(owner.model, Model):
         if name in HEADS:
             owner.model.num_labels = UNKNOWN
         if name == "trainable":
-            freeze(reader, owner.model, value, place, part=owner.name)
-        note_module_attribute(reader, owner, name, value, place)
+            freeze(reader, owner.model, value, location, part=owner.name)
+        note_module_attribute(reader, owner, name, value, location)
 
 
 @subscript_of(ModelPart)
-def _numbered_part(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _numbered_part(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     return ModelPart(value.model, f"{value.name}[]") if isinstance(value, ModelPart) else UNKNOWN
 
 
@@ -116,7 +116,7 @@ def _call_part(call: Call) -> Value:
     """A method that is not known: it may do anything to the model and to what it is given."""
     escape(call)
     if isinstance(call.receiver, ModelPart):
-        call.reader.act(Act.TOUCH, call.place, call.receiver.model, name=Constant(call.receiver.name))
+        call.reader.act(Act.TOUCH, call.location, call.receiver.model, name=Constant(call.receiver.name))
     return UNKNOWN
 
 
@@ -130,7 +130,7 @@ def whole(value: Value) -> Value:
 def _move(call: Call) -> Value:
     if isinstance(call.receiver, Model) and call.path.rpartition(".")[2] in {"to", "cuda", "cpu"}:
         first = call.positional[0].value if call.positional else call.value("device")
-        call.reader.act(Act.TO_DEVICE, call.place, call.receiver, device=first)
+        call.reader.act(Act.TO_DEVICE, call.location, call.receiver, device=first)
     cast(call)
     return call.receiver
 
@@ -146,7 +146,7 @@ def _set_mode(call: Call) -> Value:
     else:
         act = {True: Act.TRAIN_MODE, False: Act.EVAL_MODE}.get(literal(mode) is True, Act.ESCAPE)
         act = act if isinstance(mode, Constant) and not mode.is_default else Act.ESCAPE
-    call.reader.act(act, call.place, call.receiver, text=Constant(call.receiver_text))
+    call.reader.act(act, call.location, call.receiver, text=Constant(call.receiver_text))
     return call.receiver
 
 
@@ -161,18 +161,18 @@ def _parameters(call: Call) -> Value:
     named = call.path.endswith("named_parameters")
     is_part = isinstance(call.receiver, ModelPart)
     part = call.receiver.name if isinstance(call.receiver, ModelPart) else ""
-    return Parameters((whole(call.receiver),), named, is_part, part, origin=call.place)
+    return Parameters((whole(call.receiver),), named, is_part, part, origin=call.location)
 
 
 @method(Model, "zero_grad")
 def _zero_grad(call: Call) -> Value:
-    call.reader.act(Act.ZERO_GRAD, call.place, call.receiver, text=Constant(call.receiver_text))
+    call.reader.act(Act.ZERO_GRAD, call.location, call.receiver, text=Constant(call.receiver_text))
     return Constant(None)
 
 
 @method(Model, "save_pretrained", "push_to_hub")
 def _save(call: Call) -> Value:
-    call.reader.act(Act.SAVE, call.place, call.receiver)
+    call.reader.act(Act.SAVE, call.location, call.receiver)
     return UNKNOWN
 
 
@@ -186,7 +186,7 @@ def _changes_nothing_here(call: Call) -> Value:
 
 @method(Model, "gradient_checkpointing_enable")
 def _checkpoint(call: Call) -> Value:
-    call.reader.act(Act.CHECKPOINT, call.place, call.receiver)
+    call.reader.act(Act.CHECKPOINT, call.location, call.receiver)
     return UNKNOWN
 
 
@@ -195,7 +195,7 @@ def _checkpoint(call: Call) -> Value:
 @method(Model, "enable_adapter_layers", "disable_adapters", "disable_adapter_layers", "delete_adapter")
 def _change_inside(call: Call) -> Value:
     """Weights, adapters or parts of the model become others."""
-    call.reader.act(Act.TOUCH, call.place, call.receiver, name=Constant(call.path.rpartition(".")[2]))
+    call.reader.act(Act.TOUCH, call.location, call.receiver, name=Constant(call.path.rpartition(".")[2]))
     return UNKNOWN
 
 

@@ -92,12 +92,12 @@ def make_model(call: Call) -> Value:
         task_of(name),
         _checkpoint_of(call, how, config),
         {name: argument.value for name, argument in call.keywords.items()},
-        {name: argument.place for name, argument in call.keywords.items()},
+        {name: argument.location for name, argument in call.keywords.items()},
         _head_size(call, config),
         config if isinstance(config, Config) else None,
         not call.is_open and "**" not in call.keywords,
         text=call.text,
-        origin=call.place,
+        origin=call.location,
     )
     if model.task in CLASSIFIERS and isinstance(model.num_labels, Absent):
         model.labels_by_default = _labels_by_default(call, model)

@@ -11,7 +11,7 @@ from lintrain.interpreter.modules import runs_inside_a_forward
 from lintrain.interpreter.registry import attribute_of, called, held_by, method, subscript_of, unpacked
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.transformers.model_use import HEADS
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
@@ -35,12 +35,12 @@ def _forward(call: Call) -> Value:
     if call.positional:
         values["0"] = call.positional[0].value
     if not runs_inside_a_forward(call.reader):
-        call.reader.act(Act.FORWARD, call.place, call.receiver, **values)
-    output = ModelOutput(call.receiver, given, origin=call.place)
+        call.reader.act(Act.FORWARD, call.location, call.receiver, **values)
+    output = ModelOutput(call.receiver, given, origin=call.location)
     if isinstance(call.receiver, Model) and call.receiver.framework == "torch":
         named = {str(index): argument for index, argument in enumerate(call.positional)} | call.keywords
         off = call.reader.without_grad > 0
-        call.reader.record.model_calls.append(ModelCall(call.receiver, call.place, named, output, off))
+        call.reader.record.model_calls.append(ModelCall(call.receiver, call.location, named, output, off))
     return output
 
 
@@ -54,7 +54,7 @@ def _write_out(call: Call) -> None:
 
 
 @attribute_of(ModelOutput)
-def _output(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _output(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, ModelOutput):
         return None
     role = {"loss": Role.LOSS, "logits": Role.LOGITS, "last_hidden_state": Role.HIDDEN}.get(name)
@@ -62,11 +62,11 @@ def _output(reader: Reader, value: Value, name: str, place: Place) -> Value | No
         return operations.child(reader, value, name)
     value.reads.add(name)
     if role is Role.HIDDEN:
-        return Tensor(role, value.model, reader.code(place), origin=place)
-    text = reader.code(place)
+        return Tensor(role, value.model, reader.code(location), origin=location)
+    text = reader.code(location)
     shape = Shape((), False) if role is Role.LOSS else _logits_shape(value.model)
-    made = Operation(role.value, place, text) if _has_its_own_head(value.model) else None
-    return Tensor(role, value.model, text, made, shape, "float", origin=place)
+    made = Operation(role.value, location, text) if _has_its_own_head(value.model) else None
+    return Tensor(role, value.model, text, made, shape, "float", origin=location)
 
 
 def _has_its_own_head(model: Value) -> bool:
@@ -85,15 +85,15 @@ def _logits_shape(model: Value) -> Shape:
 
 
 @subscript_of(ModelOutput)
-def _output_item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _output_item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     if not isinstance(value, ModelOutput) or not isinstance(key, Constant):
         return UNKNOWN
     if isinstance(key.value, str):
-        return operations.attribute(reader, value, key.value, place)
+        return operations.attribute(reader, value, key.value, location)
     first = {True: "loss", False: "logits"}.get(value.has_labels) if value.has_labels is not None else None
     names = {0: first, 1: "logits" if value.has_labels else None}
     name = names.get(key.value) if isinstance(key.value, int) else None
-    return operations.attribute(reader, value, name, place) if name else UNKNOWN
+    return operations.attribute(reader, value, name, location) if name else UNKNOWN
 
 
 @unpacked(ModelOutput)
@@ -108,4 +108,4 @@ def _unpack_output(reader: Reader, value: Value, count: int) -> list[Value] | No
 
 @method(Model, "generate")
 def _generate(call: Call) -> Value:
-    return Tensor(Role.TOKENS, call.receiver, call.text, origin=call.place)
+    return Tensor(Role.TOKENS, call.receiver, call.text, origin=call.location)

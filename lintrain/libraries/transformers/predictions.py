@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lintrain.interpreter.registry import attribute_of, subscript_of, unpacked
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Config, Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
@@ -35,31 +35,31 @@ FORWARD_OVERRIDES = frozenset({"prediction_step", "evaluation_loop", "prediction
 """Methods of Trainer that decide what the predictions are."""
 
 
-def read_metric_function(reader: Reader, run: TrainerRun, place: Place) -> None:
+def read_metric_function(reader: Reader, run: TrainerRun, location: Location) -> None:
     """Read a Trainer's metric function on the predictions that it will get."""
     function = run.value("compute_metrics")
     if isinstance(function, Unknown | Absent | Constant):
         run.metrics = ABSENT if is_missing(function) else UNKNOWN
         return
-    run.metrics = reader.call(function, [predictions_of(reader, run, place)], place=place)
+    run.metrics = reader.call(function, [predictions_of(reader, run, location)], location=location)
 
 
-def predictions_of(reader: Reader, run: TrainerRun, place: Place) -> Predictions:
+def predictions_of(reader: Reader, run: TrainerRun, location: Location) -> Predictions:
     """What the run's evaluation hands on: the logits, or what the script makes of them first."""
     model = run.value("model")
     labels = Tensor(Role.LABELS, model, "labels")
-    made: Value = raw_predictions(reader, run, place)
+    made: Value = raw_predictions(reader, run, location)
     is_tuple = isinstance(made, Sequence)
     preprocess = run.value("preprocess_logits_for_metrics")
     if not is_missing(preprocess):
-        made = reader.call(preprocess, [made, labels], place=place)
-    return Predictions(model, is_tuple, made, labels, origin=place)
+        made = reader.call(preprocess, [made, labels], location=location)
+    return Predictions(model, is_tuple, made, labels, origin=location)
 
 
-def raw_predictions(reader: Reader, run: TrainerRun, place: Place) -> Value:
+def raw_predictions(reader: Reader, run: TrainerRun, location: Location) -> Value:
     """The model's logits, a tuple of them and its other outputs, generated tokens, or Unknown."""
     model = run.value("model")
-    if run.overrides & FORWARD_OVERRIDES or not _passes_outputs_on(reader, run, place):
+    if run.overrides & FORWARD_OVERRIDES or not _passes_outputs_on(reader, run, location):
         return Unknown(name="predictions")
     if run.path != "transformers.Trainer":
         generates = _generates(run)
@@ -88,7 +88,7 @@ def _generates(run: TrainerRun) -> bool | None:
     return bool(wanted.value) if isinstance(wanted, Constant) and not wanted.is_default else None
 
 
-def _passes_outputs_on(reader: Reader, run: TrainerRun, place: Place) -> bool:
+def _passes_outputs_on(reader: Reader, run: TrainerRun, location: Location) -> bool:
     """Whether the run's own `compute_loss`, if it has one, returns the model's output as it is."""
     if run.instance is None or "compute_loss" not in run.overrides:
         return True
@@ -97,7 +97,7 @@ def _passes_outputs_on(reader: Reader, run: TrainerRun, place: Place) -> bool:
         return False
     method = Bound(run.instance, "compute_loss", found[1], found[0])
     given: dict[str, Value] = {"return_outputs": Constant(True)}
-    result = reader.call(method, [run.value("model"), Unknown(name="inputs")], given, place=place)
+    result = reader.call(method, [run.value("model"), Unknown(name="inputs")], given, location=location)
     return isinstance(result, Sequence) and len(result.items) == 2 and isinstance(result.items[1], ModelOutput)
 
 
@@ -134,14 +134,14 @@ def _is_encoder_decoder(model: Model) -> bool | None:
 
 
 @attribute_of(Predictions)
-def _part(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _part(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Predictions):
         return None
     return {"predictions": value.predictions, "label_ids": value.labels}.get(name, UNKNOWN)
 
 
 @subscript_of(Predictions)
-def _item(reader: Reader, value: Value, key: Value, place: Place) -> Value:
+def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     if isinstance(value, Predictions) and isinstance(key, Constant) and key.value in {0, 1}:
         return value.labels if key.value else value.predictions
     return UNKNOWN

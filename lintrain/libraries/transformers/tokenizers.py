@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter import operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import Transfer, attribute_of, family, method, method_of, stored_attribute_of
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Role, Tensor
@@ -35,28 +35,28 @@ def make_tokenizer(call: Call) -> Value:
         call.values("pretrained_model_name_or_path") if is_loaded else call.values(),
         is_complete=not call.is_open and "**" not in call.keywords,
         depth=len(call.reader.conditions),
-        origin=call.place,
+        origin=call.location,
     )
     for name, argument in call.keywords.items():
         if name in SPECIAL_TOKENS:
-            made.settings.append(TokenSetting(name, argument.value, argument.keyword or argument.place))
+            made.settings.append(TokenSetting(name, argument.value, argument.keyword or argument.location))
     call.reader.record.tokenizers.append(made)
     return made
 
 
 @stored_attribute_of(Tokenizer)
-def _set(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _set(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """`tokenizer.pad_token = ...`; one that may be skipped leaves it open."""
     if not isinstance(owner, Tokenizer):
         return
     before = owner.attributes.get(name, UNKNOWN)
     owner.attributes[name] = value if not reader.conditions else join([before, value])
     if name in SPECIAL_TOKENS:
-        owner.settings.append(TokenSetting(name, value, place, tuple(reader.conditions[owner.depth :])))
+        owner.settings.append(TokenSetting(name, value, location, tuple(reader.conditions[owner.depth :])))
 
 
 @attribute_of(Tokenizer)
-def _get(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _get(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     """What was set, or one unknown thing for each name, so that `pad_token = eos_token` can be followed."""
     if not isinstance(value, Tokenizer) or method_of(value, name) is not None:
         return None
@@ -64,7 +64,7 @@ def _get(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
         own = Tokenizer("transformers.AutoTokenizer", value.checkpoint, value.arguments, origin=value.origin)
         return value.attributes.setdefault(name, own)
     if name in SPECIAL_TOKENS:
-        return SpecialToken(name=name, owner=value, origin=place)
+        return SpecialToken(name=name, owner=value, origin=location)
     known = value.attributes.get(name, value.arguments.get(name))
     return known or operations.child(reader, value, name)
 
@@ -77,7 +77,7 @@ def _add_special_tokens(call: Call) -> Value:
         _add(call, tokenizer, given)
         entries = given.entries if isinstance(given, Mapping) else {"pad_token": UNKNOWN}
         for name, value in entries.items():
-            _set(call.reader, tokenizer, str(name), value, call.place)
+            _set(call.reader, tokenizer, str(name), value, call.location)
     return UNKNOWN
 
 
@@ -93,14 +93,14 @@ def _decode(call: Call) -> Value:
     """Texts out of token ids: logits are none, and labels are not as long as -100 may be among them."""
     given = call.argument("sequences", 0) or call.argument("token_ids")
     if given is not None and isinstance(given.value, Tensor) and given.value.role in {Role.LABELS, Role.LOGITS}:
-        made = Misuse(given.place, given.value, call.path.rpartition(".")[2], given.text)
+        made = Misuse(given.location, given.value, call.path.rpartition(".")[2], given.text)
         call.reader.record.misuses.append(made)
     return UNKNOWN
 
 
 def _add(call: Call, tokenizer: Tokenizer, tokens: Value) -> None:
     conditions = tuple(call.reader.conditions[tokenizer.depth :])
-    tokenizer.additions.append(TokenSetting("tokens", tokens, call.place, conditions))
+    tokenizer.additions.append(TokenSetting("tokens", tokens, call.location, conditions))
 
 
 @method(Tokenizer, "save_pretrained", "convert_tokens_to_ids", "convert_ids_to_tokens")

@@ -8,7 +8,7 @@ from lintrain.interpreter import objects, operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import attribute_of, method, method_of, stored_attribute_of
 from lintrain.libraries.transformers.predictions import predictions_of, read_metric_function
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Function, Value, join
 from lintrain.pipeline.values.training import TrainerRun
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @attribute_of(TrainerRun)
-def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value | None:
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     """What was set on it, a method of the script's subclass, an argument of its constructor, a method of Trainer."""
     if not isinstance(value, TrainerRun):
         return None
@@ -27,7 +27,7 @@ def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value |
     if value.instance is not None:
         found = value.instance.cls.lookup(name)
         if found is not None:
-            return objects.bind_member(reader, value.instance, name, *found, place)
+            return objects.bind_member(reader, value.instance, name, *found, location)
     if method_of(value, name) is not None:
         return None
     known = value.value(name)
@@ -35,7 +35,7 @@ def _attribute(reader: Reader, value: Value, name: str, place: Place) -> Value |
 
 
 @stored_attribute_of(TrainerRun)
-def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) -> None:
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     """`trainer.eval_dataset = …`; a function put over a method counts as an override."""
     if not isinstance(owner, TrainerRun):
         return
@@ -45,14 +45,14 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, place: Place) 
     if isinstance(value, Function) and name not in {"compute_metrics", "data_collator"}:
         owner.overrides |= {name}
     if name == "compute_metrics":
-        read_metric_function(reader, owner, place)
+        read_metric_function(reader, owner, location)
 
 
 @method(TrainerRun, "train", "hyperparameter_search")
 def _train(call: Call) -> Value:
     if isinstance(call.receiver, TrainerRun):
-        call.receiver.train_calls.append(call.place)
-        call.reader.act(Act.TRAIN, call.place, call.receiver, **call.values("resume_from_checkpoint"))
+        call.receiver.train_calls.append(call.location)
+        call.reader.act(Act.TRAIN, call.location, call.receiver, **call.values("resume_from_checkpoint"))
     return UNKNOWN
 
 
@@ -62,7 +62,7 @@ def _evaluate(call: Call) -> Value:
     if isinstance(call.receiver, TrainerRun):
         given = call.values("eval_dataset")
         dataset = call.value("eval_dataset", 0)
-        call.reader.act(Act.EVALUATE, call.place, call.receiver, **{**given, "eval_dataset": dataset})
+        call.reader.act(Act.EVALUATE, call.location, call.receiver, **{**given, "eval_dataset": dataset})
     return UNKNOWN
 
 
@@ -70,13 +70,13 @@ def _evaluate(call: Call) -> Value:
 def _predict(call: Call) -> Value:
     if not isinstance(call.receiver, TrainerRun):
         return UNKNOWN
-    call.reader.act(Act.EVALUATE, call.place, call.receiver, test_dataset=call.value("test_dataset", 0))
-    return predictions_of(call.reader, call.receiver, call.place)
+    call.reader.act(Act.EVALUATE, call.location, call.receiver, test_dataset=call.value("test_dataset", 0))
+    return predictions_of(call.reader, call.receiver, call.location)
 
 
 @method(TrainerRun, "save_model", "save_state", "push_to_hub", "create_model_card")
 def _save(call: Call) -> Value:
-    call.reader.act(Act.SAVE, call.place, call.receiver)
+    call.reader.act(Act.SAVE, call.location, call.receiver)
     return UNKNOWN
 
 

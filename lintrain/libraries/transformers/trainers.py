@@ -67,7 +67,7 @@ def _trainer(call: Call) -> Value:
 
 
 def _begin(call: Call, path: str, name: str) -> TrainerRun:
-    run = TrainerRun(path, name, call.place, text=call.text, origin=call.place)
+    run = TrainerRun(path, name, call.location, text=call.text, origin=call.location)
     call.reader.record.runs.append(run)
     return run
 
@@ -81,9 +81,9 @@ def _give(run: TrainerRun, call: Call) -> None:
 def _made(call: Call, run: TrainerRun) -> TrainerRun:
     """The run, once its arguments are known: its model made, its metric function read."""
     if is_missing(run.value("model")) and not is_missing(run.value("model_init")):
-        run.attributes["model"] = call.reader.call(run.value("model_init"), [], place=call.place)
+        run.attributes["model"] = call.reader.call(run.value("model_init"), [], location=call.location)
     if not isinstance(run.value("compute_metrics"), Absent):
-        read_metric_function(call.reader, run, call.place)
+        read_metric_function(call.reader, run, call.location)
     _read_collator(call, run)
     return run
 
@@ -93,10 +93,10 @@ def _read_collator(call: Call, run: TrainerRun) -> None:
     collator, dataset = run.value("data_collator"), run.dataset("train_dataset")
     if dataset is None or not isinstance(collator, Function | Instance | Partial | Bound):
         return
-    rows = Rows(dataset, False, depth=len(call.reader.conditions), origin=call.place)
+    rows = Rows(dataset, False, depth=len(call.reader.conditions), origin=call.location)
     size = run.settings.value("per_device_train_batch_size") if run.settings else None
     many = is_many(size, 8) and (run.settings is not None or is_missing(run.value("args")))
-    run.collated = read_collate(call.reader, collator, rows, call.place, is_of_many=many)
+    run.collated = read_collate(call.reader, collator, rows, call.location, is_of_many=many)
     run.collator_needs = dict(rows.needs)
 
 
@@ -109,7 +109,7 @@ def _own_trainer(call: Call) -> Value:
     path = next(path for path in cls.library_bases if path in PARAMETERS)
     run = _begin(call, path, cls.node.name)
     run.overrides = frozenset(name for owner in cls.lineage() for name in owner.attributes)
-    run.instance = Instance(cls, origin=call.place)
+    run.instance = Instance(cls, origin=call.location)
     call.reader.instances.setdefault(cls.node, run.instance)
     _construct(call, run, run.instance)
     run.is_complete = run.is_complete and not cls.has_unknown_base

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -36,7 +36,7 @@ class Real(Unknown):
 NUMBERS = Constant | Count | Unknown | Either
 
 
-def computed(left: Value, operator: str, right: Value, place: Place) -> Value | None:
+def computed(left: Value, operator: str, right: Value, location: Location) -> Value | None:
     """What an operator gives of a count of batches and another number; None where it counts no batches any more."""
     if not isinstance(left, NUMBERS) or not isinstance(right, NUMBERS):
         return None
@@ -45,10 +45,10 @@ def computed(left: Value, operator: str, right: Value, place: Place) -> Value | 
         return None
     match operator:
         case "Mult":
-            return replace(count, multipliers=(*count.multipliers, other), origin=place)
+            return replace(count, multipliers=(*count.multipliers, other), origin=location)
         case "Div" | "FloorDiv" if count is left:
-            return replace(count, divisors=(*count.divisors, other), origin=place)
+            return replace(count, divisors=(*count.divisors, other), origin=location)
         case "Add" | "Sub" if count is left or operator == "Add":
-            return replace(count, is_exact=False, origin=place)
+            return replace(count, is_exact=False, origin=location)
         case _:
             return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field, replace
 
-from lintrain.model.finding import Reason
-from lintrain.model.location import Place
+from lintrain.model.finding import Related
+from lintrain.model.location import Location
 from lintrain.pipeline.values.columns import Column as Column
 from lintrain.pipeline.values.columns import Kind as Kind
 from lintrain.pipeline.values.columns import Padding as Padding
@@ -21,7 +21,7 @@ class Step:
     """One operation in a data set's life: its name (`load_dataset`, `map`), where it stands and its code."""
 
     operation: str
-    place: Place
+    location: Location
     text: str
 
 
@@ -53,12 +53,12 @@ class Dataset(Value):
     library: str = "datasets"
     hidden: dict[str, Column] = field(default_factory=lambda: {})
     format: str | None = None
-    read_as_text: dict[str, Place] = field(default_factory=lambda: {})
+    read_as_text: dict[str, Location] = field(default_factory=lambda: {})
     is_unchanged: bool | None = False
     sorted_by: str | None = None
     is_unlabelled: bool = False
     cut: Cut | None = None
-    needs: dict[str, Place] = field(default_factory=lambda: {})
+    needs: dict[str, Location] = field(default_factory=lambda: {})
     depth: int = 0
 
     @property
@@ -90,9 +90,9 @@ class Dataset(Value):
             ancestors.append(ancestors[-1].parent)
         return tuple(ancestors)
 
-    def origins(self, note: str = "made here") -> tuple[Reason, ...]:
+    def origins(self, note: str = "made here") -> tuple[Related, ...]:
         """The place where the data set was first made."""
-        return tuple(Reason(step.place, note, "origin", step.text) for step in self.steps[:1])
+        return tuple(Related(step.location, note, "origin", step.text) for step in self.steps[:1])
 
 
 @dataclass(eq=False, slots=True)
@@ -140,7 +140,7 @@ class Rows(Value):
     items: dict[Literal, Value] = field(default_factory=lambda: {})
     removed: set[str] = field(default_factory=set[str])
     reads: set[str] = field(default_factory=set[str])
-    needs: dict[str, Place] = field(default_factory=lambda: {})
+    needs: dict[str, Location] = field(default_factory=lambda: {})
     is_open: bool = False
     depth: int = 0
 
@@ -256,7 +256,7 @@ class OwnRows:
     instance: Value
     columns: dict[str, Column]
     is_complete: bool
-    place: Place | None
+    location: Location | None
 
 
 @dataclass(eq=False, slots=True)

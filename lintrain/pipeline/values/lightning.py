@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import LibraryObject, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -16,7 +16,7 @@ class LightningTrainer(LibraryObject):
 class LightningFit:
     """One call of a Trainer's `fit`: the module that it trains."""
 
-    place: Place
+    location: Location
     module: Value
 
 
@@ -24,5 +24,5 @@ class LightningFit:
 class LoggedNames:
     """One reading of a `self.log(…)` in a Lightning module: the names that it logs by, None where one is not known."""
 
-    place: Place
+    location: Location
     names: tuple[str, ...] | None

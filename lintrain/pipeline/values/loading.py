@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from lintrain.interpreter.call import Argument
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -21,8 +21,8 @@ class Loader(Value):
     collate: Value = ABSENT
     arguments: dict[str, Value] = field(default_factory=lambda: {})
     text: str = ""
-    dataset_place: Place | None = None
-    places: dict[str, Place] = field(default_factory=lambda: {})
+    dataset_location: Location | None = None
+    locations: dict[str, Location] = field(default_factory=lambda: {})
     is_complete: bool = True
     collations: int = 0
     """How often its collate function was read."""

@@ -6,7 +6,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from lintrain.interpreter.call import Argument
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
 from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.startup.lazy_dataclass import dataclass
@@ -57,7 +57,7 @@ class Model(Value):
     task: Task = Task.UNKNOWN
     checkpoint: Value = UNKNOWN
     arguments: dict[str, Value] = field(default_factory=lambda: {})
-    argument_places: dict[str, Place] = field(default_factory=lambda: {})
+    argument_locations: dict[str, Location] = field(default_factory=lambda: {})
     num_labels: Value = ABSENT
     config: Config | None = None
     is_complete: bool = True
@@ -65,7 +65,7 @@ class Model(Value):
     labels_by_default: int | None = None
     """The outputs of its head where the script sizes it nowhere; None where its checkpoint is not known."""
     is_adapted: bool = False
-    frozen: list[Place] = field(default_factory=lambda: [])
+    frozen: list[Location] = field(default_factory=lambda: [])
     attributes: dict[str, Value] = field(default_factory=lambda: {})
     layers: list[Value] = field(default_factory=lambda: [])
     text: str = ""
@@ -133,7 +133,7 @@ class Layer(Value):
     arguments: dict[str, Value] = field(default_factory=lambda: {})
     inputs: tuple[Value, ...] = ()
     is_trainable: bool = True
-    made: Place | None = None
+    made: Location | None = None
     """The call that makes the layer; its origin is the call of the layer, where there is one."""
 
     @property
@@ -170,7 +170,7 @@ class Launcher(Value):
 
     path: str
     arguments: dict[str, Value] = field(default_factory=lambda: {})
-    argument_places: dict[str, Place] = field(default_factory=lambda: {})
+    argument_locations: dict[str, Location] = field(default_factory=lambda: {})
     is_open: bool = False
     prepared: list[Value] = field(default_factory=lambda: [])
 
@@ -249,7 +249,7 @@ class Optimizer(Value):
 
     path: str
     learning_rate: Value = ABSENT
-    learning_rate_place: Place | None = None
+    learning_rate_location: Location | None = None
     trains: tuple[Value, ...] = ()
     has_groups: bool = False
     arguments: dict[str, Value] = field(default_factory=lambda: {})

@@ -8,7 +8,7 @@ from dataclasses import field
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.ancestry import MOST_CLASSES, ancestry_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -29,7 +29,7 @@ class Value:
     `origin` is the place where it was made, None for what the language or a library made.
     """
 
-    origin: Place | None = None
+    origin: Location | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -83,7 +83,7 @@ class Mapping(Value):
 
     entries: dict[Literal, Value]
     is_complete: bool = True
-    written: dict[Literal, Place] = field(default_factory=lambda: {})
+    written: dict[Literal, Location] = field(default_factory=lambda: {})
 
 
 @dataclass(eq=False, slots=True)

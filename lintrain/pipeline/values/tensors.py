@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -44,7 +44,7 @@ class Operation:
     """An operation behind a tensor: its name (`softmax`), its place, its code and that of what it was given."""
 
     name: str
-    place: Place | None = None
+    location: Location | None = None
     text: str = ""
     given: str = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
@@ -38,11 +38,11 @@ class Text(Unknown):
     """The number of its parts, those of the texts in it written out."""
 
     @classmethod
-    def of(cls, parts: Iterable[Value], place: Place) -> Text:
+    def of(cls, parts: Iterable[Value], location: Location) -> Text:
         """The text of these parts; where it is put together of too many, none of them is known."""
         known = tuple(parts)
         size = sum(part.size if isinstance(part, Text) else 1 for part in known)
-        return cls(parts=known, size=size, origin=place) if size <= MOST_PARTS else cls(origin=place)
+        return cls(parts=known, size=size, origin=location) if size <= MOST_PARTS else cls(origin=location)
 
 
 @dataclass(eq=False, slots=True)
@@ -59,5 +59,5 @@ class TokenSetting:
 
     name: str
     value: Value
-    place: Place
+    location: Location
     conditions: tuple[Condition, ...] = ()

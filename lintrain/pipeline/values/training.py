@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from lintrain.interpreter.call import Argument
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, Value
@@ -18,7 +18,7 @@ class TrainingArguments(Value):
 
     path: str
     values: dict[str, Value] = field(default_factory=lambda: {})
-    places: dict[str, Place] = field(default_factory=lambda: {})
+    locations: dict[str, Location] = field(default_factory=lambda: {})
     is_complete: bool = True
     text: str = ""
 
@@ -56,7 +56,7 @@ class MetricCall:
     """
 
     metric: Metric
-    place: Place
+    location: Location
     predictions: Argument | None
     references: Argument | None
     average: Value = ABSENT
@@ -71,7 +71,7 @@ class LossCall:
     """
 
     name: str
-    place: Place
+    location: Location
     prediction: Argument | None
     target: Argument | None
     options: dict[str, Value]
@@ -87,7 +87,7 @@ class ModelCall:
     """
 
     model: Model
-    place: Place
+    location: Location
     arguments: dict[str, Argument]
     output: Value
     without_grad: bool = False
@@ -120,16 +120,16 @@ class TrainerRun(Value):
 
     path: str
     name: str
-    construction: Place
+    construction: Location
     arguments: dict[str, Argument] = field(default_factory=lambda: {})
     is_complete: bool = True
     overrides: frozenset[str] = frozenset()
     attributes: dict[str, Value] = field(default_factory=lambda: {})
-    train_calls: list[Place] = field(default_factory=lambda: [])
+    train_calls: list[Location] = field(default_factory=lambda: [])
     text: str = ""
     instance: Instance | None = None
     metrics: Value = ABSENT
-    collator_needs: dict[str, Place] = field(default_factory=lambda: {})
+    collator_needs: dict[str, Location] = field(default_factory=lambda: {})
     collated: Value = UNKNOWN
 
     def value(self, name: str) -> Value:
@@ -168,9 +168,9 @@ class KerasRun(Value):
     """A Keras `compile` with the `fit` calls that follow it; arguments by name."""
 
     model: Value = UNKNOWN
-    compiled: Place | None = None
+    compiled: Location | None = None
     compile_arguments: dict[str, Argument] = field(default_factory=lambda: {})
-    fits: list[tuple[Place, dict[str, Argument]]] = field(default_factory=lambda: [])
+    fits: list[tuple[Location, dict[str, Argument]]] = field(default_factory=lambda: [])
     is_complete: bool = True
     """Whether `compile_arguments` are all that `compile` was given."""
     output: Value = UNKNOWN

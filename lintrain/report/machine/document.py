@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from lintrain.model.level import Level
-from lintrain.model.verdict import Ruling
+from lintrain.model.verdict import Outcome
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.json_values import plain
 
@@ -34,7 +34,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class ReasonEntry:
+class RelatedEntry:
     """A place that explains a finding, what happens there, and its part in the story."""
 
     position: Position
@@ -66,7 +66,7 @@ class FixEntry:
 class VerdictEntry:
     """What a probe measured of a finding."""
 
-    ruling: Ruling
+    outcome: Outcome
     reason: str
     measured: Mapping[str, Any]  # Any: what JSON holds; a type that names itself is more than pydantic's schemas take
 
@@ -81,7 +81,7 @@ class FindingEntry:
     position: Position
     why: str
     help: str
-    because: tuple[ReasonEntry, ...]
+    related: tuple[RelatedEntry, ...]
     subject: str | None
     facts: Mapping[str, str | int | float | bool | None]
     fix: FixEntry | None
@@ -171,7 +171,7 @@ def without_suppressed(report: CheckReport) -> CheckReport:
 
 def is_refuted(entry: FindingEntry) -> bool:
     """Whether a probe saw that the claim is not so."""
-    return entry.verdict is not None and entry.verdict.ruling is Ruling.REFUTED
+    return entry.verdict is not None and entry.verdict.outcome is Outcome.REFUTED
 
 
 def as_json(report: CheckReport) -> str:

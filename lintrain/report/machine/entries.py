@@ -9,11 +9,11 @@ from hashlib import sha256
 
 from lintrain import __version__
 from lintrain.check.edits import TextEdit, TextEdits
-from lintrain.check.outcome import Crash, Outcome, Reported
+from lintrain.check.result import CheckResult, Crash, Reported
 from lintrain.model.finding import Finding
-from lintrain.model.fix import Fix
+from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.machine.document import (
     CheckReport,
@@ -23,7 +23,7 @@ from lintrain.report.machine.document import (
     FixEntry,
     Position,
     ProbeEntry,
-    ReasonEntry,
+    RelatedEntry,
     Summary,
     SuppressedEntry,
     UnjudgedEntry,
@@ -43,7 +43,7 @@ def no_edits(_source: Source, _fix: Fix) -> tuple[TextEdit, ...]:
 
 
 def check_report(
-    outcome: Outcome, find_source: FindSource, fixed: int = 0, edits_of: EditsOf | None = None
+    outcome: CheckResult, find_source: FindSource, fixed: int = 0, edits_of: EditsOf | None = None
 ) -> CheckReport:
     """The report of a run; `fixed` findings are gone because their fixes were written."""
     silenced = [one for file in outcome.files for one in file.silenced]
@@ -99,7 +99,7 @@ def finding_entries(
     fingerprints = _Fingerprints()
     entries: list[FindingEntry] = []
     for one in reported:
-        source = find_source(one.finding.place.path)
+        source = find_source(one.finding.location.path)
         edits = find_edits(source, one.fix) if source and one.fix else ()
         entries.append(_finding_entry(one, find_source, edits, fingerprints.next_of(one.finding, source)))
     return entries
@@ -114,19 +114,19 @@ class _Fingerprints:
 
     def next_of(self, finding: Finding, source: Source | None) -> str:
         """The fingerprint of a finding; of several with the same code each has its own."""
-        words = self._words_at(finding.place, source) if source else ""
-        claim = "\0".join((from_root(finding.place.path), finding.rule, finding.subject or "", words))
+        words = self._words_at(finding.location, source) if source else ""
+        claim = "\0".join((from_root(finding.location.path), finding.rule, finding.subject or "", words))
         hashed = sha256(claim.encode("utf-8", "replace"))
         known = hashed.digest()
         hashed.update(f"\0{self._seen[known]}".encode())
         self._seen[known] += 1
         return hashed.hexdigest()
 
-    def _words_at(self, place: Place, source: Source) -> str:
+    def _words_at(self, location: Location, source: Source) -> str:
         """The code of a line without its spaces; of a long line with many findings it is asked for each of them."""
-        at = place.path, place.line
+        at = location.path, location.line
         if at not in self._words:
-            self._words[at] = " ".join(source.shown_line(place.line).split())
+            self._words[at] = " ".join(source.shown_line(location.line).split())
         return self._words[at]
 
 
@@ -140,11 +140,12 @@ def _finding_entry(one: Reported, find_source: FindSource, edits: Sequence[TextE
         finding.rule,
         finding.level,
         finding.message,
-        position_of(finding.place, find_source),
+        position_of(finding.location, find_source),
         finding.why,
         finding.help,
         tuple(
-            ReasonEntry(position_of(reason.place, find_source), reason.note, reason.role) for reason in finding.because
+            RelatedEntry(position_of(reason.location, find_source), reason.note, reason.role)
+            for reason in finding.related
         ),
         finding.subject,
         dict(finding.facts),
@@ -154,35 +155,35 @@ def _finding_entry(one: Reported, find_source: FindSource, edits: Sequence[TextE
     )
 
 
-def position_of(place: Place, find_source: FindSource) -> Position:
+def position_of(location: Location, find_source: FindSource) -> Position:
     """A place as programs read it."""
-    source = find_source(place.path)
+    source = find_source(location.path)
     if source is None:
-        span = (place.line, place.column, place.end_line, place.end_column)
-        return Position(place.path, None, *span, *span)
-    at, there = source.locate(place), source.place_in_file(place)
-    end_line = at.line + place.end_line - place.line
+        span = (location.line, location.column, location.end_line, location.end_column)
+        return Position(location.path, None, *span, *span)
+    at, there = source.locate(location), source.location_in_file(location)
+    end_line = at.line + location.end_line - location.line
     in_file = (there.line, there.column, there.end_line, there.end_column)
-    return Position(place.path, at.cell, at.line, at.column, end_line, place.end_column, *in_file)
+    return Position(location.path, at.cell, at.line, at.column, end_line, location.end_column, *in_file)
 
 
 def _fix_entry(fix: Fix | None, edits: Iterable[TextEdit]) -> FixEntry | None:
-    entries = tuple(_edit_entry(edit.place, edit.text) for edit in edits)
+    entries = tuple(_edit_entry(edit.location, edit.text) for edit in edits)
     return FixEntry(fix.title, fix.safe, entries) if fix else None
 
 
-def _edit_entry(place: Place, text: str) -> EditEntry:
-    return EditEntry(place.line, place.column, place.end_line, place.end_column, text)
+def _edit_entry(location: Location, text: str) -> EditEntry:
+    return EditEntry(location.line, location.column, location.end_line, location.end_column, text)
 
 
 def _verdict_entry(verdict: Verdict | None) -> VerdictEntry | None:
-    return VerdictEntry(verdict.ruling, verdict.reason, verdict.measured) if verdict else None
+    return VerdictEntry(verdict.outcome, verdict.reason, verdict.measured) if verdict else None
 
 
 def _suppressed_entry(entry: FindingEntry, comment: Suppression | None, find_source: FindSource) -> SuppressedEntry:
     if comment is None:
         return SuppressedEntry(entry, None, "kept in the baseline")
-    return SuppressedEntry(entry, position_of(comment.place, find_source), comment.reason)
+    return SuppressedEntry(entry, position_of(comment.location, find_source), comment.reason)
 
 
 def _crash_entry(crash: Crash) -> CrashEntry:
@@ -197,7 +198,7 @@ def _digests(entries: Iterable[FindingEntry], find_source: FindSource) -> Mappin
 
 def _positions(entry: FindingEntry) -> Iterator[Position]:
     yield entry.position
-    yield from (reason.position for reason in entry.because)
+    yield from (reason.position for reason in entry.related)
 
 
 def digest(source: Source) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lintrain.model.level import Level
-from lintrain.model.verdict import Ruling
+from lintrain.model.verdict import Outcome
 from lintrain.report.machine.document import CheckReport, FindingEntry, Summary, SuppressedEntry
 from lintrain.report.machine.paths import absolute
 from lintrain.startup.lazy_dataclass import dataclass
 
-STRENGTH = {Ruling.CONFIRMED: 2, Ruling.REFUTED: 1, Ruling.UNSETTLED: 0}
+STRENGTH = {Outcome.CONFIRMED: 2, Outcome.REFUTED: 1, Outcome.INCONCLUSIVE: 0}
 
 OTHER_STATE = "was probed in another state than it was checked in; those verdicts are left out"
 
@@ -84,7 +84,7 @@ def _stronger(one: FindingEntry | None, other: FindingEntry) -> FindingEntry:
     if one is None:
         return other
     verdicts = [verdict for verdict in (one.verdict, other.verdict) if verdict]
-    strongest = max(verdicts, key=lambda verdict: STRENGTH[verdict.ruling], default=None)
+    strongest = max(verdicts, key=lambda verdict: STRENGTH[verdict.outcome], default=None)
     return replace(one, verdict=strongest, fix=one.fix or other.fix)
 
 

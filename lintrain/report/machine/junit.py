@@ -18,7 +18,7 @@ COULD_NOT_JUDGE = 3
 def junit(report: CheckReport) -> str:
     """The report as XML. What a probe refuted is a passed test."""
     root = Element("testsuites", name="lintrain")
-    for path, entries in groupby(sorted(report.findings, key=_place), key=lambda entry: entry.position.path):
+    for path, entries in groupby(sorted(report.findings, key=_location), key=lambda entry: entry.position.path):
         _suite_of_file(root, path, entries, judged=bool(report.probes))
     if report.crashes:
         suite = SubElement(root, "testsuite", name="lintrain failed")
@@ -40,7 +40,7 @@ def junit(report: CheckReport) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode")
 
 
-def _place(entry: FindingEntry) -> tuple[str, int, int, str]:
+def _location(entry: FindingEntry) -> tuple[str, int, int, str]:
     return entry.position.path, entry.position.file_line, entry.position.file_column, entry.rule
 
 

@@ -42,10 +42,10 @@ def _diagnostic(entry: FindingEntry, find_source: FindSource, documentation: str
     }
     if edits:
         diagnostic["suggestions"] = [_suggestion(edit, point) for edit in edits]
-    if entry.because:
+    if entry.related:
         diagnostic["related_locations"] = [
             {"message": one_line(reason.note), "location": _location(reason.position, find_source)}
-            for reason in entry.because
+            for reason in entry.related
         ]
     return diagnostic
 

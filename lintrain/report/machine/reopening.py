@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lintrain.check.outcome import Reported
-from lintrain.model.finding import Finding, Reason
-from lintrain.model.fix import Fix
-from lintrain.model.location import Place
+from lintrain.check.result import Reported
+from lintrain.model.finding import Finding, Related
+from lintrain.model.fixes import Fix
+from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.machine.document import CheckReport, FindingEntry, Position
 from lintrain.report.machine.entries import digest
@@ -38,11 +38,11 @@ def _reported(entry: FindingEntry, sources: dict[str, Source]) -> Reported:
     finding = Finding(
         entry.rule,
         entry.level,
-        _place(entry.position, sources),
+        _location(entry.position, sources),
         entry.message,
         entry.why,
         entry.help,
-        tuple(Reason(_place(one.position, sources), one.note, one.role) for one in entry.because),
+        tuple(Related(_location(one.position, sources), one.note, one.role) for one in entry.related),
         entry.subject,
         entry.facts,
     )
@@ -50,15 +50,15 @@ def _reported(entry: FindingEntry, sources: dict[str, Source]) -> Reported:
     return Reported(
         finding,
         Fix(entry.fix.title, (), entry.fix.safe) if entry.fix else None,
-        Verdict(verdict.ruling, verdict.reason, verdict.measured) if verdict else None,
+        Verdict(verdict.outcome, verdict.reason, verdict.measured) if verdict else None,
     )
 
 
-def _place(at: Position, sources: dict[str, Source]) -> Place:
+def _location(at: Position, sources: dict[str, Source]) -> Location:
     source = sources.get(at.path)
     if source is None:
-        return Place(at.path, at.file_line, at.file_column, at.file_end_line, at.file_end_column)
-    place = Place(at.path, at.line, at.column, at.end_line, at.end_column)
+        return Location(at.path, at.file_line, at.file_column, at.file_end_line, at.file_end_column)
+    location = Location(at.path, at.line, at.column, at.end_line, at.end_column)
     cells = source.notebook.cells if source.notebook else ()
     first = next((cell.first_line for cell in cells if cell.number == at.cell), 1)
-    return replace(place, line=at.line + first - 1, end_line=at.end_line + first - 1)
+    return replace(location, line=at.line + first - 1, end_line=at.end_line + first - 1)

@@ -16,7 +16,7 @@ from lintrain.report.machine.document import (
     FixEntry,
     Position,
     ProbeEntry,
-    ReasonEntry,
+    RelatedEntry,
     SuppressedEntry,
     UnjudgedEntry,
     is_refuted,
@@ -118,9 +118,9 @@ def _result(entry: FindingEntry, numbers: dict[str, int], code: FindCode, *, jud
         "partialFingerprints": {FINGERPRINT: entry.fingerprint},
         "properties": _properties(entry),
     }
-    if entry.because:
+    if entry.related:
         result["relatedLocations"] = [
-            _related(reason, number, code) for number, reason in enumerate(entry.because, start=1)
+            _related(reason, number, code) for number, reason in enumerate(entry.related, start=1)
         ]
     if entry.fix and entry.fix.edits:
         result["fixes"] = [_fix(entry.fix, entry.position.path)]
@@ -141,7 +141,7 @@ def _properties(entry: FindingEntry) -> Json:
     if entry.verdict:
         verdict = entry.verdict
         properties["verdict"] = {
-            "ruling": verdict.ruling.value,
+            "outcome": verdict.outcome.value,
             "reason": verdict.reason,
             "measured": dict(verdict.measured),
         }
@@ -161,7 +161,7 @@ def _location(at: Position, code: FindCode) -> Json:
     return location
 
 
-def _related(reason: ReasonEntry, number: int, code: FindCode) -> Json:
+def _related(reason: RelatedEntry, number: int, code: FindCode) -> Json:
     text = _text(one_line(reason.note) + cell_of(reason.position)) or reason.role
     return {"id": number, **_location(reason.position, code), "message": {"text": text}}
 

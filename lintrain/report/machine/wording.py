@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.check.outcome import Unjudged
-from lintrain.model.verdict import Ruling
+from lintrain.check.result import Unjudged
+from lintrain.model.verdict import Outcome
 from lintrain.report.machine.document import CheckReport, FindingEntry, Position
 from lintrain.report.text.columns import printable
 
@@ -15,8 +15,8 @@ NO_CHARACTERS: dict[int, str] = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
 
 def message_of(entry: FindingEntry) -> str:
     """The message on one line, with the cell of a notebook, and whether a probe confirmed or refuted it."""
-    ruling = entry.verdict.ruling if entry.verdict else Ruling.UNSETTLED
-    verdict = "" if ruling is Ruling.UNSETTLED else f" ({ruling.value} by a probe)"
+    outcome = entry.verdict.outcome if entry.verdict else Outcome.INCONCLUSIVE
+    verdict = "" if outcome is Outcome.INCONCLUSIVE else f" ({outcome.value} by a probe)"
     return f"{one_line(entry.message)}{cell_of(entry.position)}{verdict}"
 
 
@@ -28,7 +28,7 @@ def cell_of(position: Position) -> str:
 def remarks_of(entry: FindingEntry) -> Iterator[str]:
     """What else there is to say of a finding: the reason of its verdict, why it hurts, what to write instead."""
     if entry.verdict:
-        yield f"probe: {entry.verdict.ruling.value}, {one_line(entry.verdict.reason)}"
+        yield f"probe: {entry.verdict.outcome.value}, {one_line(entry.verdict.reason)}"
     if entry.why:
         yield f"why: {one_line(entry.why)}"
     cure = entry.help or (entry.fix.title if entry.fix else "")

@@ -173,8 +173,8 @@ def _tick(scale: _Scale, value: float) -> Markup:
 
 
 def _line(scale: _Scale, line: Series, number: int) -> Markup:
-    places = " ".join(f"{scale.x(x)},{scale.y(y)}" for x, y in line.finite)
-    return tag("polyline", points=places, class_=f"line series{number}")
+    locations = " ".join(f"{scale.x(x)},{scale.y(y)}" for x, y in line.finite)
+    return tag("polyline", points=locations, class_=f"line series{number}")
 
 
 def _axis(scale: _Scale, across: str) -> Markup:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from lintrain import __version__
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.findings import findings
 from lintrain.report.page.markup import Markup, joined, tag, with_code
@@ -25,8 +25,8 @@ def checked_page(
     unjudged: Sequence[str] = (),
 ) -> str:
     """The page as a file holds it; `closing` is the line that counts the findings, `unjudged` name files and rules."""
-    in_order = sorted(reported, key=lambda one: one.finding.place.path)
-    files = groupby(in_order, key=lambda one: one.finding.place.path)
+    in_order = sorted(reported, key=lambda one: one.finding.location.path)
+    files = groupby(in_order, key=lambda one: one.finding.location.path)
     return whole_page(
         "lintrain check",
         tag("a", "skip to the findings", href="#findings", class_="skip"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence
 from lintrain.report.page.facts import facts_of
 from lintrain.report.page.findings import failure, findings

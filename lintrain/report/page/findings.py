@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.verdict import Measured, Verdict
@@ -12,12 +12,12 @@ from lintrain.report.page.markup import Markup, joined, tag, with_code
 from lintrain.report.text.columns import printable, window
 from lintrain.report.text.frame import Row, rows_of
 from lintrain.report.text.full import cure_of, message_of
-from lintrain.source.written_places import FindSource, line_of, place_of
+from lintrain.source.written_places import FindSource, line_of, location_of
 from lintrain.text.shown import shown
 
 LONGEST_CODE = 400
 """Columns of a line of code: of a longer one the part around the place is shown."""
-SIGNS = {"confirmed": "✗", "refuted": "✓", "unsettled": "?", "error": "✗", "warning": "!", "note": "·"}
+SIGNS = {"confirmed": "✗", "refuted": "✓", "inconclusive": "?", "error": "✗", "warning": "!", "note": "·"}
 
 
 def findings(judged: Sequence[Reported], find_source: FindSource) -> Markup:
@@ -29,14 +29,14 @@ def findings(judged: Sequence[Reported], find_source: FindSource) -> Markup:
 
 def _finding(one: Reported, find_source: FindSource) -> Markup:
     finding, verdict = one.finding, one.verdict
-    badge = verdict.ruling.value if verdict else finding.level.value
+    badge = verdict.outcome.value if verdict else finding.level.value
     sign = tag("span", f"{SIGNS[badge]} {badge}", class_=f"badge {badge}")
     return tag(
         "article",
         tag("h3", sign, " ", with_code(message_of(finding, find_source))),
         tag(
             "p",
-            tag("code", place_of(finding.place, find_source)),
+            tag("code", location_of(finding.location, find_source)),
             f" · {finding.level.value} " if verdict else " · ",
             tag("code", finding.rule),
             class_="where",
@@ -83,7 +83,7 @@ def _lines(rows: Sequence[Row]) -> Iterator[Markup]:
     above = rows[0].group if len({row.group for row in rows}) == 1 else ""
     for row in rows:
         if row.group != above:
-            yield tag("span", f"{shown(row.group or row.place.path)}\n", class_="group")
+            yield tag("span", f"{shown(row.group or row.location.path)}\n", class_="group")
             above = row.group
         yield joined(tag("span", f"{row.label:>{gutter}} ", class_="gutter"), _code(row), "\n")
         for note in row.notes:
@@ -105,7 +105,7 @@ def failure(evidence: Evidence, find_source: FindSource) -> Markup | None:
     if stage is None or error is None:
         return None
     about = f" ({stage.reason})" if stage.reason else ""
-    where = line_of(error.place, find_source) if error.place else None
+    where = line_of(error.location, find_source) if error.location else None
     return tag(
         "section",
         tag("h3", f"✗ the {stage.name} stage fails{about}"),

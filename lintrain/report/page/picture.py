@@ -103,14 +103,16 @@ def _drawn(evidence: Evidence, parts: tuple[Part, ...], *, is_tall: bool) -> Mar
     across = 1 if is_tall else len(parts)
     down = len(parts) if is_tall else 1
     width, height = across * (BOX_WIDTH + GAP) - GAP + 4, down * (BOX_HEIGHT + GAP) - GAP + 4
-    places = [(0, row * (BOX_HEIGHT + GAP)) if is_tall else (row * (BOX_WIDTH + GAP), 0) for row in range(len(parts))]
+    locations = [
+        (0, row * (BOX_HEIGHT + GAP)) if is_tall else (row * (BOX_WIDTH + GAP), 0) for row in range(len(parts))
+    ]
     spoken = ", ".join(f"{part.title} {_status(evidence, part)}" for part in parts)
     return tag(
         "svg",
-        (_arrow(x, y, _status(evidence, part), is_tall=is_tall) for (x, y), part in zip(places, parts, strict=True))
+        (_arrow(x, y, _status(evidence, part), is_tall=is_tall) for (x, y), part in zip(locations, parts, strict=True))
         if len(parts) > 1
         else (),
-        (_box(evidence, part, x, y) for (x, y), part in zip(places, parts, strict=True)),
+        (_box(evidence, part, x, y) for (x, y), part in zip(locations, parts, strict=True)),
         viewBox=f"-2 -2 {width} {height}",
         role="img",
         aria_label=f"the pipeline: {spoken}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.report.text.columns import clip, columns, printable, window
 from lintrain.report.text.look import ACCENT, Look
 from lintrain.source.written_places import FindSource
@@ -26,7 +26,7 @@ class Row:
     group: str
     label: str
     code: str
-    place: Place
+    location: Location
     notes: tuple[str, ...]
     is_finding: bool
     level: Level
@@ -34,8 +34,8 @@ class Row:
     @property
     def span(self) -> tuple[int, int]:
         """The first and last character of the place in the code as it is shown, tabs written out."""
-        end = self.place.end_column - 1 if self.place.end_line == self.place.line else len(self.code.rstrip())
-        return len(printable(self.code[: self.place.column - 1])), len(printable(self.code[:end]))
+        end = self.location.end_column - 1 if self.location.end_line == self.location.line else len(self.code.rstrip())
+        return len(printable(self.code[: self.location.column - 1])), len(printable(self.code[:end]))
 
 
 def gutter_of(finding: Finding, find_source: FindSource) -> int:
@@ -45,27 +45,31 @@ def gutter_of(finding: Finding, find_source: FindSource) -> int:
 
 def rows_of(finding: Finding, find_source: FindSource) -> list[Row]:
     """The lines to show, in the order of the text; those of other files come first."""
-    notes: dict[tuple[bool, str, int], list[tuple[Place, str]]] = {}
-    for reason in finding.because:
-        same_file = reason.place.path == finding.place.path
-        notes.setdefault((same_file, reason.place.path, reason.place.line), []).append((reason.place, reason.note))
-    notes.setdefault((True, finding.place.path, finding.place.line), [])
+    notes: dict[tuple[bool, str, int], list[tuple[Location, str]]] = {}
+    for reason in finding.related:
+        same_file = reason.location.path == finding.location.path
+        notes.setdefault((same_file, reason.location.path, reason.location.line), []).append(
+            (reason.location, reason.note)
+        )
+    notes.setdefault((True, finding.location.path, finding.location.line), [])
     rows = (_row(finding, key[1], key[2], notes[key], find_source) for key in sorted(notes))
     return [row for row in rows if row]
 
 
-def _row(finding: Finding, path: str, line: int, notes: list[tuple[Place, str]], find_source: FindSource) -> Row | None:
+def _row(
+    finding: Finding, path: str, line: int, notes: list[tuple[Location, str]], find_source: FindSource
+) -> Row | None:
     source = find_source(path)
     if source is None or not 0 < line <= len(source.lines):
         return None
-    is_finding = (path, line) == (finding.place.path, finding.place.line)
-    place = finding.place if is_finding else notes[0][0]
-    location = source.locate(place)
-    group = "" if path == finding.place.path else path
-    cell = f"cell {location.cell}" if location.cell is not None else ""
+    is_finding = (path, line) == (finding.location.path, finding.location.line)
+    location = finding.location if is_finding else notes[0][0]
+    at = source.locate(location)
+    group = "" if path == finding.location.path else path
+    cell = f"cell {at.cell}" if at.cell is not None else ""
     texts = tuple(dict.fromkeys(note for _, note in notes if note))
     above = " ".join(filter(None, (group, cell)))
-    return Row(above, str(location.line), source.shown_line(line), place, texts, is_finding, finding.level)
+    return Row(above, str(location.line), source.shown_line(line), location, texts, is_finding, finding.level)
 
 
 def frame(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str]:
@@ -81,7 +85,7 @@ def frame(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str
     previous = rows[0].group if len({row.group for row in rows}) == 1 else None
     for row in rows:
         if row.group != previous:
-            yield f"{' ' * gutter} {bar} {look.paint(shown(row.group or row.place.path), dim=True)}"
+            yield f"{' ' * gutter} {bar} {look.paint(shown(row.group or row.location.path), dim=True)}"
             previous = row.group
         for label, text in _lines(row, room, beside, look):
             yield f"{look.paint(label.rjust(gutter), 'blue', bold=True)} {bar} {text}".rstrip()
@@ -115,5 +119,5 @@ def _lines(row: Row, room: int, beside: int, look: Look) -> Iterator[tuple[str, 
 def _carets(row: Row, code: str, start: int, end: int, look: Look) -> str:
     shown = min(end, len(code))
     carets = "^" * max(1, columns(code[start:shown]))
-    tail = "" if row.place.end_line == row.place.line else " and below"
+    tail = "" if row.location.end_line == row.location.line else " and below"
     return " " * columns(code[:start]) + look.level(row.level, carets) + tail

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lintrain.check.outcome import Reported
+from lintrain.check.result import Reported
 from lintrain.model.finding import Finding
-from lintrain.model.fix import Fix
+from lintrain.model.fixes import Fix
 from lintrain.report.text.columns import columns, printable, wrap
 from lintrain.report.text.frame import frame, gutter_of
 from lintrain.report.text.look import Look
-from lintrain.source.written_places import FindSource, place_of
+from lintrain.source.written_places import FindSource, location_of
 
 
 def full(reported: Iterable[Reported], find_source: FindSource, look: Look) -> Iterator[str]:
@@ -32,19 +32,19 @@ def full_finding(one: Reported, find_source: FindSource, look: Look, *, with_why
     if cure:
         yield from _remark("fix", printable(cure), indent, look)
     if one.verdict:
-        ruling, reason = one.verdict.ruling, printable(one.verdict.reason)
-        lines = _remark("probe", f"{ruling.value} {look.dot} {reason}", indent, look)
-        yield next(lines).replace(ruling.value, look.ruling(ruling), 1)
+        outcome, reason = one.verdict.outcome, printable(one.verdict.reason)
+        lines = _remark("probe", f"{outcome.value} {look.dot} {reason}", indent, look)
+        yield next(lines).replace(outcome.value, look.outcome(outcome), 1)
         yield from lines
 
 
 def message_of(finding: Finding, find_source: FindSource) -> str:
     """The message of a finding; in a notebook with the line of the .ipynb file, which an editor opens."""
-    source = find_source(finding.place.path)
+    source = find_source(finding.location.path)
     message = printable(finding.message)
     if source is None or source.notebook is None:
         return message
-    return f"{message} (line {source.place_in_file(finding.place).line} of the file)"
+    return f"{message} (line {source.location_in_file(finding.location).line} of the file)"
 
 
 def cure_of(one: Reported) -> str:
@@ -60,7 +60,7 @@ def _option(fix: Fix) -> str:
 
 
 def _header(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str]:
-    where = place_of(finding.place, find_source)
+    where = location_of(finding.location, find_source)
     plain = f"{where}: {finding.level}[{finding.rule}] "
     level = look.level(finding.level, f"{finding.level}[{finding.rule}]")
     first, *rest = wrap(message_of(finding, find_source), columns(plain), 4, look.width)

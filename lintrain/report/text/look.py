@@ -11,7 +11,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import trusted
 
 if TYPE_CHECKING:
-    from lintrain.model.verdict import Ruling
+    from lintrain.model.verdict import Outcome
 
 WIDEST = 120
 """Lines longer than this are hard to read, however wide the terminal is."""
@@ -22,7 +22,7 @@ ACCENT = "bright_blue"
 """Of what belongs to the drawing: plain blue is hard to read on black."""
 
 LEVEL_COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
-RULING_COLOURS = {"confirmed": "red", "refuted": "green", "unsettled": "yellow"}
+OUTCOME_COLOURS = {"confirmed": "red", "refuted": "green", "inconclusive": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class Look:
         """A text in the colour of a level."""
         return self.paint(text, LEVEL_COLOURS[level], bold=True)
 
-    def ruling(self, ruling: Ruling) -> str:
+    def outcome(self, outcome: Outcome) -> str:
         """A ruling in its colour."""
-        return self.paint(ruling.value, RULING_COLOURS[ruling.value], bold=True)
+        return self.paint(outcome.value, OUTCOME_COLOURS[outcome.value], bold=True)
 
     def code(self, text: str) -> str:
         """A message with the code between its backticks set off."""

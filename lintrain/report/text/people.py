@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lintrain.check.outcome import Reported
+    from lintrain.check.result import Reported
     from lintrain.report.text.look import Look
     from lintrain.source.written_places import FindSource
 

@@ -125,8 +125,8 @@ def numbers(evidence: Evidence, name: str, find_source: FindSource = no_source) 
 
 
 def _call(evidence: Evidence, find_source: FindSource) -> str:
-    place = evidence.call
-    return f"the training call at {line_of(place, find_source)}" if place else ""
+    location = evidence.call
+    return f"the training call at {line_of(location, find_source)}" if location else ""
 
 
 def _split(evidence: Evidence, split: SplitEvidence) -> str:
@@ -246,7 +246,7 @@ def failure_lines(evidence: Evidence, look: Look, find_source: FindSource = no_s
     failure = stage.failure if stage else None
     if stage is None or failure is None:
         return
-    where = f"{line_of(failure.place, find_source)}: " if failure.place else ""
+    where = f"{line_of(failure.location, find_source)}: " if failure.location else ""
     yield look.paint(f"{where}the {stage.name} stage fails{_about(stage)}", bold=True)
     if failure.code:
         yield f"    {clip(printable(failure.code), look.width - 4)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lintrain.model.level import Level
 
 if TYPE_CHECKING:
-    from lintrain.check.outcome import Reported
+    from lintrain.check.result import Reported
     from lintrain.report.text.look import Look
 
 
@@ -21,7 +21,7 @@ def summary(reported: Sequence[Reported], files: int, fixed: int = 0) -> str:
         return f"{done}no findings {'left ' if fixed else ''}in {count(files, 'file')}"
     levels = Counter(one.finding.level for one in reported)
     parts = [count(levels[level], level.value) for level in Level if levels[level]]
-    touched = len({one.finding.place.path for one in reported})
+    touched = len({one.finding.location.path for one in reported})
     where = count(touched, "file") if touched == files else f"{touched} of {count(files, 'file')}"
     return f"{done}{count(len(reported), 'finding')} ({', '.join(parts)}) in {where}{_mendable(reported)}"
 

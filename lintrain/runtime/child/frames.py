@@ -13,7 +13,7 @@ from functools import cache
 from types import CodeType, FrameType, TracebackType
 
 from lintrain.evidence.run import Failure
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.typed_cells import called, cell_name, is_typed
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -95,18 +95,18 @@ def _first_argument(frame: FrameType) -> object:
     return frame.f_locals.get(names[0]) if names else None
 
 
-def frame_place(frame: FrameType | None) -> Place | None:
+def frame_location(frame: FrameType | None) -> Location | None:
     """The expression that a frame is at, or None for no frame."""
-    return None if frame is None else _place(frame.f_code, frame.f_lasti, frame.f_lineno)
+    return None if frame is None else _location(frame.f_code, frame.f_lasti, frame.f_lineno)
 
 
-def _place(code: CodeType, instruction: int, line: int) -> Place:
+def _location(code: CodeType, instruction: int, line: int) -> Location:
     path = code.co_filename
     start, end, first, last = _positions(code, instruction)
     if start is None or end is None or first is None or last is None:
         text = linecache.getline(path, line).rstrip("\n")
-        return Place(shown(path), line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
-    return Place(shown(path), start, characters(path, start, first), end, characters(path, end, last))
+        return Location(shown(path), line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
+    return Location(shown(path), start, characters(path, start, first), end, characters(path, end, last))
 
 
 def _positions(code: CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
@@ -129,29 +129,31 @@ def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
-def failure_of(error: BaseException, fallback: Place | None) -> Failure:
+def failure_of(error: BaseException, fallback: Location | None) -> Failure:
     """An error with the user's own frames first; `fallback` is the place when no frame of the user is on its way."""
     steps = [step for step in _steps(error.__traceback__) if not _is_own(step)]
     users = [step for step in steps if is_users(step.tb_frame.f_code.co_filename)]
-    place = _step_place(users[-1]) if users else fallback
+    location = _step_location(users[-1]) if users else fallback
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         column = error.offset or 1
-        place = Place(shown(error.filename), error.lineno, column, error.end_lineno or error.lineno, column + 1)
+        location = Location(shown(error.filename), error.lineno, column, error.end_lineno or error.lineno, column + 1)
     others = [step for step in steps if step not in users][-3:]
     return Failure(
         type=type(error).__name__,
         message=_message(error),
-        place=place,
-        code=linecache.getline(called(place.path) or os.path.join(START_FOLDER, place.path), place.line).strip()
-        if place
+        location=location,
+        code=linecache.getline(
+            called(location.path) or os.path.join(START_FOLDER, location.path), location.line
+        ).strip()
+        if location
         else "",
         frames=tuple(_described(step) for step in [*reversed(users), *others]),
-        reached=next((_step_place(step) for step in users if step.tb_frame.f_code.co_name == "<module>"), None),
+        reached=next((_step_location(step) for step in users if step.tb_frame.f_code.co_name == "<module>"), None),
     )
 
 
-def _step_place(step: TracebackType) -> Place:
-    return _place(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
+def _step_location(step: TracebackType) -> Location:
+    return _location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
 CHILD = os.path.join(PACKAGE, "probe", "child")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -16,7 +16,7 @@ class Given:
     argument: str
     dataset: Any
     key: str | None = None
-    place: Place | None = None
+    location: Location | None = None
 
     def is_of(self, owned: Any) -> bool:
         """Whether this is what an attribute of the trainer holds: the dataset, or the one under its key."""

@@ -56,8 +56,8 @@ def sample_by_label(dataset: Any, wanted: int) -> Sampling | None:
     stand_ins = numpy.empty(len(dataset), dtype=numpy.int64)
     worked = codes[rows]
     for value in values:
-        places = numpy.flatnonzero(codes == value)
-        stand_ins[places] = numpy.resize(numpy.flatnonzero(worked == value), len(places))
+        locations = numpy.flatnonzero(codes == value)
+        stand_ins[locations] = numpy.resize(numpy.flatnonzero(worked == value), len(locations))
     return Sampling(rows, stand_ins)
 
 

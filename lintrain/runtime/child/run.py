@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lintrain.evidence.run import BatchEvidence, Stage
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.frames import failure_of, is_probes_own
 from lintrain.runtime.child.session import Session
 
@@ -26,7 +26,7 @@ class Run(ABC):
     shown when no line of the user is on its way; `responses` asked the model again.
     """
 
-    def __init__(self, session: Session, call: Place | None) -> None:
+    def __init__(self, session: Session, call: Location | None) -> None:
         session.thresholds.put_back()
         self.session = session
         self.call = call

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StateLoad
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel
 from lintrain.runtime.child.frames import failure_of, own_files
 from lintrain.runtime.child.garbage import Thresholds
@@ -68,7 +68,7 @@ class Session:
         self.started = time.perf_counter()
         self.measuring = False
         self.construction_error: BaseException | None = None
-        self.construction_place: Place | None = None
+        self.construction_location: Location | None = None
         self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
         self.reproducer = Reproducer(self.temporary, self.script) if request.get("reproduces") else None
@@ -169,7 +169,7 @@ class Session:
             self._end("measured", "")
             return
         if self.construction_error is not None:
-            self._report_failure("construction", failure_of(self.construction_error, self.construction_place))
+            self._report_failure("construction", failure_of(self.construction_error, self.construction_location))
         elif self.watch is not None and self.watch.backwards_by_hand:
             self._end("by-hand", f"{self.watch.backwards_by_hand} backward passes")
         else:
@@ -214,8 +214,8 @@ class Session:
     def failed(self, error: BaseException) -> None:
         """End because lintrain itself failed; the parent says so and keeps what was measured until then."""
         where = traceback.extract_tb(error.__traceback__)
-        place = f" ({os.path.basename(where[-1].filename)}:{where[-1].lineno})" if where else ""
-        self._end("probe-failed", f"{type(error).__name__}: {error}{place}")
+        location = f" ({os.path.basename(where[-1].filename)}:{where[-1].lineno})" if where else ""
+        self._end("probe-failed", f"{type(error).__name__}: {error}{location}")
 
     def _is_construction(self, error: BaseException) -> bool:
         if any(is_sign(error) for is_sign in self.signs_of_construction):

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from lintrain.evidence.run import StateLoad
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.session import Session
 
 MOST = 32
@@ -21,11 +21,11 @@ def watch_loading(session: Session, module_class: Any) -> None:
         result = load(self, state_dict, *args, **kwargs)
         filled = getattr(self, "lintrain_filled", frozenset[str]())
         object.__setattr__(self, "lintrain_filled", filled | frozenset(map(str, state_dict)))
-        place = frame_place(users_frame())
-        if place is not None and len(session.state_loads) < MOST and hasattr(result, "missing_keys"):
+        location = frame_location(users_frame())
+        if location is not None and len(session.state_loads) < MOST and hasattr(result, "missing_keys"):
             session.state_loads.append(
                 StateLoad(
-                    place,
+                    location,
                     len(self.state_dict()),
                     len(result.missing_keys),
                     len(result.unexpected_keys),

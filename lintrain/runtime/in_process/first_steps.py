@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lintrain.evidence.run import ForwardEvidence, SplitEvidence, Stage, StepEvidence
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.random_state import same_random_numbers
 from lintrain.runtime.child.run import Run
 from lintrain.runtime.frameworks.loop.facts import group_of, peak_of
@@ -36,7 +36,7 @@ class FirstSteps(Run):
     `hooks` are taken out at the end.
     """
 
-    def __init__(self, session: InsideSession, call: Place | None, model: Any, loader: Any) -> None:
+    def __init__(self, session: InsideSession, call: Location | None, model: Any, loader: Any) -> None:
         super().__init__(session, call)
         self._model, self.loader = model, loader
         self._optimizers: tuple[Any, ...] = ()

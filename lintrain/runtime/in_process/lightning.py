@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.frameworks.lightning.facts import RECORDED
 from lintrain.runtime.frameworks.lightning.interceptor import LIBRARIES
@@ -24,7 +24,7 @@ def is_lightning_trainer(value: object) -> bool:
     return any(module is not None and isinstance(value, module.Trainer) for module in modules)
 
 
-def measure_fit(session: InsideSession, trainer: Any, module: Any, data: Any, call: Place | None) -> None:
+def measure_fit(session: InsideSession, trainer: Any, module: Any, data: Any, call: Location | None) -> None:
     """A few batches of training and two of validation; raises RunEnded when all was seen."""
     watch = session.watch = Watch(session)
     with as_before(trainer, module, data), tapped(watch):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lintrain.evidence.run import Failure, Stage
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.loop.batches import WatchedBatches
 from lintrain.runtime.frameworks.loop.bounds import EVALUATION_BATCHES
@@ -22,7 +22,7 @@ from lintrain.runtime.measure.schedule import played_through
 class PartsWatch(Watch):
     """A watch of a loop of lintrain's own: the place of the run is the call that asks for it."""
 
-    def __init__(self, session: InsideSession, parts: Parts, call: Place | None) -> None:
+    def __init__(self, session: InsideSession, parts: Parts, call: Location | None) -> None:
         super().__init__(session)
         self.parts, self.call = parts, call
         self.optimizers = [getattr(parts.optimizer, "optimizer", parts.optimizer)]  # under accelerate's wrapper
@@ -36,11 +36,11 @@ class PartsWatch(Watch):
         failure = Failure("ValueError", "the training loader gives no batch", self.call)
         run.settles(Stage("batch", "failed", 0.0, "", failure))
 
-    def _enter(self, place: Place | None, *, loss: Any = None, failed: str = "") -> LoopRun:
-        return super()._enter(self.call or place, loss=loss, failed=failed)
+    def _enter(self, location: Location | None, *, loss: Any = None, failed: str = "") -> LoopRun:
+        return super()._enter(self.call or location, loss=loss, failed=failed)
 
 
-def measure_parts(session: InsideSession, parts: Parts, call: Place | None) -> None:
+def measure_parts(session: InsideSession, parts: Parts, call: Location | None) -> None:
     """A few steps and two batches of evaluation; everything that was handed over is as before afterwards."""
     session.launcher = "torch"  # whatever else runs in this process
     watch = session.watch = PartsWatch(session, parts, call)

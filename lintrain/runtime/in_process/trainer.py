@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.stages import measure
@@ -18,7 +18,7 @@ def is_trainer(value: object) -> bool:
     return module is not None and isinstance(value, module.Trainer)
 
 
-def measure_trainer(session: InsideSession, trainer: Any, call: Place | None) -> None:
+def measure_trainer(session: InsideSession, trainer: Any, call: Location | None) -> None:
     """Every stage that `train()` would reach; the trainer is as before afterwards."""
     if trainer.args.device.type != "cpu":
         session.device = "gpu"

@@ -106,7 +106,7 @@ class Fakes:
     def batch(self, value: Any, had: int, rows: int) -> Any:
         """A batch of so many rows made of one that had others."""
         if hasattr(value, "untyped_storage"):
-            shape = [rows if place == 0 and length == had else length for place, length in enumerate(value.shape)]
+            shape = [rows if location == 0 and length == had else length for location, length in enumerate(value.shape)]
             with self.mode:
                 return self._torch.empty(shape, dtype=value.dtype)
         if is_mapping(value):

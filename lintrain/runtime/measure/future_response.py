@@ -30,33 +30,33 @@ def future_evidence(
     ids = call.tensors()[path] if path is not None else None
     if path is None or ids is None or not answers or answers[0].shape[:2] != ids.shape or answers[0].ndim != 3:
         return None
-    changed, places = _with_other_targets(ids, scored[rows])
-    if not places:
+    changed, locations = _with_other_targets(ids, scored[rows])
+    if not locations:
         return None
     given = ask(call.changed({path: changed}))
     if not given or given[0].shape != answers[0].shape:
         return None
-    at, of = [row for row, _ in places], [place for _, place in places]
+    at, of = [row for row, _ in locations], [location for _, location in locations]
     change = difference((answers[0][at, of],), (given[0][at, of],), largest((answers[0],)))
     share = aligned.equal_at[1] or 0.0
-    return None if change is None else FutureEvidence(len(places), share, change, doubt or _doubt(call, path))
+    return None if change is None else FutureEvidence(len(locations), share, change, doubt or _doubt(call, path))
 
 
 def _with_other_targets(ids: Any, scored: Any) -> tuple[Any, list[tuple[int, int]]]:
     """Ids with one target in each row changed to another target of the batch, and the positions that predict them."""
-    changed, places = ids.clone(), list[tuple[int, int]]()
+    changed, locations = ids.clone(), list[tuple[int, int]]()
     can = scored[:, : ids.shape[1] - 1]
     targets = ids[:, 1:][:, : can.shape[1]][can]
     for row in range(ids.shape[0]):
         positions = can[row].nonzero().flatten().tolist()
         if not positions:
             continue
-        place = positions[len(positions) // 2]
-        others = targets[targets != ids[row, place + 1]]
+        location = positions[len(positions) // 2]
+        others = targets[targets != ids[row, location + 1]]
         if others.numel():
-            changed[row, place + 1] = others[0]
-            places.append((row, place))
-    return changed, places
+            changed[row, location + 1] = others[0]
+            locations.append((row, location))
+    return changed, locations
 
 
 def _doubt(call: Call, path: Path) -> str:

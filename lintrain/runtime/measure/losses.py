@@ -32,7 +32,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         ignored=_ignored(name, target, options),
         is_plain=options.get("weight") is None and not options.get("label_smoothing"),
         alignment=_alignment(call),
-        place=call.place,
+        location=call.location,
     )
 
 

@@ -17,11 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lintrain.cache.place import is_ours, store_folder
+from lintrain.cache.folder import is_ours, store_folder
 from lintrain.cache.watch import unheard
 from lintrain.cache.whole_files import HEADS, make_folder, put, read_kept, sealed, unsealed
 from lintrain.model.finding import Finding
-from lintrain.model.verdict import Ruling, Verdict
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
 
@@ -40,14 +40,14 @@ def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
     """Keep what a probe said, for each file that it spoke of; gives why the cache cannot be written, or nothing."""
     by_file: dict[Path, list[Judged]] = {_absolute(record.script): []}
     for finding, verdict in judged:
-        by_file.setdefault(_absolute(finding.place.path), []).append((finding, verdict))
+        by_file.setdefault(_absolute(finding.location.path), []).append((finding, verdict))
     texts = {str(file): digest for file in {*by_file, *map(Path, record.ending.files)} if (digest := _digest(file))}
     common: dict[str, Any] = {"schema": SCHEMA, "lintrain": record.lintrain, "texts": texts}
     common["packages"] = [str(folder) for folder in _installed(record)]
     for file, about in by_file.items():
         verdicts = [{"claim": _claim(finding), **dataclasses.asdict(verdict)} for finding, verdict in about]
         try:
-            _write(*_place_of(file), {**common, "verdicts": verdicts})
+            _write(*_location_of(file), {**common, "verdicts": verdicts})
         except OSError as error:
             return f"{NOT_KEPT}: {(error.strerror or str(error)).lower()}"
     return ""
@@ -68,7 +68,7 @@ class KeptVerdicts:
     @cached_property
     def _verdicts(self) -> Mapping[str, Verdict]:
         try:
-            content = unsealed(MAGIC, read_kept(*_place_of(self._file)))  # first, so that a later one is noticed
+            content = unsealed(MAGIC, read_kept(*_location_of(self._file)))  # first, so that a later one is noticed
             with unheard():
                 is_believed = content is not None and is_ours(_folder())
             kept: Any = json.loads(content or b"{}") if is_believed else {}  # Any: whatever JSON holds
@@ -86,7 +86,7 @@ class KeptVerdicts:
             return
         for one in kept["verdicts"]:
             measured = cast("Mapping[str, Any]", one["measured"])
-            yield json.dumps(one["claim"]), Verdict(Ruling(one["ruling"]), str(one["reason"]), measured)
+            yield json.dumps(one["claim"]), Verdict(Outcome(one["outcome"]), str(one["reason"]), measured)
 
     def _digest(self, file: Path) -> str | None:
         if self._text is not None and file == self._file:
@@ -99,15 +99,15 @@ def _folder() -> str:
 
 
 def _claim(finding: Finding) -> Sequence[str | int]:
-    place = finding.place
-    return [finding.rule, place.line, place.column, place.end_line, place.end_column, finding.message]
+    location = finding.location
+    return [finding.rule, location.line, location.column, location.end_line, location.end_column, finding.message]
 
 
 def _absolute(path: str) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
 
 
-def _place_of(file: Path) -> tuple[str, str]:
+def _location_of(file: Path) -> tuple[str, str]:
     """The folder and the name of what is kept of a file."""
     return _folder(), f"{hashlib.sha256(os.fsencode(file)).hexdigest()[:32]}.json"
 

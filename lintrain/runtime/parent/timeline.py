@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.parent.events import Event, UntrustworthyError
 from lintrain.runtime.parent.record import Ending
 from lintrain.startup.lazy_dataclass import dataclass
@@ -50,7 +50,7 @@ class Gathered:
     round: int
     is_whole: bool
     function: str
-    place: Place
+    location: Location
     calls: tuple[int, ...]
     batches: tuple[tuple[int, ...], ...]
 
@@ -67,8 +67,8 @@ class Trail:
 
     steps: list[TrailStep] = field(default_factory=list[TrailStep])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])  # Any: what JSON holds
-    writes: list[tuple[str, Place | None]] = field(default_factory=list["tuple[str, Place | None]"])
-    gathers: dict[tuple[int, Place], Gathered] = field(default_factory=dict["tuple[int, Place]", "Gathered"])
+    writes: list[tuple[str, Location | None]] = field(default_factory=list["tuple[str, Location | None]"])
+    gathers: dict[tuple[int, Location], Gathered] = field(default_factory=dict["tuple[int, Location]", "Gathered"])
     ending: Ending = field(default_factory=lambda: Ending("exited"))
 
     def add(self, event: Event) -> None:
@@ -87,13 +87,13 @@ class Trail:
             case "trail":
                 self.facts.update(event["facts"])
             case "rank-write":
-                place = event["place"]
-                self.writes.append((event["path"], Place(**place) if place else None))
+                location = event["place"]
+                self.writes.append((event["path"], Location(**location) if location else None))
             case "rank-gather":
                 from pydantic import TypeAdapter
 
                 gathered = TypeAdapter(Gathered).validate_python(event["gather"])
-                self.gathers[gathered.round, gathered.place] = gathered  # each tells of the whole round until then
+                self.gathers[gathered.round, gathered.location] = gathered  # each tells of the whole round until then
             case _:
                 pass
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lintrain.evidence.run import RankGather, RankSchedule, RanksEvidence, RankWrite
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.parent.request import TrailRequest
 from lintrain.runtime.parent.timeline import Trail, TrailStep, UnmeasuredError, differing
 
@@ -90,21 +90,21 @@ def _apart(one: TrailStep, other: TrailStep) -> tuple[str, ...]:
 
 
 def _writes(ranks: Sequence[Trail]) -> list[RankWrite]:
-    found: dict[tuple[str, Place | None], list[int]] = {}
+    found: dict[tuple[str, Location | None], list[int]] = {}
     for number, trail in enumerate(ranks):
-        for path, place in dict.fromkeys(trail.writes):
-            found.setdefault((path, place), []).append(number)
-    return [RankWrite(path, place, tuple(numbers)) for (path, place), numbers in found.items()]
+        for path, location in dict.fromkeys(trail.writes):
+            found.setdefault((path, location), []).append(number)
+    return [RankWrite(path, location, tuple(numbers)) for (path, location), numbers in found.items()]
 
 
 def gathers_of(ranks: Sequence[Trail]) -> list[RankGather]:
     """For each place that gathers, the first round over a loader that all ranks went through to its end."""
-    found: dict[Place, RankGather] = {}
+    found: dict[Location, RankGather] = {}
     for key, gathered in ranks[0].gathers.items():
         of_all = [trail.gathers.get(key) for trail in ranks]
         whole = [each for each in of_all if each is not None and each.is_whole]
         if len(whole) == len(ranks):
             fetched = [row for each in whole for batch in each.batches for row in batch]
-            known = RankGather(gathered.place, gathered.function, gathered.rows, len(fetched), len(set(fetched)))
-            found.setdefault(gathered.place, known)
+            known = RankGather(gathered.location, gathered.function, gathered.rows, len(fetched), len(set(fetched)))
+            found.setdefault(gathered.location, known)
     return list(found.values())

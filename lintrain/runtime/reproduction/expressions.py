@@ -122,7 +122,7 @@ class Expressions:
                 not args
                 and default is inspect.Parameter.empty
                 and name in defaults
-                and len(written) == _place(defaults, name)
+                and len(written) == _location(defaults, name)
             ):
                 written.append(self.of(value))
             elif not _is_same(value, default):
@@ -198,7 +198,7 @@ def _defaults(kind: Any) -> dict[str, Any]:
         return {}
 
 
-def _place(defaults: Mapping[str, Any], name: str) -> int:
+def _location(defaults: Mapping[str, Any], name: str) -> int:
     return [*defaults].index(name)
 
 

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.kinds import is_row
 from lintrain.runtime.frameworks.loop.seen import tensors_in
@@ -38,7 +38,7 @@ class Gathers:
         self._round += 1
         self._ended = False
         self._batches: list[list[int]] = []
-        self._gathered: dict[Place, list[int]] = {}
+        self._gathered: dict[Location, list[int]] = {}
 
     def ended(self) -> None:
         """The loader of the round has no more rows; its last batch may be to come, for accelerate asks ahead."""
@@ -60,11 +60,11 @@ class Gathers:
         return found
 
     def _say(self, function: str, found: Any) -> None:
-        place = frame_place(users_frame())
+        location = frame_location(users_frame())
         first = next((tensor for tensor in tensors_in(found) if tensor.dim()), None)
-        if place is None or first is None:
+        if location is None or first is None:
             return
-        calls = self._gathered.setdefault(place, [])
+        calls = self._gathered.setdefault(location, [])
         calls.append(len(first))
         self._follower.session.channel.send(
             "rank-gather",
@@ -73,7 +73,7 @@ class Gathers:
                 "round": self._round,
                 "is_whole": self._ended,
                 "function": function,
-                "place": place,
+                "place": location,
                 "calls": calls,
                 "batches": self._batches,
             },

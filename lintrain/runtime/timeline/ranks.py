@@ -7,7 +7,7 @@ import os
 import zlib
 from typing import Any
 
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.label_rows import spread
@@ -42,8 +42,8 @@ def install(follower: Follower, hooks: AfterImport) -> None:
 
 
 def _says_written(follower: Follower, key: str) -> None:
-    place = frame_place(users_frame())
-    follower.session.channel.send("rank-write", rank=follower.rank, path=shown(key), place=place)
+    location = frame_location(users_frame())
+    follower.session.channel.send("rank-write", rank=follower.rank, path=shown(key), location=location)
 
 
 def _tap_loaders(follower: Follower, module: Any) -> None:

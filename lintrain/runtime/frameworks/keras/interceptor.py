@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.kinds import is_row
 from lintrain.runtime.child.session import Session
@@ -69,9 +69,9 @@ def _follow_compile(model: Any) -> None:
 
     @functools.wraps(build)
     def compile_(self: Any, *args: Any, **kwargs: Any) -> Any:
-        place = frame_place(users_frame(skip=self))
+        location = frame_location(users_frame(skip=self))
         result = build(self, *args, **kwargs)
-        object.__setattr__(self, "lintrain_compiled", place)
+        object.__setattr__(self, "lintrain_compiled", location)
         return result
 
     model.compile = compile_
@@ -98,11 +98,11 @@ def _patch_training(session: Session, trainer: Any, name: str, work: Callable[[]
         from lintrain.runtime.frameworks.keras.stages import measure
 
         session.measuring = True
-        place = frame_place(users_frame(skip=self))
+        location = frame_location(users_frame(skip=self))
         given = {name: value for name, value in bound.arguments.items() if name != "self"}
         try:
             stages = work()
-            measure(stages.run(session, self, place, given, f"Model.{name}"), stages)
+            measure(stages.run(session, self, location, given, f"Model.{name}"), stages)
         except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
             session.failed(error)
         return session.finish()

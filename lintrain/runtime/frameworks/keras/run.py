@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.run import Run
@@ -55,7 +55,9 @@ class KerasRun(Run):
     gives batches as Keras takes them, and `waiting` is a loss whose backward pass waits. `logged` are the names that
     an epoch ends with, as far as its parts went through."""
 
-    def __init__(self, session: Session, model: Any, call: Place | None, given: dict[str, Any], trainer: str) -> None:
+    def __init__(
+        self, session: Session, model: Any, call: Location | None, given: dict[str, Any], trainer: str
+    ) -> None:
         super().__init__(session, call)
         self.keras = model
         self.trainer = trainer

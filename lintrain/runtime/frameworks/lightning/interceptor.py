@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.session import Session
 from lintrain.runtime.frameworks.lightning.quiet import (
@@ -54,15 +54,15 @@ def _patch_trainer(session: Session, trainer: Any) -> None:
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        place = frame_place(users_frame(skip=self))
-        self.__dict__["lintrain_construction"], self.__dict__["lintrain_asked"] = place, dict(kwargs)
+        location = frame_location(users_frame(skip=self))
+        self.__dict__["lintrain_construction"], self.__dict__["lintrain_asked"] = location, dict(kwargs)
         if session.is_root and not args:
             quiet_arguments(session, self, kwargs)
         try:
             build(self, *args, **kwargs)
         except Exception as error:
             if session.construction_error is None:
-                session.construction_error, session.construction_place = error, place
+                session.construction_error, session.construction_location = error, location
             raise
 
     trainer.__init__ = init
@@ -79,16 +79,16 @@ def _entered(session: Session, original: Callable[..., Any]) -> Callable[..., An
         from lintrain.runtime.frameworks.lightning.stages import evaluate, fit
 
         measure: Callable[..., Any] = fit if original.__name__ == "fit" else evaluate
-        return _guarded(session, lambda place: measure(session, self, original, place, args, kwargs))
+        return _guarded(session, lambda location: measure(session, self, original, location, args, kwargs))
 
     return call
 
 
-def _guarded(session: Session, measure: Callable[[Place | None], Any]) -> Any:
+def _guarded(session: Session, measure: Callable[[Location | None], Any]) -> Any:
     """What the script gets back from a call after which it goes on; any other ends the process."""
-    place = frame_place(users_frame())
+    location = frame_location(users_frame())
     try:
-        return measure(place)
+        return measure(location)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`

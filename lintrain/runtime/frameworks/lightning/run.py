@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lintrain.evidence.run import Stage
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.frames import failure_of
 from lintrain.runtime.child.session import Session
 from lintrain.runtime.frameworks.lightning.facts import (
@@ -36,7 +36,7 @@ class LightningRun(LoopRun):
     makes the gradients inside of the step, and several optimizers take turns in one batch.
     """
 
-    def __init__(self, session: Session, trainer: Any, module: Any, call: Place | None, watch: Watch) -> None:
+    def __init__(self, session: Session, trainer: Any, module: Any, call: Location | None, watch: Watch) -> None:
         super().__init__(session, call, watch)
         self.trainer = trainer
         self.module = module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.session import Session
 from lintrain.runtime.frameworks.lightning.guide import callback_of
 from lintrain.runtime.frameworks.lightning.later import comes_later
@@ -24,7 +24,7 @@ Call = Callable[..., Any]
 
 
 def fit(
-    session: Session, trainer: Any, original: Call, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: Session, trainer: Any, original: Call, call: Location | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     """Let `fit` train a few batches and validate on two; the process ends with it."""
     args, kwargs = _uncompiled(session, args, kwargs)
@@ -44,7 +44,7 @@ def fit(
 
 
 def _begin(
-    session: Session, trainer: Any, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: Session, trainer: Any, call: Location | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[LightningRun, Any]:
     module = args[0] if args else kwargs.get("model")
     run = LightningRun(session, trainer, module, call, session.watch)
@@ -112,7 +112,7 @@ def _end(session: Session, run: LightningRun) -> None:
 
 
 def evaluate(
-    session: Session, trainer: Any, original: Call, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: Session, trainer: Any, original: Call, call: Location | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """A call that only evaluates: two batches; it is the answer unless the script trains later."""
     args, kwargs = _uncompiled(session, args, kwargs)

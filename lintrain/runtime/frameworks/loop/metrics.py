@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lintrain.evidence.run import MetricUse
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import LONGEST_MESSAGE, frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import LONGEST_MESSAGE, frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.measure.metric_arrays import described, numbers_in
@@ -18,7 +18,7 @@ from lintrain.runtime.measure.metric_arrays import described, numbers_in
 if TYPE_CHECKING:
     from lintrain.runtime.frameworks.loop.watch import Watch
 
-MOST_PLACES = 32
+MOST_LOCATIONS = 32
 OF_SCIKIT_LEARN = ("_classification", "_ranking", "_regression")
 OF_TORCHMETRICS = ("accuracy", "f_beta", "precision_recall")
 REFERENCES = ("references", "reference", "y_true", "target")
@@ -31,7 +31,7 @@ class MetricUses:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._found: dict[tuple[Place | None, str], MetricUse] = {}
+        self._found: dict[tuple[Location | None, str], MetricUse] = {}
         self._open: MetricUse | None = None
 
     @property
@@ -69,7 +69,7 @@ class MetricUses:
     ) -> MetricUse:
         run = self._watch.run
         is_training = run is None or not run.is_evaluating
-        use = MetricUse(library, called, place=frame_place(users_frame()), is_training=is_training)
+        use = MetricUse(library, called, location=frame_location(users_frame()), is_training=is_training)
         return replace(use, **(self._tried(_given, function, args, kwargs) or {}))
 
     def _completes(self, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -79,7 +79,7 @@ class MetricUses:
             self._open = replace(self._open, **{**given, "options": self._open.options})
 
     def _ends(self, use: MetricUse) -> None:
-        key = (use.place, use.function)
+        key = (use.location, use.function)
         before = self._found.get(key)
         if before is not None:
             kept = before if before.references or not use.references else use
@@ -87,7 +87,7 @@ class MetricUses:
             is_training = before.is_training and use.is_training
             told = (use.error or before.error, use.message or before.message)
             use = replace(kept, values=values, calls=calls, is_training=is_training, error=told[0], message=told[1])
-        if before is not None or len(self._found) < MOST_PLACES:
+        if before is not None or len(self._found) < MOST_LOCATIONS:
             self._found[key] = use
 
     def _tried(self, ask: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any] | None:
@@ -106,8 +106,8 @@ def _given(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
     except TypeError:  # the function itself says what is wrong with its call
         return {}
     rest: dict[str, Any] = given.pop("kwargs", {})  # what a signature takes all together
-    places: tuple[Any, ...] = given.pop("args", ())
-    more = {**given, **rest, **dict(zip(("preds", "target"), places, strict=False))}
+    locations: tuple[Any, ...] = given.pop("args", ())
+    more = {**given, **rest, **dict(zip(("preds", "target"), locations, strict=False))}
     wanted = next((more[name] for name in REFERENCES if more.get(name) is not None), None)
     guessed = next((more[name] for name in PREDICTIONS if more.get(name) is not None), None)
     options = [name for name, value in more.items() if value is not None and name not in (*REFERENCES, *PREDICTIONS)]

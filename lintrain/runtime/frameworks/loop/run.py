@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lintrain.evidence.run import OptimizerGroup, ReachedWeights, Stage
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.given import Given
 from lintrain.runtime.child.label_conflicts import of_training
 from lintrain.runtime.child.run import Run
@@ -46,7 +46,7 @@ STAGES = ("batch", "forward", "backward", "step")
 class LoopRun(Run):
     """What a loop shows; `limit` is the norm that it clips gradients to."""
 
-    def __init__(self, session: Session, call: Place | None, watch: Watch) -> None:
+    def __init__(self, session: Session, call: Location | None, watch: Watch) -> None:
         super().__init__(session, call)
         self.limit: float | None = None
         self.is_settled = False

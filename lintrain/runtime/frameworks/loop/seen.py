@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import field
 from typing import Any
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.library import library
 from lintrain.startup.lazy_dataclass import dataclass
@@ -47,7 +47,7 @@ class LossCall:
     target: Any
     options: dict[str, Any]
     result: Any = None
-    place: Place | None = None
+    location: Location | None = None
     ids: Any = None
     mask: Any = None
     rest: tuple[Any, ...] = ()

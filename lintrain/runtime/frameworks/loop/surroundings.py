@@ -8,7 +8,7 @@ import linecache
 from collections.abc import Iterator
 from types import CodeType, TracebackType
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users, shown
 
 Line = tuple[CodeType, int]
@@ -25,14 +25,14 @@ def lines_now() -> list[Line]:
     return found
 
 
-def statement_now(script: str) -> Place | None:
+def statement_now(script: str) -> Location | None:
     """The whole statement of a script's top level that is being carried out; None where there is none by now."""
     for code, line in lines_now():
         if code.co_name != "<module>" or shown(code.co_filename) != shown(script):
             continue
         statements = _tree_of(code).body
         for each in (each for each in statements if _holds(each, line)):
-            return Place(shown(code.co_filename), each.lineno, 1, each.end_lineno or line, 1)
+            return Location(shown(code.co_filename), each.lineno, 1, each.end_lineno or line, 1)
     return None
 
 

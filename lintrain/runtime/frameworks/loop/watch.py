@@ -7,8 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.random_state import same_random_numbers
 from lintrain.runtime.child.session import Session
 from lintrain.runtime.frameworks.loop.bounds import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, Bounds
@@ -129,8 +129,8 @@ class Watch:
     def loses(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
         """A loss function is called."""
         self._begin_anew()
-        place = frame_place(users_frame())
-        call = LossCall(name, given, target, options, None, place, self.passes.ids, self.passes.mask, rest)
+        location = frame_location(users_frame())
+        call = LossCall(name, given, target, options, None, location, self.passes.ids, self.passes.mask, rest)
         self.iteration.loses(call)
         self.passes.loses(call)
         return call
@@ -148,7 +148,7 @@ class Watch:
             return
         if self.run is not None and not self.is_guided and self.bounds.is_stuck(has_loader=self.loader is not None):
             self.finish()
-        run = self.run or self._enter(frame_place(users_frame()), loss=loss)
+        run = self.run or self._enter(frame_location(users_frame()), loss=loss)
         self.passes.train()
         if self.rounds:  # the loop trains once more on its loader: what it did between its rounds was evaluation
             self.comes_round = True
@@ -195,7 +195,7 @@ class Watch:
             return
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first is the optimizer
         if self.run is None and closure is None:
-            self._enter(frame_place(users_frame()))
+            self._enter(frame_location(users_frame()))
         self.effects.steps(optimizer, has_closure=closure is not None)
         self.is_stepping = True
         if self.run is not None:
@@ -228,10 +228,10 @@ class Watch:
         if self.run is not None:
             self._settle(self.run)
 
-    def _enter(self, place: Place | None, *, loss: Any = None, failed: str = "") -> LoopRun:
+    def _enter(self, location: Location | None, *, loss: Any = None, failed: str = "") -> LoopRun:
         self.bounds.begins()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
-        self.run = LoopRun(self.session, place, self)
+        self.run = LoopRun(self.session, location, self)
         with self.paused():
             self.run.enter(self.loader, self.iteration, loss=loss, failed=failed)
         return self.run

@@ -76,14 +76,14 @@ class Answers:
         if other is None or other.shape != answers.shape:
             return None
         attended = (mask != 0) & (mask == 0).any(axis=1)[:, None]
-        places = attended if answers.shape[:2] == mask.shape else attended.any(axis=1)
+        locations = attended if answers.shape[:2] == mask.shape else attended.any(axis=1)
         row = int((mask != 0).sum(axis=1).argmin())
         cut = self._cut(answers, mask, row)
         return MaskEvidence(
             given=True,
             rows=int((mask == 0).any(axis=1).sum()),
             padding=int((mask == 0).sum()),
-            change=_difference(answers[places], other[places], _largest(answers)),
+            change=_difference(answers[locations], other[locations], _largest(answers)),
             cut=cut,
             cut_tokens=int((mask[row] == 0).sum()) if cut is not None else 0,
         )

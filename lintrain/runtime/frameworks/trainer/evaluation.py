@@ -67,7 +67,7 @@ def _evaluate_all(run: TrainerRun, splits: list[Given]) -> None:
     if failed:
         split, first = failed[0]
         run.about = f"on `{split.name}`"
-        run.fallback = split.place or run.call
+        run.fallback = split.location or run.call
         raise first
 
 

@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.session import Session
 from lintrain.runtime.child.state_loading import watch_loading
@@ -44,15 +44,15 @@ def _patch_arguments(session: Session, arguments: Any) -> None:
         try:
             build(self, *args, **kwargs)
         except Exception as error:
-            _remember(session, error, frame_place(users_frame(skip=self)))
+            _remember(session, error, frame_location(users_frame(skip=self)))
             raise
 
     arguments.__post_init__, arguments.__init__ = post_init, init
 
 
-def _remember(session: Session, error: Exception, place: Place | None) -> None:
+def _remember(session: Session, error: Exception, location: Location | None) -> None:
     if session.construction_error is None:
-        session.construction_error, session.construction_place = error, place
+        session.construction_error, session.construction_location = error, location
 
 
 def _use_cpu(arguments: Any) -> None:
@@ -102,15 +102,15 @@ def _patch_trainer(session: Session, trainer: Any) -> None:
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        place = frame_place(users_frame(skip=self))
-        self.__dict__["lintrain_construction"] = place
+        location = frame_location(users_frame(skip=self))
+        self.__dict__["lintrain_construction"] = location
         for value in (*args, *kwargs.values()):
             if hasattr(value, "lintrain_asked"):
                 quieten(session, value)
         try:
             build(self, *args, **kwargs)
         except Exception as error:
-            _remember(session, error, place)
+            _remember(session, error, location)
             raise
         _make_the_folder_asked_for(self)
 
@@ -136,9 +136,9 @@ def _entered(session: Session, entry: str, original: Callable[..., Any]) -> Call
         from lintrain.runtime.frameworks.trainer.stages import measure
 
         session.measuring = True
-        place = frame_place(users_frame(skip=self))
+        location = frame_location(users_frame(skip=self))
         try:
-            measure(session, self, entry, place, args, kwargs)
+            measure(session, self, entry, location, args, kwargs)
         except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
             session.failed(error)
         return session.finish()

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any, cast
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.frames import characters, is_users, shown, spot
 
 ARGUMENTS = {"predict": "test_dataset", "evaluate": "eval_dataset"}
 NOTHING = object()
 
 
-def later_datasets(trainer: Any) -> Iterator[tuple[str, Any, Place]]:
+def later_datasets(trainer: Any) -> Iterator[tuple[str, Any, Location]]:
     """Argument, dataset and place of `trainer.predict(…)` and `trainer.evaluate(…)` below the running lines."""
     frame = inspect.currentframe()
     while frame is not None:
@@ -25,7 +25,7 @@ def later_datasets(trainer: Any) -> Iterator[tuple[str, Any, Place]]:
         frame = frame.f_back
 
 
-def calls_later(owner: Any, method: str) -> Place | None:
+def calls_later(owner: Any, method: str) -> Location | None:
     """Where the lines below the running ones call a method of an object, or None."""
     frame = inspect.currentframe()
     while frame is not None:
@@ -35,7 +35,7 @@ def calls_later(owner: Any, method: str) -> Place | None:
                 match node:
                     case ast.Call(func=ast.Attribute(value=value, attr=attribute)) if attribute == method:
                         if node.lineno > frame.f_lineno and look_up(value, names) is owner:
-                            return _place(node, frame)
+                            return _location(node, frame)
                     case _:
                         pass
         frame = frame.f_back
@@ -81,7 +81,7 @@ def _tree(frame: FrameType) -> ast.Module:
         return ast.Module([], [])
 
 
-def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any, Place]]:
+def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any, Location]]:
     tree = _tree(frame)
     names = {**frame.f_globals, **frame.f_locals}
     for node in ast.walk(tree):
@@ -90,13 +90,13 @@ def _of_frame(frame: FrameType, trainer: Any) -> Iterator[tuple[str, Any, Place]
             if argument and look_up(node.func.value, names) is trainer:
                 given = look_up(_first(node, argument), names)
                 if given is not NOTHING and given is not None:
-                    yield argument, given, _place(node, frame)
+                    yield argument, given, _location(node, frame)
 
 
-def _place(node: ast.Call, frame: FrameType) -> Place:
+def _location(node: ast.Call, frame: FrameType) -> Location:
     path, end_line = frame.f_code.co_filename, node.end_lineno or node.lineno
     start = characters(path, node.lineno, node.col_offset)
-    return Place(shown(path), node.lineno, start, end_line, characters(path, end_line, node.end_col_offset or 0))
+    return Location(shown(path), node.lineno, start, end_line, characters(path, end_line, node.end_col_offset or 0))
 
 
 def _first(call: ast.Call, argument: str) -> ast.expr | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.run import Run
 from lintrain.runtime.child.session import Session
 
@@ -18,7 +18,7 @@ class TrainerRun(Run):
     those of the optimizer's groups, `workers` the processes that the script asked for to load its rows.
     """
 
-    def __init__(self, session: Session, trainer: Any, entry: str, call: Place | None) -> None:
+    def __init__(self, session: Session, trainer: Any, entry: str, call: Location | None) -> None:
         super().__init__(session, call)
         self.trainer = trainer
         self.entry = entry

@@ -39,12 +39,12 @@ def fit_and_evaluate(run: TrainerRun, outer: Any) -> None:
     body = {name: value.clone() for name, value in outer.model.model_body.state_dict().items()}
     trains = {name: weight.requires_grad for name, weight in outer.model.model_body.named_parameters()}
     head = copy.deepcopy(outer.model.model_head)
-    place = calls_later(outer, "evaluate")
+    location = calls_later(outer, "evaluate")
     try:
         run.about = "fitting the head"
         _fit(run, outer)
-        if outer.eval_dataset is not None and place is not None:
-            run.about, run.fallback = "", place
+        if outer.eval_dataset is not None and location is not None:
+            run.about, run.fallback = "", location
             _evaluate(run, outer)
     finally:
         outer.model.model_head = head

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.given import Given
 from lintrain.runtime.child.library import library
@@ -61,7 +61,7 @@ OVERRIDABLE = (
 
 def given_splits(trainer: Any, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Given]:
     """The datasets of a trainer by argument, and the one that this call was given."""
-    given: list[tuple[str, Any, Place | None]] = [("train_dataset", trainer.train_dataset, None)]
+    given: list[tuple[str, Any, Location | None]] = [("train_dataset", trainer.train_dataset, None)]
     name = {"predict": "test_dataset", "evaluate": "eval_dataset"}.get(entry)
     passed = (args[0] if args else kwargs.get(name)) if name else None
     if name != "eval_dataset" or passed is None:
@@ -73,11 +73,11 @@ def given_splits(trainer: Any, entry: str, args: tuple[Any, ...], kwargs: dict[s
     return [split for one in given if one[1] is not None for split in _flat(*one)]
 
 
-def _flat(argument: str, dataset: Any, place: Place | None) -> list[Given]:
+def _flat(argument: str, dataset: Any, location: Location | None) -> list[Given]:
     if isinstance(dataset, Mapping):
         splits = cast("Mapping[object, Any]", dataset)
-        return [Given(argument, one, str(key), place) for key, one in splits.items()]
-    return [Given(argument, dataset, None, place)]
+        return [Given(argument, one, str(key), location) for key, one in splits.items()]
+    return [Given(argument, dataset, None, location)]
 
 
 def argument_values(arguments: Any) -> dict[str, str | int | float | bool | None]:

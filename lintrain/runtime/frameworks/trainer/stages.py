@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.evidence.run import Stage
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.runtime.child.given import Given
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.label_conflicts import of_training
@@ -35,12 +35,12 @@ TRAINING_STAGES = ("batch", "forward", "backward", "step")
 
 
 def measure(
-    session: Session, trainer: Any, entry: str, call: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: Session, trainer: Any, entry: str, call: Location | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     """Every stage that this call can reach; evidence is sent as it comes."""
     run = TrainerRun(session, trainer, entry, call)
-    for place in later_trainings():
-        session.note(f"the training call at {place} comes later and was not looked at")
+    for location in later_trainings():
+        session.note(f"the training call at {location} comes later and was not looked at")
     session.channel.send("run", run=0, values=_facts(run))
     for name in ("script", "construction"):
         seconds = session.elapsed() if name == "script" else 0.0

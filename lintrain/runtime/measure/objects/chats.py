@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from lintrain.evidence.run import EncodedChat
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.session import Session
@@ -26,9 +26,9 @@ def _watch(found: dict[EncodedChat, None], tokenizer: Any) -> None:
     @functools.wraps(encode)
     def apply_chat_template(self: Any, *args: Any, **kwargs: Any) -> Any:
         encoded = encode(self, *args, **kwargs)
-        place = frame_place(users_frame())
-        if place is not None:
-            found[EncodedChat(place, type(encoded).__name__, _columns(encoded))] = None
+        location = frame_location(users_frame())
+        if location is not None:
+            found[EncodedChat(location, type(encoded).__name__, _columns(encoded))] = None
         return encoded
 
     tokenizer.apply_chat_template = apply_chat_template

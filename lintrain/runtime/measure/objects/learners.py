@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from lintrain.evidence.run import LearnedRows, SplitRows
-from lintrain.runtime.child.frames import callers_frame, frame_place, users_frame
+from lintrain.runtime.child.frames import callers_frame, frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.session import Session
 from lintrain.runtime.measure.subset import number_of_rows
@@ -26,15 +26,15 @@ class Learners:
 
     def learns(self, learner: Any, rows: Any) -> None:
         """A learner is fitted by code of the script, or by a library that the script calls."""
-        place, number = frame_place(users_frame()), _rows(rows)
-        if place is not None and number is not None:
-            self.learned.append(LearnedRows(place, type(learner).__name__, number, self.moment))
+        location, number = frame_location(users_frame()), _rows(rows)
+        if location is not None and number is not None:
+            self.learned.append(LearnedRows(location, type(learner).__name__, number, self.moment))
 
     def divides(self, rows: Any, kept: Any) -> None:
         """Rows were split in two."""
-        place, number, rest = frame_place(users_frame()), _rows(rows), _rows(kept)
-        if place is not None and number is not None and rest is not None:
-            self.splits.append(SplitRows(place, number, rest, self.moment))
+        location, number, rest = frame_location(users_frame()), _rows(rows), _rows(kept)
+        if location is not None and number is not None and rest is not None:
+            self.splits.append(SplitRows(location, number, rest, self.moment))
 
 
 def install(session: Session, hooks: AfterImport) -> None:

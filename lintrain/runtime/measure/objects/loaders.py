@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import CopiedRows, MadeLoader
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.session import Session
 from lintrain.runtime.measure.objects.copies import generators_of, is_own, may_be_alike, read_copies
@@ -28,10 +28,10 @@ class Loaders:
 
     def makes(self, loader: Any, workers: int) -> None:
         """A loader is there, which asked for so many workers."""
-        place = frame_place(users_frame())
-        if place is not None and len(self._made) < MOST:
+        location = frame_location(users_frame())
+        if location is not None and len(self._made) < MOST:
             kept = loader if workers >= 2 and is_own(loader.dataset) else None
-            self._made.append((_described(loader, place, workers), kept))
+            self._made.append((_described(loader, location, workers), kept))
 
     def told(self, *, is_measured: bool) -> list[MadeLoader]:
         """All of them; workers read only where a training went through, for the data may not be complete before."""
@@ -62,9 +62,9 @@ def _tap(session: Session, loaders: Loaders, loader: Any) -> None:
     loader.__init__ = init
 
 
-def _described(loader: Any, place: Place, workers: int) -> MadeLoader:
+def _described(loader: Any, location: Location, workers: int) -> MadeLoader:
     return MadeLoader(
-        place=place,
+        location=location,
         rows=_length(loader.dataset),
         batches=_length(loader),
         batch_size=loader.batch_size,

@@ -8,8 +8,8 @@ import weakref
 from typing import Any
 
 from lintrain.evidence.run import MovedModel
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.session import Session
 from lintrain.runtime.measure.live_bytes import size_of, tensors_in_module
@@ -24,7 +24,7 @@ class Moved:
     """A module, held by others only, and what was seen of it."""
 
     module: weakref.ref[Any]
-    place: Place
+    location: Location
     name: str
     size: int
     beside: int | None
@@ -48,21 +48,21 @@ class Models:
         is_known = known is not None and known.module() is module
         if self._session.measuring or is_known or len(self._moved) >= MOST:
             return
-        place = frame_place(users_frame()) if any(True for _ in module.parameters()) else None
-        if place is None:
+        location = frame_location(users_frame()) if any(True for _ in module.parameters()) else None
+        if location is None:
             return
         if known is not None:  # another one lay at this address
             self._gone.append(known)
-        self._moved[id(module)] = Moved(weakref.ref(module), place, *self._sizes(module, place))
+        self._moved[id(module)] = Moved(weakref.ref(module), location, *self._sizes(module, location))
 
-    def _sizes(self, module: Any, place: Place) -> tuple[str, int, int | None]:
-        return type(module).__name__, _size(module), self._beside(module, place)
+    def _sizes(self, module: Any, location: Location) -> tuple[str, int, int | None]:
+        return type(module).__name__, _size(module), self._beside(module, location)
 
-    def _beside(self, module: Any, place: Place) -> int | None:
+    def _beside(self, module: Any, location: Location) -> int | None:
         """The bytes of those that came past the same place and are held; None where the watch may hold them."""
         if self._session.has_begun:
             return None
-        earlier = [each for each in self._moved.values() if each.place == place and each.module() is not None]
+        earlier = [each for each in self._moved.values() if each.location == location and each.module() is not None]
         if earlier:
             gc.collect()  # one that only its own circles hold is as good as gone
         own = {id(part) for part in module.modules()}
@@ -93,7 +93,7 @@ class Models:
         moved = [*self._gone, *self._moved.values()]
         return [
             MovedModel(
-                each.place, each.name, each.size, each.beside, each.calls, self._steps, each.is_held, each.trains
+                each.location, each.name, each.size, each.beside, each.calls, self._steps, each.is_held, each.trains
             )
             for each in moved
         ]

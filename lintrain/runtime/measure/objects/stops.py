@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Any
 
 from lintrain.evidence.run import StepStop
-from lintrain.model.location import Place
-from lintrain.runtime.child.frames import frame_place, users_frame
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.session import Session
 
@@ -21,7 +21,7 @@ class Stops:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._counts: Counter[tuple[Place, str]] = Counter()
+        self._counts: Counter[tuple[Location, str]] = Counter()
 
     def counted(self, owner: Any, name: str, path: str) -> None:
         """Let a function of a module count its calls."""
@@ -38,14 +38,14 @@ class Stops:
         watch = self._session.watch
         if not self._session.has_begun or watch.run.is_settled or not watch.is_on:
             return
-        place = frame_place(users_frame())
-        if place is not None:
-            self._counts[place, path] += 1
+        location = frame_location(users_frame())
+        if location is not None:
+            self._counts[location, path] += 1
 
     def told(self) -> list[StepStop]:
         """Those that came at all."""
         steps = self._session.watch.effects.counts["steps"] if self._session.has_begun else 0
-        return [StepStop(place, path, times, steps) for (place, path), times in self._counts.items()]
+        return [StepStop(location, path, times, steps) for (location, path), times in self._counts.items()]
 
 
 def install(session: Session, hooks: AfterImport) -> None:

@@ -89,10 +89,10 @@ def _is_static(own: Any) -> bool:
 def _redirected(calls: Calls, native: Native, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        place, given = native.position, list(args)
-        if len(given) > place:
-            mode = kwargs.get("mode", given[place + 1] if len(given) > place + 1 else "r")
-            given[place] = _found(calls, given[place], _how(native, mode))
+        location, given = native.position, list(args)
+        if len(given) > location:
+            mode = kwargs.get("mode", given[location + 1] if len(given) > location + 1 else "r")
+            given[location] = _found(calls, given[location], _how(native, mode))
         elif native.keyword in kwargs:
             mode = kwargs.get("mode", "r")
             kwargs[native.keyword] = _found(calls, kwargs[native.keyword], _how(native, mode))

@@ -13,7 +13,7 @@ from lintrain.runtime.sandbox.network.gate import Gate, refusal
 from lintrain.runtime.sandbox.network.programs import Programs
 
 WALL = "wall"
-"""In the folder of a pass: the socket at which the first process asks lintrain for a wall (`lintrain.runtime.parent.wall`)."""
+"""In the folder of a pass: the socket at which the first process asks for a wall (`lintrain.runtime.parent.wall`)."""
 
 FIRST = "LINTRAIN_PROBE_NETWORK"
 """Set by the process that asked the kernel to hold it and all that it starts."""

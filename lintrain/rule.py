@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from lintrain.evidence.run import Evidence
-from lintrain.model.finding import Finding, Reason
-from lintrain.model.fix import Fix
+from lintrain.model.finding import Finding, Related
+from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
-from lintrain.model.location import Place
-from lintrain.model.verdict import Verdict, unsettled
+from lintrain.model.location import Location
+from lintrain.model.verdict import Verdict, inconclusive
 
 if TYPE_CHECKING:
     from lintrain.knowledge.target import Targets
@@ -25,7 +25,7 @@ class Rule:
     `needs_training` is false where a file that trains nothing suffers too: `glance` is asked of it before it is read.
     `matters_in_tests` is true where unit tests suffer, which keep no model and tell of most errors by themselves.
     `is_preview` is true of a young rule, which is only heard where somebody asks for such rules (`--preview`).
-    `words` are those without which the rule has nothing to say, parts of longer ones too: with `"clip|norm & backward"`
+    `keywords` are those without which the rule has nothing to report, parts of longer ones too: with `"clip|norm & backward"`
     it is asked of scripts that say `clip` or `norm`, and `backward`, in themselves or in the modules read for them.
     """
 
@@ -33,11 +33,11 @@ class Rule:
     needs_training: ClassVar[bool] = True
     matters_in_tests: ClassVar[bool] = False
     is_preview: ClassVar[bool] = False
-    words: ClassVar[str] = ""
+    keywords: ClassVar[str] = ""
     name: ClassVar[str] = ""
     stage: ClassVar[str] = ""
 
-    def glance(self, source: Source, targets: Targets) -> bool:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
         """Whether a file that trains nothing may hold the mistake, as far as its text and its syntax tell."""
         return True
 
@@ -47,7 +47,7 @@ class Rule:
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         """What one real batch says of the finding."""
-        return unsettled("a batch cannot tell")
+        return inconclusive("a batch cannot tell")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """The findings that only a run shows, each with its confirming verdict."""
@@ -60,7 +60,7 @@ class Rule:
     def if_confirmed(self, finding: Finding, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """The finding with its verdict where `verify` confirms it: what most rules' `inspect` ends with."""
         verdict = self.verify(finding, evidence)
-        if verdict.ruling == "confirmed":
+        if verdict.outcome == "confirmed":
             yield finding, verdict
 
     def fix(self, finding: Finding) -> Fix | None:
@@ -72,10 +72,10 @@ class Rule:
 
     def finding(
         self,
-        place: Place,
+        location: Location,
         message: str,
         *,
-        because: Iterable[Reason] = (),
+        related: Iterable[Related] = (),
         why: str = "",
         help: str = "",  # noqa: A002 - the word that a person reads in the report
         subject: str | None = None,
@@ -86,11 +86,11 @@ class Rule:
         return Finding(
             rule=self.name,
             level=level or self.level,
-            place=place,
+            location=location,
             message=message,
             why=why,
             help=help,
-            because=tuple(because),
+            related=tuple(related),
             subject=subject,
             facts=dict(facts or {}),
         )

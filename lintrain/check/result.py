@@ -10,8 +10,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.model.finding import Finding
-    from lintrain.model.fix import Fix
-    from lintrain.model.location import Place
+    from lintrain.model.fixes import Fix
+    from lintrain.model.location import Location
     from lintrain.model.verdict import Verdict
     from lintrain.source.source import Source
     from lintrain.source.suppression import Suppression
@@ -116,7 +116,7 @@ class FileOutcome:
     silenced: tuple[Silenced, ...] = ()
     is_exhausted: bool = False
     known: tuple[Reported, ...] = ()
-    training: tuple[Place, ...] = ()
+    training: tuple[Location, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
 
     @property
@@ -126,7 +126,7 @@ class FileOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckResult:
     """All that a run found, file by file; `notes` are remarks on the run itself, for stderr.
 
     `modules` are other files that the reasons of findings point to.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -12,7 +12,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 class Replace:
     """Put other code in the stead of an expression or statement."""
 
-    place: Place
+    location: Location
     code: str
 
 
@@ -20,7 +20,7 @@ class Replace:
 class AddArgument:
     """Give a call one more keyword argument; nothing changes where the call has it already."""
 
-    call: Place
+    call: Location
     name: str
     value: str
 
@@ -29,7 +29,7 @@ class AddArgument:
 class RenameArgument:
     """Give a keyword argument of a call its new name, and a new value where one is given."""
 
-    call: Place
+    call: Location
     name: str
     new_name: str
     new_value: str | None = None
@@ -39,7 +39,7 @@ class RenameArgument:
 class RemoveArgument:
     """Take a keyword argument out of a call."""
 
-    call: Place
+    call: Location
     name: str
 
 
@@ -47,7 +47,7 @@ class RemoveArgument:
 class AddParameter:
     """Give the function (def) at the place one more parameter with a default, after its last plain one."""
 
-    function: Place
+    function: Location
     name: str
     default: str
 
@@ -72,7 +72,7 @@ class RemoveImport:
 class InsertBefore:
     """Put a statement on a line of its own before the statement that holds the place."""
 
-    place: Place
+    location: Location
     statement: str
 
 
@@ -80,7 +80,7 @@ class InsertBefore:
 class InsertAfter:
     """Put a statement on a line of its own after the statement that holds the place."""
 
-    place: Place
+    location: Location
     statement: str
 
 
@@ -88,7 +88,7 @@ class InsertAfter:
 class InsertAtTop:
     """Put a statement first in the body of the compound statement (for, def, with) at the place."""
 
-    place: Place
+    location: Location
     statement: str
 
 
@@ -96,7 +96,7 @@ class InsertAtTop:
 class WrapInWith:
     """Put the statement that holds the place inside `with item:`."""
 
-    place: Place
+    location: Location
     item: str
 
 
@@ -104,7 +104,7 @@ class WrapInWith:
 class WrapBody:
     """Put the whole body of the compound statement (for, def, with) at the place inside `with item:`."""
 
-    place: Place
+    location: Location
     item: str
 
 
@@ -112,16 +112,16 @@ class WrapBody:
 class MoveBefore:
     """Take the statement that holds the place to before the one that holds `target`, with the comments above it."""
 
-    place: Place
-    target: Place
+    location: Location
+    target: Location
 
 
 @dataclass(frozen=True, slots=True)
 class MoveAfter:
     """Take the statement that holds the place to after the one that holds `target`, with the comments above it."""
 
-    place: Place
-    target: Place
+    location: Location
+    target: Location
 
 
 Edit = (
