@@ -1,39 +1,62 @@
-"""What a rule file gives: one mistake, how its text looks, what a batch says of it, and what mends it."""
+"""What every rule file imports: the class `Rule`, and the plain data that it takes and gives.
+
+A rule file holds one mistake: how its text looks, what a batch shows of it, and what fixes it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from lintrain.evidence.run import Evidence
-from lintrain.model.finding import Finding, Related
-from lintrain.model.fixes import Fix
+from lintrain.knowledge.target import Target, Targets
+from lintrain.model import fixes
+from lintrain.model.finding import Finding, Related, one_per_location
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.model.verdict import Verdict, inconclusive
+from lintrain.model.verdict import Outcome, Verdict
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.source import Source
+from lintrain.startup.lazy_pattern import lazy_pattern
 
-if TYPE_CHECKING:
-    from lintrain.knowledge.target import Targets
-    from lintrain.pipeline.record import Pipeline
-    from lintrain.source.source import Source
+__all__ = [
+    "Evidence",
+    "Finding",
+    "Level",
+    "Location",
+    "Outcome",
+    "Pipeline",
+    "Related",
+    "Rule",
+    "Source",
+    "Target",
+    "Targets",
+    "Verdict",
+    "fixes",
+    "lazy_pattern",
+    "one_per_location",
+]
 
 
 class Rule:
-    """One mistake, named after its file; the loader fills in `name` and `stage` from where the file lies.
+    """One mistake, named after its file; the loader fills in `name` and `stage` from the file's path.
 
-    `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, `fix` mends.
-    `needs_training` is false where a file that trains nothing suffers too: `glance` is asked of it before it is read.
-    `matters_in_tests` is true where unit tests suffer, which keep no model and tell of most errors by themselves.
-    `is_preview` is true of a young rule, which is only heard where somebody asks for such rules (`--preview`).
-    `keywords` are those without which the rule has nothing to report, parts of longer ones too: with `"clip|norm & backward"`
-    it is asked of scripts that say `clip` or `norm`, and `backward`, in themselves or in the modules read for them.
+    `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, and `fix`
+    returns an edit.
     """
 
     level: ClassVar[Level]
     needs_training: ClassVar[bool] = True
+    """False for a rule that also applies to files without training; `prescreen` is asked before such a file is read."""
     matters_in_tests: ClassVar[bool] = False
+    """True for a rule that also applies to unit tests, which keep no model and fail by themselves on most errors."""
     is_preview: ClassVar[bool] = False
+    """True for a new rule, which runs only with `--preview`."""
     keywords: ClassVar[str] = ""
+    """What a script, or a module read for it, must contain for the rule to run; parts of longer words count.
+
+    `"clip|norm & backward"` asks for `clip` or `norm`, and for `backward`.
+    """
     name: ClassVar[str] = ""
     stage: ClassVar[str] = ""
 
@@ -47,7 +70,7 @@ class Rule:
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         """What one real batch says of the finding."""
-        return inconclusive("a batch cannot tell")
+        return Verdict.inconclusive("a batch cannot tell")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """The findings that only a run shows, each with its confirming verdict."""
@@ -63,7 +86,7 @@ class Rule:
         if verdict.outcome == "confirmed":
             yield finding, verdict
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         """The edit that mends the finding, or None where no single cure is right.
 
         Of what `inspect` found, `callee_in` and `argument_in` tell the call that it stands at.

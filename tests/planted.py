@@ -9,8 +9,8 @@ from pathlib import Path
 from lintrain.model.finding import Finding, Related
 from lintrain.model.fixes import Fix, Replace
 from lintrain.model.level import Level
-from lintrain.rule import Rule
 from lintrain.pipeline.record import Pipeline
+from lintrain.rule import Rule
 from lintrain.rulebook import RuleFile
 
 HEAD = "import transformers\n"

@@ -9,7 +9,7 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.fixes import AddImport, Fix, Replace
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.model.verdict import confirmed, refuted
+from lintrain.model.verdict import Verdict
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
 from tests.notebooks import notebook
@@ -43,11 +43,13 @@ def outcome() -> CheckResult:
     """Findings of every level, two of them alike; a fix, a verdict of each kind, a silenced one, and a failed rule."""
     at = Location(SCRIPT, 4, 17, 4, 20)
     found = (
-        Reported(finding("raw-dataset", Level.ERROR, at), MENDED, confirmed("3 of 4 rows", ratio=float("nan"))),
+        Reported(finding("raw-dataset", Level.ERROR, at), MENDED, Verdict.confirmed("3 of 4 rows", ratio=float("nan"))),
         Reported(finding("raw-dataset", Level.ERROR, Location(SCRIPT, 5, 7, 5, 10))),
         Reported(finding("logits-in-metric", Level.WARNING, Location(SCRIPT, 5, 7, 5, 10), HOSTILE)),
         Reported(
-            finding("unused-suppression", Level.NOTE, Location(SCRIPT, 8, 5, 9, 13)), None, refuted("0 of 4 rows")
+            finding("unused-suppression", Level.NOTE, Location(SCRIPT, 8, 5, 9, 13)),
+            None,
+            Verdict.refuted("0 of 4 rows"),
         ),
     )
     silenced = Silenced(

@@ -260,7 +260,7 @@ def test_of_a_run_that_does_more_than_read_nothing_is_kept(project: Path, ask: A
 def test_a_kept_answer_has_every_byte_of_a_fresh_one(
     project: Path, ask: Ask, read_afresh: list[list[str]], form: str
 ) -> None:
-    keywords = ["check", str(ROOT / "fixtures" / "course"), "."]
+    words = ["check", str(ROOT / "fixtures" / "course"), "."]
     options = {"statistics": ["--statistics"], "settings": ["--show-settings"], "files": ["--show-files"]}
     words += options.get(form, ["--output-format", form])
     first = ask(*words)
@@ -429,7 +429,7 @@ def test_a_kept_answer_needs_no_module_that_takes_long(project: Path) -> None:
 
 
 def test_what_several_processes_saw_is_one_answer(project: Path) -> None:
-    keywords = [*CHECK, "--jobs", "2"]
+    words = [*CHECK, "--jobs", "2"]
     crew = "import lintrain.check.crew as crew; crew.WORTH_A_PROCESS = 1\n"
     first, loaded = ask_later(*words, setting=crew)
     assert "multiprocessing" in loaded

@@ -154,7 +154,14 @@ def test_what_is_damaged_is_made_again_without_a_word(
 
 
 def test_reading_what_is_kept_makes_nothing_but_plain_words() -> None:
-    for words in (["Popen", "ls"], ["os.system", "ls"], [["Finding"]], ["Level", "worst"], ["Place"], {"a": ["eval"]}):
+    for words in (
+        ["Popen", "ls"],
+        ["os.system", "ls"],
+        [["Finding"]],
+        ["Level", "worst"],
+        ["Location"],
+        {"a": ["eval"]},
+    ):
         with pytest.raises((KeyError, TypeError, ValueError)):
             from_plain(words)
 

@@ -41,7 +41,7 @@ For tests.
 import os
 import signal
 
-from lintrain import Level, Rule
+from lintrain.rule import Level, Rule
 
 
 class Deadly(Rule):

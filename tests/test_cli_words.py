@@ -47,7 +47,7 @@ def test_an_option_is_read_as_click_reads_it(word: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("word", [word for word in EVERY_WORD if len(words_with(word)) > 1])
 def test_a_value_may_stand_behind_an_equals_sign(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    keywords = ["=".join(words_with(word)), "a.py"]
+    words = ["=".join(words_with(word)), "a.py"]
     assert read_words(words) == read_by_click(words, monkeypatch)
 
 

@@ -63,12 +63,12 @@ def lintrain(
 
 @pytest.mark.parametrize("form", ["concise", "json", "sarif", "html"])
 def test_a_report_that_does_not_fit_is_no_answer(project: Path, form: str) -> None:
-    keywords = ("check", "--no-cache", "--output-format", form, "train.py")
+    words = ("check", "--no-cache", "--output-format", form, "train.py")
     assert lintrain(project, *words, output="/dev/full") == (2, FULL)
 
 
 def test_a_kept_answer_that_does_not_fit_is_none(project: Path) -> None:
-    keywords = ("check", "--cache-dir", "kept", "train.py")
+    words = ("check", "--cache-dir", "kept", "train.py")
     assert [lintrain(project, *words)[0] for _ in range(2)] == [1, 1]
     assert lintrain(project, *words, output="/dev/full") == (2, FULL)
     assert lintrain(project, *words) == (1, "")

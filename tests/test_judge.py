@@ -15,8 +15,8 @@ from lintrain.evidence.run import Evidence, Failure, ForwardEvidence, Stage
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rule import Rule
-from lintrain.model.verdict import Outcome, Verdict, confirmed, inconclusive, refuted
 from lintrain.runtime.parent.record import SCHEMA, Ending, EvidenceFileError, Record, read_record, write_record
 from lintrain.verdicts.conclusion import conclude
 from lintrain.verdicts.judgement import judge_record
@@ -37,17 +37,17 @@ class Claimed(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         match evidence.trainer:
             case "Right":
-                return confirmed("1 of 1 is so")
+                return Verdict.confirmed("1 of 1 is so")
             case "Wrong":
-                return refuted("0 of 1 are so")
+                return Verdict.refuted("0 of 1 are so")
             case "Broken":
                 raise ZeroDivisionError("no luck")
             case _:
-                return inconclusive("not looked at")
+                return Verdict.inconclusive("not looked at")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         if evidence.trainer == "Seen":
-            yield self.finding(HERE, "`x` is seen"), confirmed("1 is seen")
+            yield self.finding(HERE, "`x` is seen"), Verdict.confirmed("1 is seen")
 
 
 def run(trainer: str, *stages: Stage, forward: ForwardEvidence | None = None) -> Evidence:
@@ -109,9 +109,14 @@ def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, 
     ("made", "judged", "code", "reason"),
     [
         (record(run("T")), [], 0, "nothing confirmed"),
-        (record(run("T")), [(CLAIM, refuted("0 of 1"))], 0, "nothing confirmed"),
-        (record(run("T")), [(CLAIM, confirmed("1 of 1"))], 1, "1 mistake confirmed"),
-        (record(run("T"), kind="time"), [(CLAIM, confirmed("1"))], 1, "1 mistake confirmed; then a bound was hit"),
+        (record(run("T")), [(CLAIM, Verdict.refuted("0 of 1"))], 0, "nothing confirmed"),
+        (record(run("T")), [(CLAIM, Verdict.confirmed("1 of 1"))], 1, "1 mistake confirmed"),
+        (
+            record(run("T"), kind="time"),
+            [(CLAIM, Verdict.confirmed("1"))],
+            1,
+            "1 mistake confirmed; then a bound was hit",
+        ),
         (record(kind="time"), [], 3, "could not judge: a bound was hit before any training call: why"),
         (record(run("T", Stage("forward", "failed"))), [], 1, "training fails in its forward stage"),
         (record(run("T", Stage("script", "failed")), kind="crashed"), [], 3, "could not judge: the script stops"),
@@ -128,7 +133,7 @@ def test_exit_codes_and_their_reasons(
 
 def test_a_confirmed_note_does_not_fail_a_probe() -> None:
     note = Finding("claimed", Level.NOTE, HERE, "`x` wastes time")
-    assert conclude(record(run("T")), [(note, confirmed("1 s"))]).exit_code == 0
+    assert conclude(record(run("T")), [(note, Verdict.confirmed("1 s"))]).exit_code == 0
 
 
 def test_evidence_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -202,7 +207,7 @@ class Following(Claimed):
         return cause.rule == "claimed"
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        yield self.finding(HERE, "`x` follows"), confirmed("1 follows")
+        yield self.finding(HERE, "`x` follows"), Verdict.confirmed("1 follows")
 
 
 @pytest.mark.parametrize(("trainer", "rules"), [("Right", ["claimed"]), ("Wrong", ["claimed", "following"])])

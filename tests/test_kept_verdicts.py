@@ -14,11 +14,11 @@ from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.model.verdict import Verdict, confirmed, refuted
+from lintrain.model.verdict import Verdict
 from lintrain.runtime.parent.kept_verdicts import KeptVerdicts, keep_verdicts
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 
-VERDICT = confirmed("labels reach 7, the head has 2", largest=7)
+VERDICT = Verdict.confirmed("labels reach 7, the head has 2", largest=7)
 SCRIPT = b"import model\n"
 NEVER_CLEARS = """
 import torch
@@ -97,8 +97,8 @@ def test_a_spoilt_cache_is_no_cache(project: Project, content: bytes) -> None:
     (kept,) = (project.script.parent / "cache").rglob("*.json")
     kept.write_bytes(content)
     assert project.verdict() is None
-    project.keep(refuted("labels reach 1"))
-    assert project.verdict() == refuted("labels reach 1")
+    project.keep(Verdict.refuted("labels reach 1"))
+    assert project.verdict() == Verdict.refuted("labels reach 1")
 
 
 def test_a_cache_that_cannot_be_written_stops_nobody(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,13 +91,13 @@ def test_what_a_cache_wraps_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 GUARDED = """
-from lintrain.model.location import Place
+from lintrain.model.location import Location
 
 count: int = "an error of its own"
 
 class Rule:
-    def check(self, place: Place | None) -> bool:
-        return place is not None and place.line > 3
+    def check(self, location: Location | None) -> bool:
+        return location is not None and location.line > 3
 """
 
 
@@ -105,8 +105,8 @@ def test_types_notice_a_guard_that_is_lacking_and_no_other_number_and_no_file_as
     file = tmp_path / "rule.py"
     file.write_text(GUARDED, encoding="utf-8")
     trees = {each.change: each.tree for each in mutants_of(GUARDED, frozenset())}
-    whole = "place is not None and place.line > 3"
-    changes = [f"{whole} -> place.line > 3", f"{whole} -> place is not None", "3 -> 4"]
+    whole = "location is not None and location.line > 3"
+    changes = [f"{whole} -> location.line > 3", f"{whole} -> location is not None", "3 -> 4"]
     trees |= {"nothing": ast.parse(GUARDED)}
     assert mistyped([(file, trees[change]) for change in (*changes, "nothing")]) == [True, False, False, False]
 

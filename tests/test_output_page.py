@@ -36,7 +36,7 @@ def test_every_form_is_in_the_table_and_no_other() -> None:
 def test_a_command_of_a_check_writes_what_it_says(
     project: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    keywords = shlex.split(command)[1:]
+    words = shlex.split(command)[1:]
     assert run(words) == 1
     file = words[words.index("--output-file") + 1] if "--output-file" in words else None
     text = (project / file).read_text() if file else capsys.readouterr().out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain import Finding, Level, Location
+from lintrain.rule import Finding, Level, Location
 from lintrain.rulebook import RuleFile, RuleFileError, load_rules, read_rule_file
 from tests.pages import demands, judging
 from tests.pages.assembly import assemble, free_names
@@ -37,7 +37,7 @@ Asks first: the arguments may be others.
 None but this test.
 """
 
-from lintrain import AddArgument, Fix, Level, Rule
+from lintrain.rule import Level, Rule, fixes
 
 
 class BareTrainer(Rule):
@@ -46,10 +46,10 @@ class BareTrainer(Rule):
     def check(self, pipeline):
         for call in pipeline.calls:
             if call.path == "transformers.Trainer" and "args" not in call.arguments and not call.is_open:
-                yield self.finding(call.place, "`Trainer` has no arguments")
+                yield self.finding(call.location, "`Trainer` has no arguments")
 
     def fix(self, finding):
-        return Fix.of("give it `args`", AddArgument(finding.place, "args", "args"), safe=False)
+        return fixes.Fix.of("give it `args`", fixes.AddArgument(finding.location, "args", "args"), safe=False)
 '''
 
 MakeRule = Callable[..., RuleFile]
@@ -142,7 +142,7 @@ def test_a_marked_line_that_is_not_reported_is_named(rule_with: MakeRule) -> Non
 
 
 def test_a_line_reported_twice_needs_two_marks(rule_with: MakeRule) -> None:
-    once = '                yield self.finding(call.place, "`Trainer` has no arguments")\n'
+    once = '                yield self.finding(call.location, "`Trainer` has no arguments")\n'
     rule = rule_with((once, once + once))
     assert [line.split(":")[0] for line in demands.misreads_bad(rule)] == ["line 1 is reported and not marked"]
 
@@ -166,15 +166,16 @@ def test_a_fix_that_does_not_give_good_is_refused(rule_with: MakeRule) -> None:
 
 def test_a_fix_that_mends_no_example_is_refused(rule_with: MakeRule) -> None:
     rule = rule_with(
-        ('return Fix.of("give it `args`", AddArgument(finding.place, "args", "args"), safe=False)', "return None")
+        (
+            'return fixes.Fix.of("give it `args`", fixes.AddArgument(finding.location, "args", "args"), safe=False)',
+            "return None",
+        )
     )
     assert demands.mends_badly(rule) == ["it has a `fix`, and no Bad example is mended by it"]
 
 
 def test_a_fix_that_brings_an_import_too_many_is_refused(rule_with: MakeRule) -> None:
-    rule = rule_with(
-        ("AddArgument, Fix", "AddArgument, AddImport, Fix"), (', "args", "args")', ', "args", "args"), AddImport("os")')
-    )
+    rule = rule_with((', "args", "args")', ', "args", "args"), fixes.AddImport("os")'))
     assert [line.splitlines()[0] for line in demands.mends_badly(rule)] == [
         "the fix of Bad example 1 does not give Good:"
     ]
@@ -183,10 +184,9 @@ def test_a_fix_that_brings_an_import_too_many_is_refused(rule_with: MakeRule) ->
 def test_a_fix_that_never_ends_is_refused(rule_with: MakeRule) -> None:
     rule = rule_with(
         ('"args" not in call.arguments and ', ""),
-        ("AddArgument, Fix", "Fix, Replace"),
         (
-            'AddArgument(finding.place, "args", "args")',
-            'Replace(finding.place, f"Trainer(model, n={finding.place.end_column})")',
+            'fixes.AddArgument(finding.location, "args", "args")',
+            'fixes.Replace(finding.location, f"Trainer(model, n={finding.location.end_column})")',
         ),
         ("Trainer(model, args=args)", "Trainer(model, n=25)"),
     )

@@ -101,7 +101,7 @@ def test_one_process_is_told_what_torchrun_would_tell_it() -> None:
 
 def test_a_launch_by_torchrun_is_probed_in_one_process(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(OVER_PROCESSES + "assert sys.argv[1:] == ['--lr', '1']\n")
-    keywords = ("torchrun", "--nproc-per-node", "4", "train.py", "--lr", "1")
+    words = ("torchrun", "--nproc-per-node", "4", "train.py", "--lr", "1")
     probed = command(tmp_path, "probe", "--json", "--", *words)
     assert (probed.code, probed.stages["step"], probed.stages["batch"]) == (0, "passed", "passed")
     assert probed.run["shortcuts"] == [
@@ -155,7 +155,7 @@ def test_a_probe_of_nothing_is_a_usage_error(tmp_path: Path) -> None:
 def test_a_launch_by_accelerate_takes_its_precision_over(tmp_path: Path) -> None:
     script = "import torch\nfrom accelerate import Accelerator\nassert Accelerator().mixed_precision == 'bf16'\n"
     (tmp_path / "train.py").write_text(script + STEPS)
-    keywords = ("accelerate", "launch", "--num_processes", "4", "--mixed_precision", "bf16", "train.py")
+    words = ("accelerate", "launch", "--num_processes", "4", "--mixed_precision", "bf16", "train.py")
     assert command(tmp_path, "probe", "--json", "--", *words).code == 0
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 
-from lintrain.analysis.tokens import parts_of
+from lintrain.analysis.special_tokens import parts_of
 from lintrain.interpreter import operations, registry
 from lintrain.interpreter.arithmetic import LONGEST
 from lintrain.interpreter.reader import Frame, Reader, read_pipeline

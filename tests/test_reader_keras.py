@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.analysis.keras import backbones, keras_name
+from lintrain.analysis.keras_runs import backbones, keras_name
 from lintrain.pipeline.values.model import Network
 from lintrain.pipeline.values.python import text_of
 from lintrain.rulebook import load_rules

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.analysis.keras import activation_of, loss_of, units_of
+from lintrain.analysis.keras_runs import activation_of, loss_of, units_of
 from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.analysis.tokens import is_handed_over, lacks_pad, padding_by_eos, parts_of, put_into_data
+from lintrain.analysis.special_tokens import is_handed_over, lacks_pad, padding_by_eos, parts_of, put_into_data
 from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import exactly
 from lintrain.pipeline.record import Pipeline

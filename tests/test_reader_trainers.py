@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.analysis.schedule import best_metric, evaluation_strategy, saving_strategy
+from lintrain.analysis.evaluation_schedule import best_metric, evaluation_strategy, saving_strategy
 from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.pipeline.record import Pipeline

@@ -9,7 +9,7 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.model.verdict import confirmed
+from lintrain.model.verdict import Verdict
 from lintrain.report.text.columns import clip, columns, printable, window, wrap
 from lintrain.report.text.concise import concise
 from lintrain.report.text.full import full
@@ -57,7 +57,7 @@ def test_a_finding_is_drawn_with_its_code_its_reasons_its_cure_and_its_verdict()
             why="Trainer drops the text columns",
         ),
         Fix.of('pass `tokenized_datasets["train"]`', safe=False),
-        confirmed("no `input_ids` in columns [label, idx]"),
+        Verdict.confirmed("no `input_ids` in columns [label, idx]"),
     )
     assert report(one, source, width=100) == [
         "train.py:7:19: error[raw-dataset] `raw` reaches Trainer",

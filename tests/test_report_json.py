@@ -11,7 +11,7 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.model.verdict import confirmed
+from lintrain.model.verdict import Verdict
 from lintrain.report.machine.document import as_json
 from lintrain.report.machine.entries import check_report
 from lintrain.report.machine.schema import check_report_schema
@@ -37,7 +37,7 @@ def outcome() -> CheckResult:
         {"num_labels": 2, "known": True, "name": None, "rate": 0.5},
     )
     reported = Reported(
-        finding, Fix.of("write it", safe=True), confirmed("3 of 4", columns=["a", {"b": 1}], ratio=0.75)
+        finding, Fix.of("write it", safe=True), Verdict.confirmed("3 of 4", columns=["a", {"b": 1}], ratio=0.75)
     )
     silenced = Silenced(Reported(finding), Suppression(at, (), 5, reason="known"))
     crash = Crash("n.ipynb", "unwell", "ValueError: no")

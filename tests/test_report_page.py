@@ -32,7 +32,7 @@ from lintrain.evidence.run import (
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.model.verdict import confirmed
+from lintrain.model.verdict import Verdict
 from lintrain.report.page.document import page
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record, write_record
 from lintrain.source.reading import read_bytes
@@ -113,7 +113,7 @@ def measured() -> Evidence:
 def shown(*runs: Evidence, ending: Ending | None = None, code: int = 1) -> str:
     record = Record(SCHEMA, "0.1", "train.py", "", "python3", ending or Ending("measured"), runs, (), (HOSTILE,))
     finding = Finding("some-rule", Level.ERROR, Location("train.py", 2, 14, 2, 20), HOSTILE, HOSTILE, HOSTILE)
-    judged = [Reported(finding, None, confirmed(HOSTILE, value=HOSTILE, share=0.25))] if runs else []
+    judged = [Reported(finding, None, Verdict.confirmed(HOSTILE, value=HOSTILE, share=0.25))] if runs else []
     source = read_bytes("train.py", SCRIPT.encode())
     return page(record, judged, Conclusion(code, "1 mistake confirmed"), {"train.py": source}.get)
 

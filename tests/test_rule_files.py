@@ -31,12 +31,12 @@ for batch in batches:
 @pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
 def test_the_text_of_a_rule_tells_what_it_needs(rule: RuleFile) -> None:
     from_outside = RuleFile(rule.path)
-    assert " & ".join("|".join(group) for group in from_outside.words) == rule.rule.words
+    assert " & ".join("|".join(group) for group in from_outside.keywords) == rule.rule.keywords
     assert from_outside.reads_text is (type(rule.rule).check is not Rule.check)
     assert from_outside.is_preview is rule.rule.is_preview
     assert from_outside.needs_training is rule.rule.needs_training
     assert from_outside.matters_in_tests is rule.rule.matters_in_tests
-    assert rule.rule.needs_training or "glance" in vars(type(rule.rule)) or rule.rule.words
+    assert rule.rule.needs_training or "prescreen" in vars(type(rule.rule)) or rule.rule.keywords
 
 
 def test_a_rule_is_loaded_only_where_its_words_are_said() -> None:

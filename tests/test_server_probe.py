@@ -128,7 +128,7 @@ def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Pa
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level
     from lintrain.model.location import Location
-    from lintrain.model.verdict import refuted
+    from lintrain.model.verdict import Verdict
     from lintrain.runtime.parent.kept_verdicts import keep_verdicts
     from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 
@@ -139,7 +139,7 @@ def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Pa
     location = Location(str(path), 7, 5, 7, 20)
     claim = Finding("missing-zero-grad", Level.ERROR, location, before["message"].partition("\n")[0])
     record = Record(SCHEMA, __version__, str(path), "", sys.executable, Ending("measured"), ())
-    keep_verdicts(record, [(claim, refuted("each step starts from zero"))])
+    keep_verdicts(record, [(claim, Verdict.refuted("each step starts from zero"))])
     client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
     (after,) = client.diagnostics(uri)
     assert (before["severity"], after["severity"]) == (1, 4)

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.handing_over import parts_shared
-from lintrain.analysis.phases import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
+from lintrain.analysis.training_loops import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
 from lintrain.interpreter.modules import modules_in
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline

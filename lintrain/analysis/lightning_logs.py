@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from lintrain.analysis.lightning import MODULES, is_lightning_module
-from lintrain.analysis.mentions import mentions, nodes_of_kind
+from lintrain.analysis.lightning_modules import MODULES, is_lightning_module
+from lintrain.analysis.script_text import mentions, nodes_of_kind
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Instance

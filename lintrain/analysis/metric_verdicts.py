@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from lintrain.evidence.run import Evidence, MetricUse
 from lintrain.model.location import Location
-from lintrain.model.verdict import Measured, Outcome, Verdict, confirmed, inconclusive, refuted
+from lintrain.model.verdict import Measured, Outcome, Verdict
 
 SCORES_RAISE = (
     "mix of",
@@ -28,7 +28,7 @@ def metric_at(evidence: Evidence, path: str, lines: tuple[int, int], judge: Judg
     if evaluation is None or not evaluation.is_followed:
         return None
     uses = evaluation.used_at(path, *lines)
-    return judge(uses[0]) if uses else inconclusive("no metric was called on this line in what was followed")
+    return judge(uses[0]) if uses else Verdict.inconclusive("no metric was called on this line in what was followed")
 
 
 def metrics_confirmed(evidence: Evidence, judge: Judge) -> Iterator[tuple[Location, MetricUse, Verdict]]:
@@ -44,11 +44,11 @@ def on_scores(use: MetricUse) -> Verdict:
     shape: list[Measured] = [*use.predictions_shape]
     if use.error:
         if use.raises(*SCORES_RAISE) and _are_scores(use):
-            return confirmed(f"{use.got} raise {use.error} in `{use.function}`", shape=shape)
-        return inconclusive(f"`{use.function}` ends with {use.error} on {use.got}")
+            return Verdict.confirmed(f"{use.got} raise {use.error} in `{use.function}`", shape=shape)
+        return Verdict.inconclusive(f"`{use.function}` ends with {use.error} on {use.got}")
     if use.predictions_dtype and not _are_scores(use):
-        return refuted(f"`{use.function}` gets {use.got}, {use.calls} times", shape=shape)
-    return inconclusive(f"`{use.function}` gets {use.got} and raises nothing")
+        return Verdict.refuted(f"`{use.function}` gets {use.got}, {use.calls} times", shape=shape)
+    return Verdict.inconclusive(f"`{use.function}` gets {use.got} and raises nothing")
 
 
 def _are_scores(use: MetricUse) -> bool:
@@ -60,16 +60,20 @@ def _are_scores(use: MetricUse) -> bool:
 def on_classes(use: MetricUse) -> Verdict:
     """Whether a metric of one positive class got more than two."""
     if use.classes is None:
-        return inconclusive(f"the classes that `{use.function}` gets could not be counted")
+        return Verdict.inconclusive(f"the classes that `{use.function}` gets could not be counted")
     said = f"{use.classes} classes in {use.references} labels"
     if use.error:
         is_this = use.raises(BINARY_RAISES) and use.classes > 2
-        return (confirmed if is_this else inconclusive)(f"{said} raise {use.error}", classes=use.classes)
+        return (Verdict.confirmed if is_this else Verdict.inconclusive)(
+            f"{said} raise {use.error}", classes=use.classes
+        )
     if use.classes < 3:
-        return inconclusive(f"only {said} that were looked at")
+        return Verdict.inconclusive(f"only {said} that were looked at")
     if not use.values:
-        return inconclusive(f"{said}, and `{use.function}` gave no number")
-    return refuted(f"{said}, and `{use.function}` gives {next(iter(use.values.values())):.3g}", classes=use.classes)
+        return Verdict.inconclusive(f"{said}, and `{use.function}` gave no number")
+    return Verdict.refuted(
+        f"{said}, and `{use.function}` gives {next(iter(use.values.values())):.3g}", classes=use.classes
+    )
 
 
 def scored_ignored(evidence: Evidence) -> Iterator[tuple[Location, str, Verdict]]:
@@ -84,4 +88,4 @@ def scored_ignored(evidence: Evidence) -> Iterator[tuple[Location, str, Verdict]
         if use.location is not None and use.ignored and is_of_classes and is_whole and is_all:
             number = next(iter(use.values.values()))
             said = f"{use.ignored} of {use.references} labels are -100, and `{use.function}` gives {number:.3g} for all"
-            yield use.location, use.function, confirmed(said, ignored=use.ignored)
+            yield use.location, use.function, Verdict.confirmed(said, ignored=use.ignored)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lintrain.analysis.given import is_read_as_text, is_text
+from lintrain.analysis.run_data import is_read_as_text, is_text
 from lintrain.model.finding import Related
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Column, Dataset, Kind, Padding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lintrain.analysis.given import OWN_LOADING, PLAIN_TRAINERS, is_default_collator
+from lintrain.analysis.run_data import OWN_LOADING, PLAIN_TRAINERS, is_default_collator
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Column, Dataset, Encoding, Tokenizer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lintrain.analysis.special_tokens import certain_facts
 from lintrain.analysis.token_feeds import TokenFeed
-from lintrain.analysis.tokens import certain_facts
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import literal

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 from lintrain.check.result import Reported
-from lintrain.model import fix
+from lintrain.model import fixes
 from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -16,9 +16,9 @@ from lintrain.source.suppression import Suppression
 Plain = Any
 """What JSON holds."""
 
-EDITS = tuple(fix.Edit.__args__)
+EDITS = tuple(fixes.Edit.__args__)
 WORDS: Mapping[str, type] = {
-    each.__name__: each for each in (Finding, Related, Location, Reported, Suppression, Level, fix.Fix, *EDITS)
+    each.__name__: each for each in (Finding, Related, Location, Reported, Suppression, Level, fixes.Fix, *EDITS)
 }
 
 

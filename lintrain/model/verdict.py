@@ -21,23 +21,23 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A ruling, the reason in one line with its numbers, and the measured values by name."""
+    """An outcome, the reason in one line with its numbers, and the measured values by name."""
 
     outcome: Outcome
     reason: str
     measured: Mapping[str, Measured] = field(default_factory=dict[str, Measured])
 
+    @classmethod
+    def confirmed(cls, reason: str, **measured: Measured) -> Verdict:
+        """The claim is true of this run."""
+        return cls(Outcome.CONFIRMED, reason, measured)
 
-def confirmed(reason: str, **measured: Measured) -> Verdict:
-    """The claim is true of this run."""
-    return Verdict(Outcome.CONFIRMED, reason, measured)
+    @classmethod
+    def refuted(cls, reason: str, **measured: Measured) -> Verdict:
+        """The claim is false of this run."""
+        return cls(Outcome.REFUTED, reason, measured)
 
-
-def refuted(reason: str, **measured: Measured) -> Verdict:
-    """The claim is false of this run."""
-    return Verdict(Outcome.REFUTED, reason, measured)
-
-
-def inconclusive(reason: str, **measured: Measured) -> Verdict:
-    """The run did not show whether the claim is true, for this reason."""
-    return Verdict(Outcome.INCONCLUSIVE, reason, measured)
+    @classmethod
+    def inconclusive(cls, reason: str, **measured: Measured) -> Verdict:
+        """The run did not show whether the claim is true, for this reason."""
+        return cls(Outcome.INCONCLUSIVE, reason, measured)

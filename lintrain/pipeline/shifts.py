@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping
 
-from lintrain.analysis.given import PLAIN_TRAINERS, is_default_collator
+from lintrain.analysis.run_data import PLAIN_TRAINERS, is_default_collator
 from lintrain.interpreter.call import Argument
 from lintrain.pipeline.values.data import Collator, ColumnValues
 from lintrain.pipeline.values.model import Model, Task

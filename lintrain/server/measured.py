@@ -10,8 +10,8 @@ from lintrain.check.result import Reported
 from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.rule import Rule
 from lintrain.model.verdict import Outcome, Verdict
+from lintrain.rule import Rule
 from lintrain.rulebook import load_rules
 from lintrain.server.checking import digest_of
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rule import Rule
-from lintrain.model.verdict import Outcome, Verdict, confirmed, inconclusive, refuted
 from lintrain.rulebook import RuleFile
 
 Judged = tuple[Finding, Verdict]
@@ -37,29 +37,29 @@ def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable
 
 def _best(verdicts: list[Verdict]) -> Verdict:
     if not verdicts:
-        return inconclusive("no training call was reached")
+        return Verdict.inconclusive("no training call was reached")
     return max(verdicts, key=lambda verdict: STRENGTH[verdict.outcome])
 
 
 def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> list[Verdict]:
     if rule is not None and rule.stage == "loop" and all(each.never_came_to(finding.location) for each in runs):
-        return [inconclusive("the probe ended in a loop above this line") for _ in runs]
+        return [Verdict.inconclusive("the probe ended in a loop above this line") for _ in runs]
     if rule is not None:
         return [_guarded(rule, finding, evidence) for evidence in runs]
     verify = BUILTIN_VERDICTS.get(finding.rule)
-    return [verify(finding, evidence) for evidence in runs] if verify else [inconclusive("a batch cannot tell")]
+    return [verify(finding, evidence) for evidence in runs] if verify else [Verdict.inconclusive("a batch cannot tell")]
 
 
 def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
     try:
         verdict = rule.verify(finding, evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
-        return inconclusive(failed_rule(rule, error))
+        return Verdict.inconclusive(failed_rule(rule, error))
     is_driven = evidence.loop is None  # a loop may have been followed further in a pass that was asked for
     is_out_of_reach = evidence.never_came_to(finding.location) and evidence.split(finding.subject or "") is None
     if verdict.outcome is Outcome.REFUTED and is_driven and is_out_of_reach:
         said = f"the probe ended before this line; of what ran until then: {verdict.reason}"
-        return inconclusive(said, **verdict.measured)
+        return Verdict.inconclusive(said, **verdict.measured)
     return verdict
 
 
@@ -78,7 +78,7 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
                 yield from rule.inspect(evidence)
             except Exception as error:  # noqa: BLE001 - as above
                 failed = rule.finding(evidence.location, f"`{rule.name}` could not be judged")
-                yield failed, inconclusive(failed_rule(rule, error))
+                yield failed, Verdict.inconclusive(failed_rule(rule, error))
 
 
 def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
@@ -90,10 +90,10 @@ def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
             and failure.says("NameError", "UnboundLocalError")
             and _same_line(finding.location, failure.location)
         ):
-            return confirmed(f"{failure.type}: {failure.message}", stage=stage.name)
+            return Verdict.confirmed(f"{failure.type}: {failure.message}", stage=stage.name)
     if finding.facts.get("is_certain") and evidence.ran(finding.location):
-        return refuted("the script ran past this line")
-    return inconclusive("the probe ended before, or went another way than, this line")
+        return Verdict.refuted("the script ran past this line")
+    return Verdict.inconclusive("the probe ended before, or went another way than, this line")
 
 
 def _same_line(claimed: Location, failure: Location | None) -> bool:
@@ -103,11 +103,13 @@ def _same_line(claimed: Location, failure: Location | None) -> bool:
 def _syntax_error(finding: Finding, evidence: Evidence) -> Verdict:
     failure = evidence.failure
     if failure and failure.says("SyntaxError", "IndentationError", "TabError"):
-        return confirmed(f"{failure.type}: {failure.message}")
+        return Verdict.confirmed(f"{failure.type}: {failure.message}")
     if finding.location.path.endswith(".ipynb") and not evidence.ran(finding.location):
-        return inconclusive("the probe ended before this cell")
+        return Verdict.inconclusive("the probe ended before this cell")
     return (
-        refuted("this Python reads the file") if evidence.passed("script") else inconclusive("the script did not run")
+        Verdict.refuted("this Python reads the file")
+        if evidence.passed("script")
+        else Verdict.inconclusive("the script did not run")
     )
 
 

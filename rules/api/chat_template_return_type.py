@@ -79,27 +79,22 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Encoding,
+from lintrain.knowledge import api
+from lintrain.pipeline.values.data import Encoding, Tokenizer
+from lintrain.rule import (
     Evidence,
     Finding,
-    Fix,
     Level,
     Location,
     Pipeline,
     Related,
     Rule,
     Source,
-    Tokenizer,
     Verdict,
-    confirmed,
-    default_value,
-    expression_of,
-    inconclusive,
+    fixes,
     lazy_pattern,
-    refuted,
 )
+from lintrain.source import parsing
 
 METHOD = "transformers.PreTrainedTokenizerBase.apply_chat_template"
 SETTLES = frozenset({"return_dict", "return_assistant_tokens_mask", None})
@@ -120,7 +115,7 @@ class ChatTemplateReturnType(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         chats = [each for each in pipeline.encodings if _gives_columns(pipeline, each)]
-        if not chats or default_value(METHOD, "return_dict", pipeline.targets) is not True:
+        if not chats or api.default_value(METHOD, "return_dict", pipeline.targets) is not True:
             return
         found: dict[Location, Finding] = {}
         for chat in chats:
@@ -140,17 +135,21 @@ class ChatTemplateReturnType(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         chats = evidence.objects.chats_at(finding.location)
         if not chats:
-            return inconclusive("no chat was seen to be encoded at this line")
+            return Verdict.inconclusive("no chat was seen to be encoded at this line")
         given = chats[0]
         columns = ", ".join(f"`{name}`" for name in given.columns)
         if all(each.columns for each in chats):
-            return confirmed(f"this gave a `{given.type}` of {len(given.columns)} columns: {columns}", type=given.type)
+            return Verdict.confirmed(
+                f"this gave a `{given.type}` of {len(given.columns)} columns: {columns}", type=given.type
+            )
         if not any(each.columns for each in chats):
-            return refuted(f"this gave a `{given.type}` of 0 columns", type=given.type)
-        return inconclusive(f"this gave columns in some of {len(chats)} ways it was called", type=given.type)
+            return Verdict.refuted(f"this gave a `{given.type}` of 0 columns", type=given.type)
+        return Verdict.inconclusive(f"this gave columns in some of {len(chats)} ways it was called", type=given.type)
 
-    def fix(self, finding: Finding) -> Fix:
-        return Fix.of("ask for the ids alone", AddArgument(finding.location, "return_dict", "False"), safe=True)
+    def fix(self, finding: Finding) -> fixes.Fix:
+        return fixes.Fix.of(
+            "ask for the ids alone", fixes.AddArgument(finding.location, "return_dict", "False"), safe=True
+        )
 
 
 def _gives_columns(pipeline: Pipeline, encoding: Encoding) -> bool:
@@ -158,7 +157,7 @@ def _gives_columns(pipeline: Pipeline, encoding: Encoding) -> bool:
     if encoding.origin is None or not re.search(r"\.apply_chat_template\(", encoding.text):
         return False
     is_plain = isinstance(encoding.tokenizer, Tokenizer) and not encoding.tokenizer.is_processor
-    call = expression_of(pipeline.code(encoding.origin).strip())
+    call = parsing.expression_of(pipeline.code(encoding.origin).strip())
     keywords = call.keywords if isinstance(call, ast.Call) else []
     given: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in keywords}
     tokenize = given.get("tokenize")

@@ -46,31 +46,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddImport,
-    ArgumentRename,
-    Evidence,
-    Finding,
-    Fix,
-    GivenKeyword,
-    Known,
-    Level,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    RenameArgument,
-    Rule,
-    Source,
-    Targets,
-    Verdict,
-    argument_rename,
-    given_keywords,
-    keyword_state,
-    may_give_what_is_refused,
-    moving,
-    taker_of,
-    verdict_on_keyword,
-)
+from lintrain.analysis import library_arguments, prescreen
+from lintrain.knowledge import api, renames, successors
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict, fixes
 
 
 class RemovedArgument(Rule):
@@ -79,22 +57,22 @@ class RemovedArgument(Rule):
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return may_give_what_is_refused(source, targets, "gone")
+        return prescreen.may_give_what_is_refused(source, targets, "gone")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for given in given_keywords(pipeline):
-            known = keyword_state(given.call.path, given.name, pipeline.targets)
+        for given in library_arguments.given_keywords(pipeline):
+            known = api.keyword_state(given.call.path, given.name, pipeline.targets)
             if known.state == "gone":
                 yield self._report(pipeline, given, known)
 
-    def _report(self, pipeline: Pipeline, given: GivenKeyword, known: Known) -> Finding:
+    def _report(self, pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> Finding:
         call, name = given.call, given.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         reasons = [Related(call.location, f"{known.package} {version} by {source}", "call", call.text)]
-        rename = argument_rename(call.path, name, pipeline.targets)
+        rename = successors.argument_rename(call.path, name, pipeline.targets)
         if rename is not None and rename.moved_to is not None and rename.new is not None:
-            taker = taker_of(pipeline, given, rename.moved_to, rename.new)
+            taker = library_arguments.taker_of(pipeline, given, rename.moved_to, rename.new)
             reasons += [Related(taker.location, f"this one takes `{rename.new}`", "taker", taker.text)] if taker else []
         return self.finding(
             given.location,
@@ -106,27 +84,27 @@ class RemovedArgument(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return verdict_on_keyword(finding, evidence, "gone")
+        return library_arguments.verdict_on_keyword(finding, evidence, "gone")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         calls = finding.with_role("call")
         keys = ("argument", "new_name", "new_value", "brings", "moves")
         texts = {key: str(finding.facts.get(key) or "") for key in keys}
         is_safe = bool(finding.facts.get("is_safe"))
         if texts["moves"]:
-            return moving(finding, texts["argument"], texts["moves"], texts["new_value"])
+            return library_arguments.moving(finding, texts["argument"], texts["moves"], texts["new_value"])
         if not calls or "removes" not in finding.facts:
             return None
         if finding.facts["removes"]:
-            removal = RemoveArgument(calls[0].location, texts["argument"])
-            return Fix.of(f"leave out `{texts['argument']}`", removal, safe=is_safe)
-        edit = RenameArgument(calls[0].location, texts["argument"], texts["new_name"], texts["new_value"] or None)
+            removal = fixes.RemoveArgument(calls[0].location, texts["argument"])
+            return fixes.Fix.of(f"leave out `{texts['argument']}`", removal, safe=is_safe)
+        edit = fixes.RenameArgument(calls[0].location, texts["argument"], texts["new_name"], texts["new_value"] or None)
         module, _, name = texts["brings"].rpartition(".")
-        imports = [AddImport(module, name)] if module else []
-        return Fix.of(f"write `{texts['new_name']}`", edit, *imports, safe=is_safe)
+        imports = [fixes.AddImport(module, name)] if module else []
+        return fixes.Fix.of(f"write `{texts['new_name']}`", edit, *imports, safe=is_safe)
 
 
-def _edit(given: GivenKeyword, rename: ArgumentRename | None) -> dict[str, str | bool]:
+def _edit(given: library_arguments.GivenKeyword, rename: renames.ArgumentRename | None) -> dict[str, str | bool]:
     """The facts that an edit is made of; none where a person has to decide."""
     if rename is None or given.argument.keyword is None:
         return {}

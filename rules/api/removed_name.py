@@ -53,34 +53,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    AddImport,
-    Evidence,
-    Finding,
-    Fix,
-    Known,
-    Level,
-    LibraryName,
-    Location,
-    NameRename,
-    Pipeline,
-    Related,
-    RemoveImport,
-    Replace,
-    Rule,
-    Source,
-    Targets,
-    Verdict,
-    confirmed,
-    demands_version,
-    exactly,
-    inconclusive,
-    may_take_what_is_gone,
-    name_rename,
-    name_state,
-    refuted,
-    takes_calls,
-)
+from lintrain.analysis import library_arguments, prescreen
+from lintrain.knowledge import api, renames, succession, successors, versions
+from lintrain.pipeline.record import LibraryName
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict, fixes
 
 MOST_USES = 8
 """A name used in more places than this is left to its author."""
@@ -95,23 +71,27 @@ class RemovedName(Rule):
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return may_take_what_is_gone(source, targets)
+        return prescreen.may_take_what_is_gone(source, targets)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[Location]()
         for used in pipeline.names:
-            if used.is_guarded or used.location in seen or demands_version(pipeline, used.location, used.module):
+            if (
+                used.is_guarded
+                or used.location in seen
+                or library_arguments.demands_version(pipeline, used.location, used.module)
+            ):
                 continue
-            known = name_state(used.module, used.name, pipeline.targets)
+            known = api.name_state(used.module, used.name, pipeline.targets)
             if known.state == "gone":
                 seen.add(used.location)
                 yield self._report(pipeline, used, known)
 
-    def _report(self, pipeline: Pipeline, used: LibraryName, known: Known) -> Finding:
+    def _report(self, pipeline: Pipeline, used: LibraryName, known: api.Known) -> Finding:
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         uses = _uses(pipeline, used)
-        rename = name_rename(used.module, used.name, pipeline.targets)
+        rename = successors.name_rename(used.module, used.name, pipeline.targets)
         return self.finding(
             used.location,
             f"`{used.name}` is gone after {known.package} {known.last_with} (here: {version})",
@@ -138,16 +118,16 @@ class RemovedName(Rule):
         package = module.partition(".")[0]
         version = evidence.versions.get(package, "")
         if evidence.failed_with(f"cannot import name '{name}'", f"has no attribute '{name}'") is not None:
-            return confirmed(f"{package} {version} has no `{name}`: the script ends here", version=version)
+            return Verdict.confirmed(f"{package} {version} has no `{name}`: the script ends here", version=version)
         if evidence.ran(finding.location) or evidence.call is not None:
             if finding.facts.get("is_certain"):
-                return refuted(f"the script ran past this line with {package} {version}", version=version)
-            return inconclusive(f"nothing shows that `{name}` was asked of {package} {version}")
-        if version and name_state(module, name, exactly(**{package: version})).state == "gone":
-            return confirmed(f"`{module}` of {package} {version} has no `{name}`", version=version)
-        return inconclusive(f"whether {package} {version} has `{name}` was not seen")
+                return Verdict.refuted(f"the script ran past this line with {package} {version}", version=version)
+            return Verdict.inconclusive(f"nothing shows that `{name}` was asked of {package} {version}")
+        if version and api.name_state(module, name, versions.exactly(**{package: version})).state == "gone":
+            return Verdict.confirmed(f"`{module}` of {package} {version} has no `{name}`", version=version)
+        return Verdict.inconclusive(f"whether {package} {version} has `{name}` was not seen")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         facts = finding.facts
         module, name, new_module, new_name = (
             str(facts.get(key) or "") for key in ("module", "name", "new_module", "new_name")
@@ -158,13 +138,16 @@ class RemovedName(Rule):
         title = f"take `{new_name}` from `{new_module}`"
         is_safe = bool(facts.get("is_safe"))
         if not facts.get("is_import"):
-            edits = (Replace(finding.location, f"{new_module}.{new_name}"), AddImport(new_module.partition(".")[0]))
-            return Fix.of(title, *edits, safe=is_safe)
+            edits = (
+                fixes.Replace(finding.location, f"{new_module}.{new_name}"),
+                fixes.AddImport(new_module.partition(".")[0]),
+            )
+            return fixes.Fix.of(title, *edits, safe=is_safe)
         by_module = new_name != name and new_name.islower() and "." not in new_module
         code = f"{new_module}.{new_name}" if by_module else new_name
-        uses = [] if code == name else [Replace(use.location, code) for use in finding.with_role("use")]
-        brought = AddImport(new_module) if by_module else AddImport(new_module, new_name)
-        return Fix.of(title, RemoveImport(module, name), brought, *uses, safe=is_safe)
+        uses = [] if code == name else [fixes.Replace(use.location, code) for use in finding.with_role("use")]
+        brought = fixes.AddImport(new_module) if by_module else fixes.AddImport(new_module, new_name)
+        return fixes.Fix.of(title, fixes.RemoveImport(module, name), brought, *uses, safe=is_safe)
 
 
 def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
@@ -175,14 +158,16 @@ def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
     return [source.location(node) for node in source.nodes_of(ast.Name) if node.id == used.bound_as][:MOST_USES]
 
 
-def _takes_its_calls(pipeline: Pipeline, used: LibraryName, uses: list[Location], rename: NameRename | None) -> bool:
+def _takes_its_calls(
+    pipeline: Pipeline, used: LibraryName, uses: list[Location], rename: renames.NameRename | None
+) -> bool:
     """Whether the successor of a name can be called with what the script gives to the name."""
     if rename is None or rename.new_name is None:
         return False
     source = pipeline.source_of(used.location)
     calls = [node for node in source.nodes_of(ast.Call) if source.location(node.func) in (used.location, *uses)]
     old, new = f"{used.module}.{used.name}", f"{rename.new_module}.{rename.new_name}"
-    return takes_calls(old, new, calls, pipeline.targets)
+    return succession.takes_calls(old, new, calls, pipeline.targets)
 
 
 def _is_certain(pipeline: Pipeline, used: LibraryName) -> bool:

@@ -68,31 +68,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    GivenKeyword,
-    Known,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    RenameArgument,
-    Rule,
-    Source,
-    Targets,
-    Verdict,
-    config_of,
-    given_keywords,
-    keyword_state,
-    may_give_what_is_refused,
-    moving,
-    signature,
-    taker_of,
-    takes_by_name,
-    verdict_on_keyword,
-)
+from lintrain.analysis import library_arguments, prescreen
+from lintrain.knowledge import api
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict, fixes
 
 MOST_OF_ONE_CALL = 500
 """Keywords of one call that are looked at: no library's class has as many."""
@@ -104,26 +82,30 @@ class UnknownArgument(Rule):
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return may_give_what_is_refused(source, targets, "never", "not_yet")
+        return prescreen.may_give_what_is_refused(source, targets, "never", "not_yet")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         counts = Counter[Location]()
-        for given in given_keywords(pipeline):
+        for given in library_arguments.given_keywords(pipeline):
             counts[given.call.location] += 1
             if counts[given.call.location] > MOST_OF_ONE_CALL:
                 continue
-            known = keyword_state(given.call.path, given.name, pipeline.targets)
+            known = api.keyword_state(given.call.path, given.name, pipeline.targets)
             target = pipeline.targets.get(known.package)
             if known.state in ("never", "not_yet") and target is not None and not target.is_beyond:
                 yield self._report(pipeline, given, known)
 
-    def _report(self, pipeline: Pipeline, given: GivenKeyword, known: Known) -> Finding:
+    def _report(self, pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> Finding:
         call, name = given.call, given.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         reasons = [Related(call.location, f"{known.package} {version} by {source}", "call", call.text)]
         help_text, edit = _cure(pipeline, given, known)
-        if edit == "moved" and (taker := taker_of(pipeline, given, config_of(call.path), name)) is not None:
+        if (
+            edit == "moved"
+            and (taker := library_arguments.taker_of(pipeline, given, library_arguments.config_of(call.path), name))
+            is not None
+        ):
             reasons.append(Related(taker.location, f"this one takes `{name}`", "taker", taker.text))
         return self.finding(
             given.location,
@@ -141,33 +123,33 @@ class UnknownArgument(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return verdict_on_keyword(finding, evidence, "never", "not_yet")
+        return library_arguments.verdict_on_keyword(finding, evidence, "never", "not_yet")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name, value, new_name = (str(finding.facts.get(key) or "") for key in ("argument", "value", "new_name"))
         if new_name == "moved":
-            return moving(finding, name, name, value)
+            return library_arguments.moving(finding, name, name, value)
         calls = finding.with_role("call")
         if not new_name or not calls:
             return None
-        return Fix.of(f"write `{new_name}`", RenameArgument(calls[0].location, name, new_name), safe=False)
+        return fixes.Fix.of(f"write `{new_name}`", fixes.RenameArgument(calls[0].location, name, new_name), safe=False)
 
 
-def _message(given: GivenKeyword, known: Known, version: str) -> str:
+def _message(given: library_arguments.GivenKeyword, known: api.Known, version: str) -> str:
     called = given.call.path.rpartition(".")[2]
     if known.state == "not_yet":
         return f"`{given.name}` of `{called}` comes with {known.package} {known.first_with} (here: {version})"
     return f"`{called}` of {known.package} {version} has no argument `{given.name}`"
 
 
-def _cure(pipeline: Pipeline, given: GivenKeyword, known: Known) -> tuple[str, str]:
+def _cure(pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> tuple[str, str]:
     """What to write instead: advice, and the new name of the argument (`moved` where its settings' class takes it)."""
-    config = config_of(given.call.path)
-    if config and takes_by_name(pipeline, config, given.name):
+    config = library_arguments.config_of(given.call.path)
+    if config and library_arguments.takes_by_name(pipeline, config, given.name):
         return f"give it to `{config.rpartition('.')[2]}`", "moved"
     if known.state == "not_yet":
         return f"ask for {known.package}>={known.first_with}, or leave it out", ""
-    taken = signature(given.call.path, pipeline.targets)
+    taken = api.signature(given.call.path, pipeline.targets)
     names = [each.name for each in taken.parameters if each.name not in given.call.arguments] if taken else []
     from difflib import get_close_matches
 

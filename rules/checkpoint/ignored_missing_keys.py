@@ -65,22 +65,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    loaded_from_file,
-    refuted,
-    speaks_of,
-)
+from lintrain.analysis import checkpoints, script_text
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
 
 ON_PURPOSE = lazy_pattern(
     r"lora|adapter|peft|\bema|teacher|partial|backbone|pretrain|encoder|decoder|vae|clip|proj|head|delta|strict|base",
@@ -102,10 +88,10 @@ class IgnoredMissingKeys(Rule):
         for node in source.nodes_of(ast.Expr) if "load_state_dict" in source.text else ():
             if not _loads_what_it_finds(node.value) or source.is_displayed(source.location(node)):
                 continue
-            if speaks_of(pipeline, r"lora|adapter|peft"):  # these load some of the weights on purpose
+            if script_text.speaks_of(pipeline, r"lora|adapter|peft"):  # these load some of the weights on purpose
                 return
             assert isinstance(node.value, ast.Call)
-            read = loaded_from_file(source, node.value.args[0]) if node.value.args else None
+            read = checkpoints.loaded_from_file(source, node.value.args[0]) if node.value.args else None
             said = ast.unparse(node).replace("strict=False", "") + (ast.unparse(read) if read else "")
             if read is not None and not ON_PURPOSE.search(said):
                 yield self.finding(
@@ -118,14 +104,14 @@ class IgnoredMissingKeys(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loads = [load for load in evidence.state_loads if _is_at(load.location, finding.location)]
         if not loads:
-            return inconclusive("no `load_state_dict` ran at this line before training")
+            return Verdict.inconclusive("no `load_state_dict` ran at this line before training")
         load = max(loads, key=lambda load: load.missing)
         share = load.missing / max(1, load.tensors)
         prefix = f"; the names differ by `{load.prefix}`" if load.prefix else ""
         told = f"{load.missing} of {load.tensors} weights were not in the file{prefix}"
         if share > MANY or load.prefix:
-            return confirmed(told, missing=load.missing)
-        return refuted(told) if share < HARDLY_ANY else inconclusive(told)
+            return Verdict.confirmed(told, missing=load.missing)
+        return Verdict.refuted(told) if share < HARDLY_ANY else Verdict.inconclusive(told)
 
 
 def _is_at(location: Location, claimed: Location) -> bool:

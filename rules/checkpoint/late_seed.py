@@ -122,36 +122,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Evidence,
-    Finding,
-    Fix,
-    Instance,
-    Level,
-    LibraryCall,
-    Location,
-    Model,
-    Module,
-    MoveBefore,
-    Pipeline,
-    Related,
-    Rule,
-    Task,
-    Value,
-    Verdict,
-    confirmed,
-    facts_of,
-    has_parameters,
-    inconclusive,
-    is_one_scope,
-    lazy_pattern,
-    may_move,
-    mentions,
-    refuted,
-    scope_of,
-    way_out,
-)
+from lintrain.analysis import script_text, tuning
+from lintrain.interpreter import replacing
+from lintrain.pipeline import blocks, callers
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import LibraryCall
+from lintrain.pipeline.values.model import Model, Module, Task
+from lintrain.pipeline.values.python import Instance, Value
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 SEEDS = lazy_pattern(
     r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
@@ -182,10 +160,10 @@ class LateSeed(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seeds = [call for call in pipeline.calls if SEEDS.fullmatch(call.path)]
-        if not seeds or not seeds[0].is_certain or mentions(pipeline, MADE_ANEW):
+        if not seeds or not seeds[0].is_certain or script_text.mentions(pipeline, MADE_ANEW):
             return
         seed = seeds[0]
-        ways = [location for _, location in way_out(pipeline, seed.location)]
+        ways = [location for _, location in callers.way_out(pipeline, seed.location)]
         if any(loop.location.holds(location) for loop in pipeline.loops for location in ways):
             return
         for module in _trained(pipeline):
@@ -197,23 +175,23 @@ class LateSeed(Rule):
                     "the seed comes after random weights were made: runs differ all the same",
                     related=[Related(module.origin, "random weights, made before", "origin")],
                     help="set the seed before the model is made",
-                    facts={"can_move": may_move(pipeline, seed.location, module.origin)},
+                    facts={"can_move": blocks.may_move(pipeline, seed.location, module.origin)},
                 )
                 return
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         starts = evidence.determinism
         if starts is None:
-            return inconclusive(evidence.unasked("determinism"))
+            return Verdict.inconclusive(evidence.unasked("determinism"))
         if not starts.weights:
-            return inconclusive("no model was seen to be called: 0 weights are known by name")
+            return Verdict.inconclusive("no model was seen to be called: 0 weights are known by name")
         different = starts.different_weights
         if not different:
-            return refuted(f"{starts.weights} of {starts.weights} weights are the same in two starts")
+            return Verdict.refuted(f"{starts.weights} of {starts.weights} weights are the same in two starts")
         one, other = starts.first_losses
         losses = f"the first losses are {one:.6g} and {other:.6g}"
         count = f"{len(different)} of {starts.weights} weights differ between two starts"
-        return confirmed(f"{count}, `{different[0]}` among them; {losses}", different=len(different))
+        return Verdict.confirmed(f"{count}, `{different[0]}` among them; {losses}", different=len(different))
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
@@ -230,11 +208,13 @@ class LateSeed(Rule):
         )
         yield from self.if_confirmed(finding, evidence)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("can_move"):
             return None
         (made,) = finding.with_role("origin")
-        return Fix.of("set the seed before the model is made", MoveBefore(finding.location, made.location), safe=False)
+        return fixes.Fix.of(
+            "set the seed before the model is made", fixes.MoveBefore(finding.location, made.location), safe=False
+        )
 
 
 def _trained(pipeline: Pipeline) -> Iterator[Value]:
@@ -251,20 +231,22 @@ def _trained(pipeline: Pipeline) -> Iterator[Value]:
 def _is_random(pipeline: Pipeline, module: Value) -> bool:
     """Whether some of a module's weights are certainly drawn when it is made."""
     if isinstance(module, Model):
-        facts = facts_of(pipeline, module)
+        facts = tuning.facts_of(pipeline, module)
         is_new = module.is_pretrained and module.task in WITH_NEW_HEAD and not module.is_adapted and facts is not None
         return is_new and (facts is None or facts.head is None or not facts.head.endswith(module.name[-14:]))
     is_own = isinstance(module, Instance) or (isinstance(module, Module) and module.path.startswith("torch.nn."))
-    return is_own and has_parameters(module)  # those of torchvision may come with weights
+    return is_own and replacing.has_parameters(module)  # those of torchvision may come with weights
 
 
 def _is_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
     """Whether a module is certainly made before the seed is set, in a stretch of the script that leads to both."""
     if made.path != seed.location.path:
         return False
-    leading = {id(scope): location for scope, location in way_out(pipeline, made)}
+    leading = {id(scope): location for scope, location in callers.way_out(pipeline, made)}
     shared = [
-        (leading[id(scope)], location) for scope, location in way_out(pipeline, seed.location) if id(scope) in leading
+        (leading[id(scope)], location)
+        for scope, location in callers.way_out(pipeline, seed.location)
+        if id(scope) in leading
     ]
     return bool(shared) and shared[0][0] < shared[0][1]
 
@@ -272,8 +254,8 @@ def _is_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
 def _may_seed_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
     """Whether other code that speaks of seeds runs above the seed, or may: in functions that are called elsewhere."""
     others = {call.location for call in pipeline.calls if call.path in OF_OTHERS}
-    ends = {id(scope): location for scope, location in way_out(pipeline, seed.location)}
-    default = seed.location if is_one_scope(pipeline, made, seed.location) else None
+    ends = {id(scope): location for scope, location in callers.way_out(pipeline, seed.location)}
+    default = seed.location if blocks.is_one_scope(pipeline, made, seed.location) else None
     calls = [
         (source.location(node), node) for source in pipeline.sources.values() for node in source.nodes_of(ast.Call)
     ]
@@ -281,7 +263,7 @@ def _may_seed_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> b
         called = ast.unparse(node.func)
         if "Generator" in called or not re.search(r"seed|determin|reproduc", called, re.IGNORECASE):
             continue
-        end = ends.get(id(scope_of(pipeline, location)), default)
+        end = ends.get(id(blocks.scope_of(pipeline, location)), default)
         if location not in others and location not in ends.values() and (end is None or location.line < end.line):
             return True
     return False

@@ -60,29 +60,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    AddImport,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Level,
-    Location,
-    Optimizer,
-    Pipeline,
-    Related,
-    Rule,
-    Verdict,
-    confirmed,
-    has_parameters,
-    inconclusive,
-    is_one_scope,
-    refuted,
-    speaks_of,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import script_text, training_loops
+from lintrain.interpreter import replacing
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Optimizer
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class MissingSeed(Rule):
@@ -92,15 +75,15 @@ class MissingSeed(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if (
             not pipeline.acts(Act.SAVE)
-            or not trains_by_hand(pipeline)
-            or speaks_of(pipeline, r"seed|generator|determin")
+            or not training_loops.trains_by_hand(pipeline)
+            or script_text.speaks_of(pipeline, r"seed|generator|determin")
         ):
             return
-        for training in training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline):
             optimizer = training.steps[-1].subject
             if not isinstance(optimizer, Optimizer) or training.backward.uncalled:
                 continue
-            if any(has_parameters(module) for module in optimizer.trains):
+            if any(replacing.has_parameters(module) for module in optimizer.trains):
                 yield self.finding(
                     training.backward.location,
                     "nothing in this script sets a seed: its runs cannot be repeated",
@@ -114,19 +97,21 @@ class MissingSeed(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         starts = evidence.determinism
         if starts is None:
-            return inconclusive(evidence.unasked("determinism"))
+            return Verdict.inconclusive(evidence.unasked("determinism"))
         one, other = starts.first_losses
         if starts.repeats:
-            return refuted(f"two starts give the same {len(starts.losses[0])} losses, the first of them {one:.6g}")
+            return Verdict.refuted(
+                f"two starts give the same {len(starts.losses[0])} losses, the first of them {one:.6g}"
+            )
         different = f"; not the same: {'; '.join(starts.sources)}" if starts.sources else ""
-        return confirmed(f"the first loss is {one:.6g} in one start and {other:.6g} in another{different}")
+        return Verdict.confirmed(f"the first loss is {one:.6g} in one start and {other:.6g} in another{different}")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         origins = finding.with_role("origin")
         if not origins:
             return None
-        edits = InsertBefore(origins[0].location, "torch.manual_seed(0)"), AddImport("torch")
-        return Fix.of("set a seed before the model is made", *edits, safe=False)
+        edits = fixes.InsertBefore(origins[0].location, "torch.manual_seed(0)"), fixes.AddImport("torch")
+        return fixes.Fix.of("set a seed before the model is made", *edits, safe=False)
 
 
 def _first_made(pipeline: Pipeline, optimizer: Optimizer) -> list[Location]:
@@ -134,10 +119,12 @@ def _first_made(pipeline: Pipeline, optimizer: Optimizer) -> list[Location]:
     locations = [module.origin for module in optimizer.trains if module.origin is not None]
     if optimizer.origin is None or len(locations) != len(optimizer.trains):
         return []
-    if not is_one_scope(pipeline, *locations, optimizer.origin):
+    if not blocks.is_one_scope(pipeline, *locations, optimizer.origin):
         return []
     others = (run.model.origin for run in pipeline.runs if run.model is not None and run.train_calls)
     beside = [
-        location for location in others if location is not None and is_one_scope(pipeline, location, optimizer.origin)
+        location
+        for location in others
+        if location is not None and blocks.is_one_scope(pipeline, location, optimizer.origin)
     ]
     return [min([*locations, *beside])]

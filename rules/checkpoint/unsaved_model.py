@@ -62,32 +62,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    TrainerRun,
-    TrainingArguments,
-    Value,
-    Verdict,
-    confirmed,
-    evaluation_strategy,
-    inconclusive,
-    is_left_out,
-    is_missing,
-    lazy_pattern,
-    refuted,
-    saving_strategy,
-    scope_of,
-    spread_names,
-    stays_in_script,
-    way_out,
-)
+from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.pipeline import blocks, callers
+from lintrain.pipeline.values.python import Value, is_missing
+from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 MAY_KEEP = lazy_pattern(
     r"save|push|upload|export|dump|write|store|predict|evaluate|generate|infer|benchmark|search|test|log_model|pipeline"
@@ -114,7 +93,7 @@ class UnsavedModel(Rule):
                 yield self._report(run, settings)
 
     def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding:
-        saving = saving_strategy(settings)
+        saving = evaluation_schedule.saving_strategy(settings)
         return self.finding(
             run.train_calls[-1],
             "the trained model is neither saved nor used, and no checkpoint is written",
@@ -130,23 +109,35 @@ class UnsavedModel(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         strategy = evidence.arguments.get("save_strategy")
         if not isinstance(strategy, str):
-            return inconclusive("how the run saves was not seen: 0 checkpoints are known of")
+            return Verdict.inconclusive("how the run saves was not seen: 0 checkpoints are known of")
         if strategy != "no":
-            return refuted(f"checkpoints are saved by `{strategy}`, and 1 at the end")
-        return confirmed(f"checkpoints are saved by `{strategy}`: 0 of them in the whole run")
+            return Verdict.refuted(f"checkpoints are saved by `{strategy}`, and 1 at the end")
+        return Verdict.confirmed(f"checkpoints are saved by `{strategy}`: 0 of them in the whole run")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made = finding.with_role("arguments")
         if not made:
             return None
-        return Fix.of("leave `save_strategy` out", RemoveArgument(made[0].location, "save_strategy"), safe=False)
+        return fixes.Fix.of(
+            "leave `save_strategy` out", fixes.RemoveArgument(made[0].location, "save_strategy"), safe=False
+        )
 
 
 def _is_never_saved(settings: TrainingArguments) -> bool:
-    saving, evaluating = saving_strategy(settings), evaluation_strategy(settings)
+    saving, evaluating = (
+        evaluation_schedule.saving_strategy(settings),
+        evaluation_schedule.evaluation_strategy(settings),
+    )
     is_off = saving is not None and saving.value == "no" and saving.location is not None
-    is_for_numbers = evaluating is None or evaluating.value != "no" or not is_left_out(settings, "max_steps")
-    return is_off and not is_for_numbers and is_left_out(settings, "push_to_hub") and settings.is_complete
+    is_for_numbers = (
+        evaluating is None or evaluating.value != "no" or not evaluation_schedule.is_left_out(settings, "max_steps")
+    )
+    return (
+        is_off
+        and not is_for_numbers
+        and evaluation_schedule.is_left_out(settings, "push_to_hub")
+        and settings.is_complete
+    )
 
 
 def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
@@ -156,16 +147,16 @@ def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
     owners = _names_of(pipeline, run)
     named: list[ast.expr] = [node for node in source.nodes_of(ast.Name) if node.id in names]
     named += [node for node in source.nodes_of(ast.Attribute) if node.attr == "model" and _name(node.value) in owners]
-    ends = {id(scope): location.end_line for scope, location in way_out(pipeline, trained)}
+    ends = {id(scope): location.end_line for scope, location in callers.way_out(pipeline, trained)}
     is_named_later = any(
-        node.lineno > ends.get(id(scope_of(pipeline, source.location(node))), trained.end_line) for node in named
+        node.lineno > ends.get(id(blocks.scope_of(pipeline, source.location(node))), trained.end_line) for node in named
     )
-    return bool(names) and stays_in_script(pipeline, run) and not is_named_later
+    return bool(names) and trainer_methods.stays_in_script(pipeline, run) and not is_named_later
 
 
 def _names_of(pipeline: Pipeline, value: Value) -> set[str]:
     """All names of a thing, in the functions that it is handed to, too."""
-    return spread_names(pipeline.source, {binding.name for binding in pipeline.names_of(value)})[0]
+    return callers.spread_names(pipeline.source, {binding.name for binding in pipeline.names_of(value)})[0]
 
 
 def _name(node: ast.expr) -> str:

@@ -103,32 +103,13 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain import (
-    Act,
-    CheckpointEvidence,
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Level,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    Source,
-    TrainerRun,
-    Verdict,
-    confirmed,
-    entries_read,
-    inconclusive,
-    is_missing,
-    is_one_scope,
-    is_true,
-    lazy_pattern,
-    loaded_from_file,
-    refuted,
-)
+from lintrain.analysis import checkpoints
+from lintrain.evidence.run import CheckpointEvidence
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.python import Constant, is_missing, is_true
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, fixes, lazy_pattern
 
 OPTIMIZER = lazy_pattern(r"optim|\bopt\b|opt_|_opt", re.IGNORECASE)
 RESTORES = lazy_pattern(r"load|resum|restor", re.IGNORECASE)
@@ -148,7 +129,7 @@ class WeightsOnlyResume(Rule):
         if not source.says(r"torch\s*\.\s*save"):
             return
         saved = _saved_state(source.nodes_of(ast.Call))
-        if saved is None or _may_restore(tree) or entries_read(source, _key_of(saved)):
+        if saved is None or _may_restore(tree) or checkpoints.entries_read(source, _key_of(saved)):
             return
         goes_on = _goes_on_from(source)
         loads = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _loads_weights(source, node)]
@@ -188,17 +169,17 @@ class WeightsOnlyResume(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         resumed = evidence.checkpoint
         if resumed is None:
-            return inconclusive(evidence.unasked("checkpoint"))
+            return Verdict.inconclusive(evidence.unasked("checkpoint"))
         lost = len(resumed.lost_state)
         kept = f"{resumed.optimizer_state - lost} of {resumed.optimizer_state} tensors of the optimizer"
         if resumed.changed_weights:
             count = f"{len(resumed.changed_weights)} of {resumed.weights} weights"
-            return inconclusive(f"{count} are not what they were either, so this run does not go on")
+            return Verdict.inconclusive(f"{count} are not what they were either, so this run does not go on")
         if lost:
             went_on, starts = resumed.losses
             losses = f"the next loss is {starts:.4g}, {went_on:.4g} without the interruption"
-            return confirmed(f"{kept} are there after a resume; {_rates(resumed)}{losses}", lost=lost)
-        return refuted(f"{kept} are there after a resume")
+            return Verdict.confirmed(f"{kept} are there after a resume; {_rates(resumed)}{losses}", lost=lost)
+        return Verdict.refuted(f"{kept} are there after a resume")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         resumed = evidence.checkpoint
@@ -214,15 +195,19 @@ class WeightsOnlyResume(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         statements, calls = finding.facts.get("statements"), finding.with_role("arguments")
         if calls:
-            return Fix.of(
-                "save all that a run goes on with", RemoveArgument(calls[0].location, "save_only_model"), safe=False
+            return fixes.Fix.of(
+                "save all that a run goes on with",
+                fixes.RemoveArgument(calls[0].location, "save_only_model"),
+                safe=False,
             )
         if not isinstance(statements, str):
             return None
-        return Fix.of("load the rest of what is saved", InsertAfter(finding.location, statements), safe=False)
+        return fixes.Fix.of(
+            "load the rest of what is saved", fixes.InsertAfter(finding.location, statements), safe=False
+        )
 
 
 def _rates(resumed: CheckpointEvidence) -> str:
@@ -272,7 +257,7 @@ def _goes_on_from(source: Source) -> ast.Subscript | None:
         for call in source.nodes_of(ast.Call)
         if len(call.args) > 1 and ast.unparse(call.func) == "range"
     }
-    entries = [entry for key in PROGRESS for entry in entries_read(source, key)]
+    entries = [entry for key in PROGRESS for entry in checkpoints.entries_read(source, key)]
     for node in source.nodes_of(ast.Assign) if entries else ():
         if any(ast.unparse(target) in starts for target in node.targets):
             parts = {id(part) for part in ast.walk(node.value)}
@@ -284,7 +269,7 @@ def _goes_on_from(source: Source) -> ast.Subscript | None:
 
 def _loads_weights(source: Source, call: ast.Call) -> bool:
     is_load = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and bool(call.args)
-    return is_load and loaded_from_file(source, call.args[0]) is not None
+    return is_load and checkpoints.loaded_from_file(source, call.args[0]) is not None
 
 
 def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) -> str | None:
@@ -297,14 +282,14 @@ def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) 
     statements: list[str] = []
     for key, value in _entries(dictionary):
         owner, dot, _ = ast.unparse(value).rpartition(".state_dict()")
-        is_read = bool(entries_read(source, _key_of(key)))
+        is_read = bool(checkpoints.entries_read(source, _key_of(key)))
         if not dot or is_read or ast.unparse(load.func) == f"{owner}.load_state_dict":
             continue
         bound = [each for each in pipeline.bindings if each.name == owner and each.location < source.location(load)]
         if (
             not owner.isidentifier()
             or not bound
-            or not is_one_scope(pipeline, bound[-1].location, source.location(load))
+            or not blocks.is_one_scope(pipeline, bound[-1].location, source.location(load))
         ):
             return None
         statements.append(f'{owner}.load_state_dict({entry.value.id}["{_key_of(key)}"])')

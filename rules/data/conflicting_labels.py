@@ -33,7 +33,7 @@ Northcutt, Athalye, Mueller: Pervasive Label Errors in Test Sets Destabilize Mac
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 LARGEST_SHARE = 0.01
 FEWEST_ROWS = 1_000
@@ -45,18 +45,20 @@ class ConflictingLabels(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not evidence.model or evidence.model.task not in WHOLE_ROWS:
-            return inconclusive("the model is no classifier of whole rows")
+            return Verdict.inconclusive("the model is no classifier of whole rows")
         conflicts = evidence.conflicts
         if conflicts is None:
-            return inconclusive("no dataset with texts and one column of classes was mapped: 0 rows were compared")
+            return Verdict.inconclusive(
+                "no dataset with texts and one column of classes was mapped: 0 rows were compared"
+            )
         share = conflicts.conflicting / conflicts.compared
         texts = ", ".join(f"`{name}`" for name in conflicts.inputs)
         said = f"{conflicts.conflicting} of {conflicts.compared} rows share {texts} with a row of another label"
         if share > LARGEST_SHARE:
-            return confirmed(f"{said} ({share:.1%})", share=share)
+            return Verdict.confirmed(f"{said} ({share:.1%})", share=share)
         if conflicts.conflicting == 0 and conflicts.compared >= FEWEST_ROWS:
-            return refuted(said, share=share)
-        return inconclusive(f"{said}: too few to tell", share=share)
+            return Verdict.refuted(said, share=share)
+        return Verdict.inconclusive(f"{said}: too few to tell", share=share)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

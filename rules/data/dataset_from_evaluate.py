@@ -41,28 +41,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    AddImport,
-    Dataset,
-    DatasetDict,
-    Evidence,
-    Failure,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Metric,
-    Misuse,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    refuted,
-)
+from lintrain.evidence.run import Failure
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.data import Dataset, DatasetDict
+from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.training import Metric
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 UNREACHABLE = ("Connection", "ffline", "HTTPError", "imeout", "timed out", "Max retries", "Couldn't reach")
 TRAINER_DATA = ("train_dataset", "eval_dataset")
@@ -107,18 +91,18 @@ class DatasetFromEvaluate(Rule):
                 return _of_failure(stage.failure)
         locations = [each.line for each in (finding.location, *uses)]
         if finding.facts.get("is_certain") and all(evidence.ran(each) for each in (finding.location, *uses)):
-            return refuted(f"the script ran past line {max(locations)}, where what was loaded is used")
-        return inconclusive("the script did not end at this line")
+            return Verdict.refuted(f"the script ran past line {max(locations)}, where what was loaded is used")
+        return Verdict.inconclusive("the script did not end at this line")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         callee, bracket, arguments = code.partition("(") if isinstance(code, str) else ("", "", "")
         if callee not in LOADERS:
             return None
         new = LOADERS[callee]
-        brings = AddImport("datasets", "load_dataset") if new == "load_dataset" else AddImport("evaluate")
-        return Fix.of(
-            f"load it with `{new}`", Replace(finding.location, f"{new}{bracket}{arguments}"), brings, safe=False
+        brings = fixes.AddImport("datasets", "load_dataset") if new == "load_dataset" else fixes.AddImport("evaluate")
+        return fixes.Fix.of(
+            f"load it with `{new}`", fixes.Replace(finding.location, f"{new}{bracket}{arguments}"), brings, safe=False
         )
 
 
@@ -126,8 +110,8 @@ def _of_failure(failure: Failure) -> Verdict:
     told = f"{failure.type}: {failure.message}"[:150]
     line = failure.location.line if failure.location else 0
     if failure.says(*UNREACHABLE):
-        return inconclusive(f"line {line} could reach no hub: {told}")
-    return confirmed(f"line {line} ends with {told}")
+        return Verdict.inconclusive(f"line {line} could reach no hub: {told}")
+    return Verdict.confirmed(f"line {line} ends with {told}")
 
 
 def _is_certain(pipeline: Pipeline, location: Location) -> bool:

@@ -44,28 +44,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Dataset,
-    DatasetDict,
-    Discard,
-    Either,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Replace,
-    Rule,
-    Source,
-    Targets,
-    Value,
-    Verdict,
-    confirmed,
-    expression_of,
-    inconclusive,
-    origin_of,
-    refuted,
-)
+from lintrain.analysis import run_data
+from lintrain.pipeline.record import Discard
+from lintrain.pipeline.values.data import Dataset, DatasetDict
+from lintrain.pipeline.values.python import Either, Value
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Source, Targets, Verdict, fixes
+from lintrain.source import parsing
 
 CHANGING = frozenset(
     {
@@ -123,7 +107,7 @@ class DiscardedMap(Rule):
         return self.finding(
             discard.location,
             f"{shown} gives a new data set, and nothing keeps it",
-            related=origin_of(made),
+            related=run_data.origin_of(made),
             why="data sets are not changed in place: the old one goes on without this step",
             help=f"assign it: `{name} = {name}.{discard.method}(…)`" if is_name else "assign what it gives to a name",
             facts={
@@ -136,20 +120,24 @@ class DiscardedMap(Rule):
         adds = str(finding.facts.get("adds") or "").split()
         split = next((each for each in evidence.splits if each.columns), None)
         if split is None:
-            return inconclusive(evidence.not_reached("dataset"))
+            return Verdict.inconclusive(evidence.not_reached("dataset"))
         if not adds:
-            return inconclusive("this method leaves the columns as they are, and columns are all that can be compared")
+            return Verdict.inconclusive(
+                "this method leaves the columns as they are, and columns are all that can be compared"
+            )
         there = sorted(set(adds) & split.column_names)
         text = f"{len(there)} of the {len(adds)} columns that it adds ({', '.join(adds)}) are in {split.argument}"
         if there:
-            return refuted(text, columns=[*sorted(split.column_names)])
-        return confirmed(text, columns=[*sorted(split.column_names)])
+            return Verdict.refuted(text, columns=[*sorted(split.column_names)])
+        return Verdict.confirmed(text, columns=[*sorted(split.column_names)])
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("assign the new data set to the same name", Replace(finding.location, code), safe=True)
+        return fixes.Fix.of(
+            "assign the new data set to the same name", fixes.Replace(finding.location, code), safe=True
+        )
 
 
 def _datasets(value: Value) -> list[Dataset]:
@@ -180,5 +168,5 @@ def _is_used_after(pipeline: Pipeline, name: str, discard: Discard) -> bool:
 
 def _keeps_a_file(code: str) -> bool:
     """Whether a call says by which name its result is to be kept on the disk."""
-    names = (node.arg for node in ast.walk(expression_of(f"({code})")) if isinstance(node, ast.keyword))
+    names = (node.arg for node in ast.walk(parsing.expression_of(f"({code})")) if isinstance(node, ast.keyword))
     return any(name in CACHE_FILES for name in names)

@@ -105,34 +105,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    STREAM,
-    Absent,
-    AddImport,
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    InsertAtTop,
-    Instance,
-    Level,
-    Loader,
-    Location,
-    Mapping,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Sequence,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_missing,
-    lazy_pattern,
-    literal,
-    refuted,
-)
+from lintrain.analysis import loaders
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import Absent, Constant, Instance, Mapping, Sequence, Value, is_missing, literal
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 SHARES_OUT = lazy_pattern(
     r"worker|get_rank|world_size|\brank\b|shard|islice|rand|shuffle|sample|choice|queue|socket|\bdist\b|webdataset|wds",
@@ -182,26 +158,26 @@ class DuplicatedWorkerData(Rule):
         read = next((each.copies for each in made if each.copies), None)
         if read is None:
             why = next((each.reason for each in made if each.reason), "")
-            return inconclusive(why or f"of {len(made)} loaders of this line no workers were tried")
+            return Verdict.inconclusive(why or f"of {len(made)} loaders of this line no workers were tried")
         numbers = {"read": read.read, "alike": read.alike, "shared": read.shared}
         if read.is_steady and read.different > 1 and read.alike == read.alone == read.read:
-            return confirmed(f"2 workers read the same {read.read} rows, those that one alone reads", **numbers)
+            return Verdict.confirmed(f"2 workers read the same {read.read} rows, those that one alone reads", **numbers)
         if not read.is_steady:
-            return inconclusive(f"of {read.read} rows one worker alone does not read the same twice", **numbers)
+            return Verdict.inconclusive(f"of {read.read} rows one worker alone does not read the same twice", **numbers)
         if read.shared == 0:
-            return refuted(f"of {read.read} rows that each of 2 workers read, none is the same", **numbers)
-        return inconclusive(f"{read.shared} of {read.read} rows came in both of 2 workers", **numbers)
+            return Verdict.refuted(f"of {read.read} rows that each of 2 workers read, none is the same", **numbers)
+        return Verdict.inconclusive(f"{read.shared} of {read.read} rows came in both of 2 workers", **numbers)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         rows, methods, code = finding.with_role("rows"), finding.with_role("method"), finding.facts.get("code")
         if not rows or not methods or not isinstance(code, str):
             return None
-        return Fix.of(
+        return fixes.Fix.of(
             "give every worker its share",
-            InsertAtTop(methods[0].location, SHARE),
-            Replace(rows[0].location, code),
-            AddImport("itertools"),
-            AddImport("torch.utils.data", "get_worker_info"),
+            fixes.InsertAtTop(methods[0].location, SHARE),
+            fixes.Replace(rows[0].location, code),
+            fixes.AddImport("itertools"),
+            fixes.AddImport("torch.utils.data", "get_worker_info"),
             safe=False,
         )
 
@@ -210,7 +186,7 @@ def _gives_all(stream: Instance) -> bool:
     """Whether a stream of the script's own certainly goes through the same rows in every process."""
     cls = stream.cls
     bases = set(cls.library_bases)
-    if cls.has_unknown_base or STREAM not in bases or bases - {STREAM, "typing.Generic"}:
+    if cls.has_unknown_base or loaders.STREAM not in bases or bases - {loaders.STREAM, "typing.Generic"}:
         return False
     nodes = [owner.node for owner in cls.lineage()]
     if any(SHARES_OUT.search(ast.unparse(node)) for node in nodes):

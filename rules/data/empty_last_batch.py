@@ -69,30 +69,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    OWN_LOADING,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    MadeLoader,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    TorchDataset,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_true,
-    lazy_pattern,
-    literal,
-    refuted,
-    rows_of,
-)
+from lintrain.analysis import run_data
+from lintrain.evidence.run import MadeLoader
+from lintrain.pipeline import dataset_rows
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import TorchDataset
+from lintrain.pipeline.values.python import Value, is_true, literal
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 WRITTEN = lazy_pattern(r"\b((?:dataloader_)?drop_last)\s*=\s*True\b")
 RAISED = ("max_steps must be set to a positive value",)
@@ -107,7 +90,7 @@ class EmptyLastBatch(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
             settings = run.settings
-            if settings is None or not run.is_plain or run.overrides & OWN_LOADING:
+            if settings is None or not run.is_plain or run.overrides & run_data.OWN_LOADING:
                 continue
             if is_true(settings.value("dataloader_drop_last")):
                 size = settings.value("per_device_train_batch_size")
@@ -135,18 +118,18 @@ class EmptyLastBatch(Rule):
         stage = evidence.failed_with(*RAISED) or evidence.stage("batch")
         failed = stage is not None and stage.failure is not None and stage.failure.says(*RAISED)
         if stage is not None and (failed or NO_BATCH in stage.reason):
-            return confirmed(f"the {stage.name} stage found 0 batches in an epoch")
+            return Verdict.confirmed(f"the {stage.name} stage found 0 batches in an epoch")
         made = evidence.objects.loaders_at(finding.location)
         if made:
             return _of_loaders(made)
         batch = evidence.batch("train_dataset")
         if batch is not None:
-            return refuted(f"an epoch has a batch, of {batch.rows} rows")
-        return inconclusive(evidence.not_reached("batch"))
+            return Verdict.refuted(f"an epoch has a batch, of {batch.rows} rows")
+        return Verdict.inconclusive(evidence.not_reached("batch"))
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [RemoveArgument(each.location, each.text) for each in finding.with_role("dropping")]
-        return Fix.of("keep the last batch", *edits, safe=False) if edits else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.RemoveArgument(each.location, each.text) for each in finding.with_role("dropping")]
+        return fixes.Fix.of("keep the last batch", *edits, safe=False) if edits else None
 
 
 def _dropping(pipeline: Pipeline, call: Location | None, given: Location | None) -> list[Related]:
@@ -160,16 +143,16 @@ def _dropping(pipeline: Pipeline, call: Location | None, given: Location | None)
 def _of_loaders(made: tuple[MadeLoader, ...]) -> Verdict:
     loader = min(made, key=lambda each: 1 if each.batches is None else each.batches)
     if loader.batches is None:
-        return inconclusive("the loader does not say how many batches it has")
+        return Verdict.inconclusive("the loader does not say how many batches it has")
     told = f"{loader.rows} rows make {loader.batches} batches of {loader.batch_size}"
-    return (refuted if loader.batches else confirmed)(told, batches=loader.batches, rows=loader.rows)
+    return (Verdict.refuted if loader.batches else Verdict.confirmed)(told, batches=loader.batches, rows=loader.rows)
 
 
 def _count(dataset: Value) -> int | None:
     """How many rows a data set certainly has."""
     match dataset:
         case Dataset(is_default=False):
-            return rows_of(dataset)
+            return dataset_rows.rows_of(dataset)
         case TorchDataset(rows=rows):
             return rows
         case _:

@@ -71,26 +71,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Level,
-    Location,
-    ObjectEvidence,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    confirmed,
-    fitted_before_split,
-    inconclusive,
-    refuted,
-    statement_at,
-    uses_of,
-)
+from lintrain.analysis import leaks
+from lintrain.evidence.run import ObjectEvidence
+from lintrain.pipeline import blocks
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class FitBeforeSplit(Rule):
@@ -98,7 +82,7 @@ class FitBeforeSplit(Rule):
     keywords = "train_test_split"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for leak in fitted_before_split(pipeline):
+        for leak in leaks.fitted_before_split(pipeline):
             mended = _mended(pipeline, leak.location, leak.split)
             yield self.finding(
                 leak.location,
@@ -120,23 +104,23 @@ class FitBeforeSplit(Rule):
             later = [split for split in splits if split.moment > fit.moment and split.rows == fit.rows]
             if later:
                 apart = later[0].rows - later[0].kept
-                return confirmed(
+                return Verdict.confirmed(
                     f"`{fit.learner}` learned from {fit.rows} rows, of which {apart} were set aside later",
                     rows=fit.rows,
                     apart=apart,
                 )
         return _of_earlier_splits(seen)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         roles = {role: finding.with_role(role) for role in ("statement", "rows", "split")}
         rows, statements = finding.facts.get("rows"), finding.facts.get("statements")
         if not all(roles.values()) or not isinstance(rows, str) or not isinstance(statements, str):
             return None
-        return Fix.of(
+        return fixes.Fix.of(
             "learn from the training rows",
-            Replace(roles["statement"][0].location, ""),
-            Replace(roles["rows"][0].location, rows),
-            InsertAfter(roles["split"][0].location, statements),
+            fixes.Replace(roles["statement"][0].location, ""),
+            fixes.Replace(roles["rows"][0].location, rows),
+            fixes.InsertAfter(roles["split"][0].location, statements),
             safe=False,
         )
 
@@ -145,11 +129,11 @@ def _of_earlier_splits(seen: ObjectEvidence) -> Verdict:
     """Refuted where all that was learned came from the rows that a split had kept for training."""
     kept = [(split.moment, split.kept) for split in seen.splits]
     if not seen.learned or not kept:
-        return inconclusive(f"{len(seen.learned)} fits and {len(kept)} splits of scikit-learn were seen")
+        return Verdict.inconclusive(f"{len(seen.learned)} fits and {len(kept)} splits of scikit-learn were seen")
     fit = seen.learned[0]
     if all(any(moment < each.moment and rows == each.rows for moment, rows in kept) for each in seen.learned):
-        return refuted(f"`{fit.learner}` learned from the {fit.rows} rows that a split had kept", rows=fit.rows)
-    return inconclusive(f"`{fit.learner}` learned from {fit.rows} rows, which no split was given or had kept")
+        return Verdict.refuted(f"`{fit.learner}` learned from the {fit.rows} rows that a split had kept", rows=fit.rows)
+    return Verdict.inconclusive(f"`{fit.learner}` learned from {fit.rows} rows, which no split was given or had kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +148,7 @@ class _Mended:
 def _mended(pipeline: Pipeline, fit: Location, split: Location) -> _Mended | None:
     """The fix of `x = scaler.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, if that is all of `x`."""
     source = pipeline.source_of(fit)
-    match statement_at(pipeline, fit), statement_at(pipeline, split):
+    match blocks.statement_at(pipeline, fit), blocks.statement_at(pipeline, split):
         case (
             ast.Assign(
                 targets=[ast.Name(id=scaled)],
@@ -180,7 +164,9 @@ def _mended(pipeline: Pipeline, fit: Location, split: Location) -> _Mended | Non
             pass
         case _:
             return None
-    others = [each for each in uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)]
+    others = [
+        each for each in blocks.uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)
+    ]
     if others or source.location(parted.value) != split:
         return None
     statements = f"{kept} = {learner}.fit_transform({kept})\n{apart} = {learner}.transform({apart})"

@@ -73,36 +73,12 @@ import math
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Constant,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Instance,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    TrainerRun,
-    TrainingArguments,
-    Value,
-    Verdict,
-    confirmed,
-    expects_error,
-    inconclusive,
-    is_missing,
-    is_one_scope,
-    is_stream,
-    lazy_pattern,
-    number_of,
-    options_of,
-    refuted,
-    rows_of,
-    uses_of,
-)
+from lintrain.analysis import loaders
+from lintrain.pipeline import blocks, dataset_rows
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.python import Constant, Instance, Value, is_missing, number_of, options_of
+from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 RAISED = ("max_steps has to be specified", "max_steps must be set to a positive value")
 
@@ -120,8 +96,8 @@ class IterableWithoutMaxSteps(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
             dataset = run.value("train_dataset")
-            is_endless = is_stream(dataset) and not any(map(_may_have_length, options_of(dataset)))
-            if is_endless and _has_no_end(run) and not expects_error(pipeline, run.construction):
+            is_endless = loaders.is_stream(dataset) and not any(map(_may_have_length, options_of(dataset)))
+            if is_endless and _has_no_end(run) and not loaders.expects_error(pipeline, run.construction):
                 yield self._report(pipeline, run, dataset)
 
     def _report(self, pipeline: Pipeline, run: TrainerRun, dataset: Value) -> Finding:
@@ -140,15 +116,15 @@ class IterableWithoutMaxSteps(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED)
         if stage is not None and stage.failure is not None:
-            return confirmed(f"{stage.failure.type} when the trainer is built: 0 steps were planned")
+            return Verdict.confirmed(f"{stage.failure.type} when the trainer is built: 0 steps were planned")
         steps = evidence.arguments.get("max_steps")
         if evidence.passed("construction"):
-            return refuted(f"the trainer was built, with `max_steps={steps}`")
-        return inconclusive(evidence.not_reached("construction"))
+            return Verdict.refuted(f"the trainer was built, with `max_steps={steps}`")
+        return Verdict.inconclusive(evidence.not_reached("construction"))
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [AddArgument(each.location, "max_steps", each.text) for each in finding.with_role("arguments")]
-        return Fix.of(f"train for `max_steps={edits[0].value}`", *edits, safe=False) if edits else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.AddArgument(each.location, "max_steps", each.text) for each in finding.with_role("arguments")]
+        return fixes.Fix.of(f"train for `max_steps={edits[0].value}`", *edits, safe=False) if edits else None
 
 
 def _may_have_length(dataset: Value) -> bool:
@@ -186,13 +162,13 @@ def _sets_steps(pipeline: Pipeline, assigned: ast.Assign, made: Location) -> boo
     name = ast.unparse(assigned.targets[0])
     is_number = isinstance(value, ast.Constant) and type(value.value) is int and value.value > 0
     is_named = len(assigned.targets) == 1 and NAMED.fullmatch(name) is not None
-    is_above = location < made and is_one_scope(pipeline, location, made)
-    return is_number and is_named and is_above and not uses_of(pipeline, name, made)
+    is_above = location < made and blocks.is_one_scope(pipeline, location, made)
+    return is_number and is_named and is_above and not blocks.uses_of(pipeline, name, made)
 
 
 def _counted(settings: TrainingArguments, dataset: Value) -> int | None:
     """How many steps the epochs of a stream have whose rows are known, on one device."""
-    rows = rows_of(dataset) if isinstance(dataset, Dataset) and not dataset.is_default else None
+    rows = dataset_rows.rows_of(dataset) if isinstance(dataset, Dataset) and not dataset.is_default else None
     given = {name: settings.value(name) for name in DEFAULTS}
     numbers = [DEFAULTS[name] if is_missing(value) else _certain(value) for name, value in given.items()]
     size, together, epochs = numbers

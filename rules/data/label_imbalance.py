@@ -30,7 +30,7 @@ Buda, Maki, Mazurowski: A systematic study of the class imbalance problem in con
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 LARGEST_SHARE = 0.95
 FEWEST_LABELS = 200
@@ -43,14 +43,16 @@ class LabelImbalance(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not evidence.model or evidence.model.task not in WHOLE_ROWS:
-            return inconclusive("the model is no classifier of whole rows")
+            return Verdict.inconclusive("the model is no classifier of whole rows")
         balanced = sorted(BALANCING & set(evidence.overrides))
         if balanced:
-            return inconclusive(f"the trainer replaces `{balanced[0]}`, which may weigh the classes")
+            return Verdict.inconclusive(f"the trainer replaces `{balanced[0]}`, which may weigh the classes")
         split = evidence.split("train_dataset")
         counts = dict(split.labels.counts) if split and split.labels else {}
         if sum(counts.values()) < FEWEST_LABELS:
-            return inconclusive(f"{sum(counts.values())} labels were counted, fewer than {FEWEST_LABELS} say nothing")
+            return Verdict.inconclusive(
+                f"{sum(counts.values())} labels were counted, fewer than {FEWEST_LABELS} say nothing"
+            )
         return _judge_counts(counts, evidence.model.num_labels or 0)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
@@ -72,10 +74,10 @@ def _judge_counts(counts: dict[int, int], classes: int) -> Verdict:
     label, most = max(counts.items(), key=lambda item: item[1])
     share = most / rows
     if share > LARGEST_SHARE:
-        return confirmed(f"label {label} holds {most} of {rows} rows ({share:.1%})", label=label, share=share)
+        return Verdict.confirmed(f"label {label} holds {most} of {rows} rows ({share:.1%})", label=label, share=share)
     absent = [label for label in range(classes) if label not in counts]
     if absent:
-        return confirmed(
+        return Verdict.confirmed(
             f"none of {rows} rows has label {absent[0]}, for which the head has an output", absent=absent[0]
         )
-    return refuted(f"the largest class holds {most} of {rows} rows ({share:.1%})", label=label, share=share)
+    return Verdict.refuted(f"the largest class holds {most} of {rows} rows ({share:.1%})", label=label, share=share)

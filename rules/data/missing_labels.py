@@ -70,32 +70,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    LABEL_COLUMNS,
-    Collator,
-    Column,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Given,
-    Kind,
-    Level,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    Verdict,
-    confirmed,
-    given_datasets,
-    has_own_model,
-    inconclusive,
-    is_default_collator,
-    is_missing,
-    origin_of,
-    refuted,
-)
+from lintrain.analysis import run_data
+from lintrain.pipeline.values.data import Collator, Column, Dataset, Kind
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import is_missing
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 LABELLED = frozenset(
     {
@@ -117,11 +96,11 @@ class MissingLabels(Rule):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for given in given_datasets(pipeline):
+        for given in run_data.given_datasets(pipeline):
             if given.parameter == "train_dataset" and _needs_labels(given) and all(map(_has_none, given.datasets)):
                 yield self._report(given)
 
-    def _report(self, given: Given) -> Finding:
+    def _report(self, given: run_data.Given) -> Finding:
         dataset = given.datasets[0]
         columns = ", ".join(dataset.columns or {})
         left = _left_over(dataset)
@@ -130,7 +109,7 @@ class MissingLabels(Rule):
         return self.finding(
             given.argument.location,
             f"{given.text} reaches {given.run.name} without labels",
-            related=[*origin_of(dataset), *last],
+            related=[*run_data.origin_of(dataset), *last],
             why="the model returns no loss when it is given no `labels`",
             help=renames or _advice(given),
             subject=given.parameter,
@@ -140,18 +119,22 @@ class MissingLabels(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch(finding.subject or "train_dataset")
         if evidence.model is None or batch is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         names = [tensor.name for tensor in batch.tensors]
         labels = sorted(set(names) & {*evidence.model.label_inputs, "labels"})
         if labels and evidence.passed("forward"):
-            return refuted(f"the batch of {batch.rows} rows holds {', '.join(labels)}, and the model returns a loss")
+            return Verdict.refuted(
+                f"the batch of {batch.rows} rows holds {', '.join(labels)}, and the model returns a loss"
+            )
         if labels:
-            return inconclusive(
+            return Verdict.inconclusive(
                 f"the batch of {batch.rows} rows holds {', '.join(labels)}, but the forward pass failed"
             )
         if evidence.passed("forward"):
-            return refuted(f"the model returns a loss for a batch of {batch.rows} rows that has no labels")
-        return confirmed(f"none of {len(names)} tensors in the batch is a label: {', '.join(names)}", tensors=[*names])
+            return Verdict.refuted(f"the model returns a loss for a batch of {batch.rows} rows that has no labels")
+        return Verdict.confirmed(
+            f"none of {len(names)} tensors in the batch is a label: {', '.join(names)}", tensors=[*names]
+        )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """An evaluation set without labels: no error, no metric, no loss."""
@@ -169,29 +152,29 @@ class MissingLabels(Rule):
                 level=Level.WARNING,
             )
             names = ", ".join(tensor.name for tensor in batch.tensors)
-            yield finding, confirmed(f"0 calls of the metric function for {evaluation.rows} rows of {names}")
+            yield finding, Verdict.confirmed(f"0 calls of the metric function for {evaluation.rows} rows of {names}")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         column, text = finding.facts.get("column"), finding.facts.get("text")
         if not column or not text:
             return None
         code = f'{text}.rename_column("{column}", "labels")'
-        return Fix.of(f"rename `{column}` to `labels`", Replace(finding.location, code), safe=True)
+        return fixes.Fix.of(f"rename `{column}` to `labels`", fixes.Replace(finding.location, code), safe=True)
 
 
-def _needs_labels(given: Given) -> bool:
+def _needs_labels(given: run_data.Given) -> bool:
     """Whether nothing but the rows can give this model its labels."""
     run = given.run
     model = run.model
-    if model is None or has_own_model(run) or model.task not in LABELLED or run.overrides & OWN_LOSS:
+    if model is None or run_data.has_own_model(run) or model.task not in LABELLED or run.overrides & OWN_LOSS:
         return False
     if not is_missing(run.value("compute_loss_func")) or not _is_standard(given):
         return False
     collator = run.value("data_collator")
-    return is_default_collator(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
+    return run_data.is_default_collator(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
 
 
-def _is_standard(given: Given) -> bool:
+def _is_standard(given: run_data.Given) -> bool:
     """Whether the training arguments name no labels of their own and keep no other columns."""
     settings = given.run.settings
     if settings is None:
@@ -202,7 +185,9 @@ def _is_standard(given: Given) -> bool:
 def _has_none(dataset: Dataset) -> bool:
     """Whether a tokenized data set certainly has no label column."""
     names = set(dataset.columns or {})
-    return dataset.is_complete and not dataset.is_default and dataset.is_tokenized and not names & LABEL_COLUMNS
+    return (
+        dataset.is_complete and not dataset.is_default and dataset.is_tokenized and not names & run_data.LABEL_COLUMNS
+    )
 
 
 def _left_over(dataset: Dataset) -> Column | None:
@@ -211,7 +196,7 @@ def _left_over(dataset: Dataset) -> Column | None:
     return found[0] if len(found) == 1 and "idx" not in found[0].name else None
 
 
-def _advice(given: Given) -> str:
+def _advice(given: run_data.Given) -> str:
     task = given.run.model.task if given.run.model else None
     if task in {Task.CAUSAL_LM, Task.MASKED_LM}:
         return "give it `DataCollatorForLanguageModeling`, which makes labels of the tokens"

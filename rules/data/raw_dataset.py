@@ -67,32 +67,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    MODEL_INPUTS,
-    Evidence,
-    Finding,
-    Fix,
-    Given,
-    Instance,
-    Level,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    Verdict,
-    collates_plainly,
-    confirmed,
-    given_datasets,
-    has_own_model,
-    has_tokenized_copy,
-    inconclusive,
-    is_read_as_text,
-    is_text,
-    refuted,
-    text_columns,
-    tokenized_copies,
-)
+from lintrain.analysis import run_data
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import Instance
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 OTHER_INPUTS = frozenset({Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
 
@@ -102,24 +80,24 @@ class RawDataset(Rule):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for given in given_datasets(pipeline):
-            if collates_plainly(given.run) and self._is_raw(pipeline, given):
+        for given in run_data.given_datasets(pipeline):
+            if run_data.collates_plainly(given.run) and self._is_raw(pipeline, given):
                 yield self._report(pipeline, given)
 
-    def _is_raw(self, pipeline: Pipeline, given: Given) -> bool:
+    def _is_raw(self, pipeline: Pipeline, given: run_data.Given) -> bool:
         model = given.run.value("model")
         if isinstance(model, Instance) or (given.run.model and given.run.model.task in OTHER_INPUTS):
             return False
         for dataset in given.datasets:
-            is_shown = is_read_as_text(dataset) and has_tokenized_copy(pipeline, dataset)
-            if not is_shown and (has_own_model(given.run) or not is_text(dataset)):
+            is_shown = run_data.is_read_as_text(dataset) and run_data.has_tokenized_copy(pipeline, dataset)
+            if not is_shown and (run_data.has_own_model(given.run) or not run_data.is_text(dataset)):
                 return False
         return True
 
-    def _report(self, pipeline: Pipeline, given: Given) -> Finding:
+    def _report(self, pipeline: Pipeline, given: run_data.Given) -> Finding:
         dataset = given.datasets[0]
-        columns = ", ".join(text_columns(dataset)[:4])
-        copies = tokenized_copies(pipeline, dataset, given.argument.location)
+        columns = ", ".join(run_data.text_columns(dataset)[:4])
+        copies = run_data.tokenized_copies(pipeline, dataset, given.argument.location)
         note = f"made here, never tokenized: text in {columns}"
         origins = [Related(step.location, note, "origin", step.text) for step in dataset.steps[:1]]
         return self.finding(
@@ -134,19 +112,21 @@ class RawDataset(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         split = evidence.split(finding.subject or "train_dataset")
         if split is None:
-            return inconclusive(evidence.not_reached("dataset"))
-        known = set(evidence.model.inputs) & MODEL_INPUTS if evidence.model else MODEL_INPUTS
+            return Verdict.inconclusive(evidence.not_reached("dataset"))
+        known = set(evidence.model.inputs) & run_data.MODEL_INPUTS if evidence.model else run_data.MODEL_INPUTS
         inputs = sorted(split.column_names & known)
         count = len(split.columns)
         if inputs:
-            return refuted(f"{len(inputs)} of {count} columns feed the model: {', '.join(inputs)}", columns=[*inputs])
+            return Verdict.refuted(
+                f"{len(inputs)} of {count} columns feed the model: {', '.join(inputs)}", columns=[*inputs]
+            )
         if not split.columns:
-            return inconclusive("the columns of this data set are not known")
+            return Verdict.inconclusive("the columns of this data set are not known")
         names = ", ".join(sorted(split.column_names))
-        return confirmed(f"0 of {count} columns feed the model: {names}", columns=[*sorted(split.column_names)])
+        return Verdict.confirmed(f"0 of {count} columns feed the model: {names}", columns=[*sorted(split.column_names)])
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         copies = finding.with_role("tokenized copy")
         if len(copies) != 1:
             return None
-        return Fix.of(f"pass `{copies[0].text}`", Replace(finding.location, copies[0].text), safe=False)
+        return fixes.Fix.of(f"pass `{copies[0].text}`", fixes.Replace(finding.location, copies[0].text), safe=False)

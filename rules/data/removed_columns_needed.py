@@ -114,32 +114,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    OWN_LOADING,
-    Absent,
-    AddArgument,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Kind,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    TrainerRun,
-    Verdict,
-    confirmed,
-    has_own_model,
-    inconclusive,
-    is_missing,
-    is_true,
-    nodes_of,
-    options_of,
-    own_method,
-    refuted,
-)
+from lintrain.analysis import run_data, trainer_methods
+from lintrain.pipeline.values.data import Dataset, Kind
+from lintrain.pipeline.values.python import Absent, is_missing, is_true, options_of
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 NEVER_INPUTS = frozenset(
     {
@@ -187,23 +166,25 @@ class RemovedColumnsNeeded(Rule):
         column = finding.subject or ""
         stage = evidence.failed_with(f"KeyError: '{column}'", f'KeyError: "{column}"', f"KeyError: {column}")
         if stage is not None:
-            return confirmed(f"KeyError in the {stage.name} stage: 0 rows have `{column}`")
+            return Verdict.confirmed(f"KeyError in the {stage.name} stage: 0 rows have `{column}`")
         batch = evidence.batch("train_dataset")
         if batch is not None and evidence.passed("forward"):
-            return refuted(f"a batch of {batch.rows} rows was made and went through the model without a KeyError")
-        return inconclusive(evidence.not_reached("batch"))
+            return Verdict.refuted(
+                f"a batch of {batch.rows} rows was made and went through the model without a KeyError"
+            )
+        return Verdict.inconclusive(evidence.not_reached("batch"))
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         call = finding.location_in_facts
         if call is None:
             return None
-        edit = AddArgument(call, "remove_unused_columns", "False")
-        return Fix.of("keep all columns", edit, safe=finding.facts.get("safe") is True)
+        edit = fixes.AddArgument(call, "remove_unused_columns", "False")
+        return fixes.Fix.of("keep all columns", edit, safe=finding.facts.get("safe") is True)
 
 
 def _drops_columns(run: TrainerRun) -> bool:
     """Whether a plain Trainer certainly drops what a library's model does not take."""
-    if not run.is_plain or has_own_model(run) or run.overrides & OWN_LOADING:
+    if not run.is_plain or run_data.has_own_model(run) or run.overrides & run_data.OWN_LOADING:
         return False
     if run.settings is None:
         return is_missing(run.value("args"))
@@ -231,7 +212,7 @@ def _is_dropped(dataset: Dataset, name: str) -> bool:
 
 def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Location]]:
     """The keys of `inputs` without which the script's own `compute_loss` fails."""
-    loss = own_method(run, "compute_loss")
+    loss = trainer_methods.own_method(run, "compute_loss")
     if loss is None or loss.origin is None:
         return
     source = pipeline.source_of(loss.origin)
@@ -240,7 +221,7 @@ def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Lo
         return
     body = loss.node.body if isinstance(loss.node.body, list) else []
     certain = {id(node) for statement in body if isinstance(statement, ast.Assign) for node in ast.walk(statement)}
-    for node in nodes_of(loss):
+    for node in trainer_methods.nodes_of(loss):
         key = _key(node, parameters[2])
         if key is not None and id(node) in certain and isinstance(node, ast.expr):
             yield key, source.location(node)

@@ -94,29 +94,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Instance,
-    Level,
-    LibraryObject,
-    Loader,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    Sequence,
-    Value,
-    Verdict,
-    confirmed,
-    expects_error,
-    inconclusive,
-    is_stream,
-    is_true,
-    refuted,
-)
+from lintrain.analysis import loaders
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import Constant, Instance, LibraryObject, Sequence, Value, is_true
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 RAISED = ("mutually exclusive with shuffle", "batch_size, shuffle, sampler", "expected unspecified shuffle option")
 
@@ -127,7 +108,11 @@ class ShuffleWithSampler(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for loader in pipeline.loaders:
-            if loader.origin and is_true(loader.value("shuffle")) and not expects_error(pipeline, loader.origin):
+            if (
+                loader.origin
+                and is_true(loader.value("shuffle"))
+                and not loaders.expects_error(pipeline, loader.origin)
+            ):
                 yield from self._judge(loader)
 
     def _judge(self, loader: Loader) -> Iterator[Finding]:
@@ -136,7 +121,7 @@ class ShuffleWithSampler(Rule):
             order = loader.value(given[0])
             related = [Related(order.origin, "the order of the rows is made here", "origin")] if order.origin else []
             yield self._report(loader, f"`shuffle=True` stands beside a `{given[0]}`", related)
-        elif is_stream(loader.dataset):
+        elif loaders.is_stream(loader.dataset):
             made = loader.dataset.origin
             related = [Related(made, "a stream: it has no other order", "origin")] if made else []
             yield self._report(loader, "`shuffle=True` is asked of a stream of rows", related)
@@ -148,15 +133,15 @@ class ShuffleWithSampler(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
-            return confirmed(f"{stage.failure.type} when the loader is built: 0 batches were made")
+            return Verdict.confirmed(f"{stage.failure.type} when the loader is built: 0 batches were made")
         made = evidence.objects.loaders_at(finding.location)
         if made:
             order = f"its order is that of a `{made[0].sampler}`"
-            return refuted(f"line {finding.location.line} built the loader: {order}", sampler=made[0].sampler)
-        return inconclusive("no loader was seen to be built at this line")
+            return Verdict.refuted(f"line {finding.location.line} built the loader: {order}", sampler=made[0].sampler)
+        return Verdict.inconclusive("no loader was seen to be built at this line")
 
-    def fix(self, finding: Finding) -> Fix:
-        return Fix.of("leave `shuffle` out", RemoveArgument(finding.location, "shuffle"), safe=True)
+    def fix(self, finding: Finding) -> fixes.Fix:
+        return fixes.Fix.of("leave `shuffle` out", fixes.RemoveArgument(finding.location, "shuffle"), safe=True)
 
 
 def _is_given(order: Value) -> bool:

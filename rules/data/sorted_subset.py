@@ -88,28 +88,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Cut,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    Value,
-    Verdict,
-    confirmed,
-    expression_of,
-    inconclusive,
-    is_deliberate,
-    is_in_order,
-    options_of,
-    refuted,
-)
+from lintrain.analysis import loaders
+from lintrain.pipeline import dataset_rows
+from lintrain.pipeline.values.cuts import Cut
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import Value, options_of
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.source import parsing
 
 JOINS = frozenset({"concatenate_datasets", "interleave_datasets"})
 CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION})
@@ -126,7 +112,7 @@ class SortedSubset(Rule):
         for dataset in pipeline.datasets:
             if isinstance(dataset, Dataset) and _lacks_a_class(dataset) and dataset.depth == _depth_above(dataset):
                 is_used = any(_comes_alone(dataset, made) for made in used)
-                if is_used and not is_deliberate(pipeline, dataset.steps[-1].location):
+                if is_used and not loaders.is_deliberate(pipeline, dataset.steps[-1].location):
                     yield self._report(dataset)
 
     def _report(self, dataset: Dataset) -> Finding:
@@ -153,15 +139,15 @@ class SortedSubset(Rule):
             counted, names = len(labels.counts), max(2, len(labels.names))
             text = f"{counted} of {names} classes among the {split.rows} rows of {split.argument}"
             if counted < names:
-                return confirmed(text, classes=counted)
-            return refuted(text, classes=counted)
-        return inconclusive(evidence.not_reached("dataset"))
+                return Verdict.confirmed(text, classes=counted)
+            return Verdict.refuted(text, classes=counted)
+        return Verdict.inconclusive(evidence.not_reached("dataset"))
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("shuffle before cutting", Replace(finding.location, code), safe=True)
+        return fixes.Fix.of("shuffle before cutting", fixes.Replace(finding.location, code), safe=True)
 
 
 def _only_classifies(pipeline: Pipeline) -> bool:
@@ -192,7 +178,13 @@ def _lacks_a_class(dataset: Dataset) -> bool:
     """Whether a range of rows is so short that it cannot hold all classes of a data set that is sorted by them."""
     column = (dataset.columns or {}).get(dataset.sorted_by or "")
     share = dataset.cut.share() if dataset.cut and not dataset.cut.is_default else None
-    if share is None or column is None or not column.num_classes or not is_in_order(dataset) or dataset.is_default:
+    if (
+        share is None
+        or column is None
+        or not column.num_classes
+        or not dataset_rows.is_in_order(dataset)
+        or dataset.is_default
+    ):
         return False
     if any(each.cut is not None for each in dataset.lineage[1:]):
         return False
@@ -209,7 +201,7 @@ def _depth_above(dataset: Dataset) -> int:
 def _shuffled(code: str) -> str | None:
     """The code of a cut with a shuffle before it."""
     try:
-        call = expression_of(code)
+        call = parsing.expression_of(code)
     except SyntaxError:
         return None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):

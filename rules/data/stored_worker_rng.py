@@ -111,30 +111,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    AddImport,
-    Evidence,
-    Finding,
-    Fix,
-    Function,
-    InsertAfter,
-    Instance,
-    Level,
-    LibraryObject,
-    Loader,
-    Pipeline,
-    Related,
-    Rule,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_missing,
-    literal,
-    nodes_of,
-    refuted,
-)
+from lintrain.analysis import trainer_methods
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import Function, Instance, LibraryObject, Value, is_missing, literal
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 GENERATORS = frozenset(
     {
@@ -179,31 +159,33 @@ class StoredWorkerRng(Rule):
         made = evidence.objects.loaders_at(finding.location)
         read = next((each.copies for each in made if each.copies), None)
         if made and made[0].generators == 0:
-            return refuted("the data set keeps 0 generators of random numbers", generators=0)
+            return Verdict.refuted("the data set keeps 0 generators of random numbers", generators=0)
         if read is None:
             why = next((each.reason for each in made if each.reason), "")
-            return inconclusive(why or f"of {len(made)} loaders of this line no workers were tried")
+            return Verdict.inconclusive(why or f"of {len(made)} loaders of this line no workers were tried")
         numbers = {"read": read.read, "different": read.different, "alike": read.alike}
         if read.different == 1:
-            return refuted(f"reading {read.read} rows drew nothing from a kept generator", **numbers)
+            return Verdict.refuted(f"reading {read.read} rows drew nothing from a kept generator", **numbers)
         if read.alike == read.read:
             told = f"2 workers that read the same {read.read} rows drew the same numbers all the while"
-            return confirmed(told, **numbers)
+            return Verdict.confirmed(told, **numbers)
         if read.shared == 0:
-            return refuted(
+            return Verdict.refuted(
                 f"2 workers that read the same {read.read} rows drew other numbers from the first on", **numbers
             )
-        return inconclusive(f"2 workers drew the same numbers for {read.alike} of {read.read} rows", **numbers)
+        return Verdict.inconclusive(f"2 workers drew the same numbers for {read.alike} of {read.read} rows", **numbers)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         classes = finding.with_role("class")
         if not classes:
             return None
-        return Fix.of(
+        return fixes.Fix.of(
             "give each worker a generator of its own",
-            InsertAfter(classes[0].location, f"\n\n{classes[0].text}"),
-            AddArgument(finding.location, "worker_init_fn", classes[0].text.partition("(")[0].removeprefix("def ")),
-            AddImport("torch.utils.data", "get_worker_info"),
+            fixes.InsertAfter(classes[0].location, f"\n\n{classes[0].text}"),
+            fixes.AddArgument(
+                finding.location, "worker_init_fn", classes[0].text.partition("(")[0].removeprefix("def ")
+            ),
+            fixes.AddImport("torch.utils.data", "get_worker_info"),
             safe=False,
         )
 
@@ -216,7 +198,7 @@ def _drawn_from(rows: Instance) -> list[str]:
     method = found[1] if found else None
     if not isinstance(method, Function) or rows.cls.lookup("__getstate__") or rows.cls.lookup("__setstate__"):
         return []
-    used = [node for node in nodes_of(method) if isinstance(node, ast.Attribute)]
+    used = [node for node in trainer_methods.nodes_of(method) if isinstance(node, ast.Attribute)]
     stored = {node.attr for node in used if isinstance(node.ctx, ast.Store)}
     drawn = [node.attr for node in used if _is_generator(rows.attributes.get(node.attr)) and node.attr not in stored]
     return list(dict.fromkeys(drawn))

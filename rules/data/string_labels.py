@@ -69,27 +69,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Column,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Given,
-    InsertAfter,
-    Kind,
-    Level,
-    Pipeline,
-    Related,
-    Rule,
-    Task,
-    Verdict,
-    collates_plainly,
-    confirmed,
-    given_datasets,
-    inconclusive,
-    refuted,
-)
+from lintrain.analysis import run_data
+from lintrain.pipeline.values.data import Column, Dataset, Kind
+from lintrain.pipeline.values.model import Task
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 LABELS = ("label", "labels", "label_ids")
 
@@ -100,7 +83,7 @@ class StringLabels(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[object] = set()
-        for given in given_datasets(pipeline):
+        for given in run_data.given_datasets(pipeline):
             columns = [_words(dataset) for dataset in given.datasets]
             found = columns[0]
             if found is None or not all(columns) or not _classifies(given) or given.run in reported:
@@ -108,7 +91,7 @@ class StringLabels(Rule):
             reported.add(given.run)  # the evaluation set comes from the same rows: one cause, one finding
             yield self._report(pipeline, given, found)
 
-    def _report(self, pipeline: Pipeline, given: Given, column: Column) -> Finding:
+    def _report(self, pipeline: Pipeline, given: run_data.Given, column: Column) -> Finding:
         source = _first_with(given.datasets[0], column.name)
         step = source.steps[-1]
         return self.finding(
@@ -123,27 +106,31 @@ class StringLabels(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         split = evidence.split(finding.subject or "train_dataset")
         if split is None or not split.columns:
-            return inconclusive(evidence.not_reached("dataset"))
+            return Verdict.inconclusive(evidence.not_reached("dataset"))
         kinds = {name: column.kind for name in LABELS if (column := split.column(name)) is not None}
         words = [name for name, kind in kinds.items() if kind == "text"]
         if words:
-            return confirmed(f"`{words[0]}` is text in all {split.rows} rows of {split.argument}", rows=split.rows)
+            return Verdict.confirmed(
+                f"`{words[0]}` is text in all {split.rows} rows of {split.argument}", rows=split.rows
+            )
         if kinds:
             told = ", ".join(f"`{name}` is {kind}" for name, kind in kinds.items())
-            return refuted(f"{told} in {split.rows} rows of {split.argument}")
-        return inconclusive(f"none of the {len(split.columns)} columns is a label")
+            return Verdict.refuted(f"{told} in {split.rows} rows of {split.argument}")
+        return Verdict.inconclusive(f"none of the {len(split.columns)} columns is a label")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("number the classes", InsertAfter(finding.with_role("origin")[0].location, code), safe=False)
+        return fixes.Fix.of(
+            "number the classes", fixes.InsertAfter(finding.with_role("origin")[0].location, code), safe=False
+        )
 
 
-def _classifies(given: Given) -> bool:
+def _classifies(given: run_data.Given) -> bool:
     """Whether a library's classifier gets these rows through a library's collator."""
     model = given.run.model
-    return model is not None and model.task is Task.SEQUENCE_CLASSIFICATION and collates_plainly(given.run)
+    return model is not None and model.task is Task.SEQUENCE_CLASSIFICATION and run_data.collates_plainly(given.run)
 
 
 def _words(dataset: Dataset) -> Column | None:

@@ -104,31 +104,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Argument,
-    Dataset,
-    Evidence,
-    Finding,
-    KerasRun,
-    Level,
-    Loader,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    Sequence,
-    Sharing,
-    TrainerRun,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_deliberate,
-    options_of,
-    refuted,
-    sharing,
-    words_of,
-)
+from lintrain.analysis import loaders, training_loops
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline import dataset_rows
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import Sequence, Value, options_of
+from lintrain.pipeline.values.training import KerasRun, TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
 
 TRAINING = frozenset({"train", "training", "trn", "tr"})
 EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
@@ -173,7 +156,9 @@ class TrainDataInEval(Rule):
             is_tuple = isinstance(held_out.value, Sequence) or held_out.text.startswith("(")
             same = first if is_tuple else held_out.text
             if same == inputs.text and same.isidentifier():
-                yield from self._report(pipeline, held_out.location, held_out.text, Sharing("same"), inputs.value)
+                yield from self._report(
+                    pipeline, held_out.location, held_out.text, dataset_rows.Sharing("same"), inputs.value
+                )
 
     def _of_loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
         named = [(loader, _words_for(pipeline, loader)) for loader in pipeline.loaders]
@@ -188,9 +173,9 @@ class TrainDataInEval(Rule):
                     break
 
     def _report(
-        self, pipeline: Pipeline, location: Location, text: str, shared: Sharing, train: Value
+        self, pipeline: Pipeline, location: Location, text: str, shared: dataset_rows.Sharing, train: Value
     ) -> Iterator[Finding]:
-        if is_deliberate(pipeline, location):
+        if loaders.is_deliberate(pipeline, location):
             return
         shown = f"`{text}`" if 0 < len(text) <= 40 and "\n" not in text else "the evaluation data"
         source = shared.source or train
@@ -207,30 +192,34 @@ class TrainDataInEval(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         shared = evidence.shared_rows
         if shared is None:
-            return inconclusive(evidence.not_reached("dataset"))
+            return Verdict.inconclusive(evidence.not_reached("dataset"))
         text = f"{shared.shared} of {shared.looked_at} evaluation rows that were looked at are among the training rows"
         share = shared.shared / max(1, shared.looked_at)
         if share >= SHARED:
-            return confirmed(text, shared=shared.shared, looked_at=shared.looked_at)
+            return Verdict.confirmed(text, shared=shared.shared, looked_at=shared.looked_at)
         if share <= REPEATED:
-            return refuted(text, shared=shared.shared, looked_at=shared.looked_at)
-        return inconclusive(f"{text}: they may be rows that the data set has twice")
+            return Verdict.refuted(text, shared=shared.shared, looked_at=shared.looked_at)
+        return Verdict.inconclusive(f"{text}: they may be rows that the data set has twice")
 
 
-def _certainly_shared(train: Value, evaluation: Value) -> Sharing | None:
+def _certainly_shared(train: Value, evaluation: Value) -> dataset_rows.Sharing | None:
     """What the two share in every branch of the script."""
-    found = [sharing(one, other) for one in options_of(train) for other in options_of(evaluation)]
+    found = [dataset_rows.sharing(one, other) for one in options_of(train) for other in options_of(evaluation)]
     return found[0] if len(found) == 1 else None
 
 
 def _is_named_as_training(pipeline: Pipeline, evaluation: Argument) -> bool:
     """Whether a name says that training rows are evaluated on purpose: `train_eval`, `eval_on_train`."""
     names = [evaluation.text, *(binding.name for binding in pipeline.names_of(evaluation.value))]
-    return any(words_of(name) & TRAINING and words_of(name) & EVALUATION for name in names if name.isidentifier())
+    return any(
+        training_loops.words_of(name) & TRAINING and training_loops.words_of(name) & EVALUATION
+        for name in names
+        if name.isidentifier()
+    )
 
 
 def _words_for(pipeline: Pipeline, loader: Loader) -> set[str]:
-    return {word for binding in pipeline.names_of(loader) for word in words_of(binding.name)}
+    return {word for binding in pipeline.names_of(loader) for word in training_loops.words_of(binding.name)}
 
 
 def _reads_all(loader: Loader) -> bool:

@@ -73,26 +73,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Loader,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    confirmed,
-    feedings,
-    inconclusive,
-    is_missing,
-    ragged_at,
-    refuted,
-    trains_by_hand,
-)
+from lintrain.analysis import loaders, raggedness, training_loops
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import is_missing
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 MAKES_TENSORS = frozenset({"stack", "as_tensor", "set_format", "set_transform", "with_format", "with_transform"})
 """Functions that format rows, or that put the positions of a batch together again."""
@@ -105,13 +90,13 @@ class UnformattedDataset(Rule):
     keywords = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
-        for loader in dict.fromkeys(feeding.loader for feeding in feedings(pipeline)):
+        for loader in dict.fromkeys(feeding.loader for feeding in loaders.feedings(pipeline)):
             dataset = loader.dataset
             if not isinstance(dataset, Dataset) or not _gives_lists(loader, dataset) or _makes_tensors(pipeline):
                 continue
-            if not ragged_at(pipeline, dataset):  # rows of several lengths: unpadded-batch tells it
+            if not raggedness.ragged_at(pipeline, dataset):  # rows of several lengths: unpadded-batch tells it
                 yield from self._report(pipeline, loader, dataset)
 
     def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding]:
@@ -129,21 +114,21 @@ class UnformattedDataset(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(RAISED):
-            return confirmed(f"`{RAISED}` is raised")
+            return Verdict.confirmed(f"`{RAISED}` is raised")
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         return (
-            refuted(f"{loop.backwards} batches went through the loop")
+            Verdict.refuted(f"{loop.backwards} batches went through the loop")
             if loop.backwards
-            else inconclusive(f"{loop.batches} batches were taken")
+            else Verdict.inconclusive(f"{loop.batches} batches were taken")
         )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         location, text = finding.location_in_facts, str(finding.facts["text"])
         if location is None or "\n" in text:
             return None
-        return Fix.of("give tensors", Replace(location, f'{text}.with_format("torch")'), safe=True)
+        return fixes.Fix.of("give tensors", fixes.Replace(location, f'{text}.with_format("torch")'), safe=True)
 
 
 def _makes_tensors(pipeline: Pipeline) -> bool:

@@ -149,33 +149,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Constant,
-    Dataset,
-    Evidence,
-    Feeding,
-    Finding,
-    Fix,
-    Instance,
-    Level,
-    Loader,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    confirmed,
-    feedings,
-    inconclusive,
-    is_deliberate,
-    is_map_style,
-    is_missing,
-    keeps_source_order,
-    literal,
-    refuted,
-    trains_by_hand,
-)
+from lintrain.analysis import loaders, training_loops
+from lintrain.pipeline import dataset_rows
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import Constant, Instance, is_missing, literal
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 ORDERED = frozenset({"SequentialSampler"})
 """Samplers that give the rows in one order, epoch by epoch."""
@@ -186,10 +165,10 @@ class UnshuffledTrainingData(Rule):
     keywords = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         seen: set[Loader] = set()
-        for feeding in feedings(pipeline):
+        for feeding in loaders.feedings(pipeline):
             loader = feeding.loader
             if loader not in seen and feeding.is_repeated and self._keeps_order(pipeline, loader):
                 seen.add(loader)
@@ -201,11 +180,11 @@ class UnshuffledTrainingData(Rule):
             return False
         if not _is_told_nothing(loader) or _is_one_batch(loader):
             return False
-        if not is_map_style(loader.dataset) or not keeps_source_order(pipeline, loader.dataset):
+        if not loaders.is_map_style(loader.dataset) or not dataset_rows.keeps_source_order(pipeline, loader.dataset):
             return False
-        return not is_deliberate(pipeline, location)
+        return not loaders.is_deliberate(pipeline, location)
 
-    def _report(self, pipeline: Pipeline, feeding: Feeding) -> Finding:
+    def _report(self, pipeline: Pipeline, feeding: loaders.Feeding) -> Finding:
         loader = feeding.loader
         assert loader.origin is not None
         told = loader.locations.get("shuffle")
@@ -224,18 +203,18 @@ class UnshuffledTrainingData(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         loader = loop.loader
         if loader is None or loader.batches is None or loader.sampler not in ORDERED | {"RandomSampler"}:
-            return inconclusive(f"the order of {loop.batches} batches is not known from their loader")
+            return Verdict.inconclusive(f"the order of {loop.batches} batches is not known from their loader")
         text = f"a `{loader.sampler}` orders the rows of {loader.batches} batches"
-        return (confirmed if loader.sampler in ORDERED else refuted)(text, sampler=loader.sampler)
+        return (Verdict.confirmed if loader.sampler in ORDERED else Verdict.refuted)(text, sampler=loader.sampler)
 
-    def fix(self, finding: Finding) -> Fix:
+    def fix(self, finding: Finding) -> fixes.Fix:
         told = finding.location_in_facts
         if told is not None:
-            return Fix.of("shuffle the rows", Replace(told, "True"), safe=False)
-        return Fix.of("shuffle the rows", AddArgument(finding.location, "shuffle", "True"), safe=False)
+            return fixes.Fix.of("shuffle the rows", fixes.Replace(told, "True"), safe=False)
+        return fixes.Fix.of("shuffle the rows", fixes.AddArgument(finding.location, "shuffle", "True"), safe=False)
 
 
 def _is_told_nothing(loader: Loader) -> bool:

@@ -65,7 +65,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import Finding, Level, Pipeline, Related, Rule, swapping_views
+from lintrain.analysis import swaps
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule
 
 
 class ViewForPermute(Rule):
@@ -73,7 +74,7 @@ class ViewForPermute(Rule):
     keywords = "view|reshape"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for swap in swapping_views(pipeline):
+        for swap in swaps.swapping_views(pipeline):
             yield self.finding(
                 swap.location,
                 f"`{swap.method}` gives `{swap.name}` the sizes of two axes swapped, and moves no numbers",

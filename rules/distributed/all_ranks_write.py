@@ -84,28 +84,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    literal,
-    mentions,
-    nodes_of_kind,
-    refuted,
-    statement_at,
-)
+from lintrain.analysis import script_text
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.python import literal
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 OF_ALL_PROCESSES = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
 NAMED_BY_RANK = lazy_pattern(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
@@ -120,7 +103,7 @@ class AllRanksWrite(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         wrapped = next((event for event in pipeline.acts(Act.SHARE) if _is_parallel(event)), None)
-        if wrapped is None or mentions(pipeline, OF_ALL_PROCESSES) or _some_end_early(pipeline):
+        if wrapped is None or script_text.mentions(pipeline, OF_ALL_PROCESSES) or _some_end_early(pipeline):
             return
         for event in pipeline.acts(Act.SAVE):
             code = pipeline.code(event.location)
@@ -137,24 +120,24 @@ class AllRanksWrite(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return inconclusive(evidence.unasked("ranks"))
+            return Verdict.inconclusive(evidence.unasked("ranks"))
         writes = ranks.writes_at(finding.location)
         if not writes:
-            return inconclusive(f"none of {ranks.processes} processes came to this line in {ranks.steps} steps")
+            return Verdict.inconclusive(f"none of {ranks.processes} processes came to this line in {ranks.steps} steps")
         by_most = max(writes, key=lambda write: len(write.ranks))
         told = f"`{by_most.path}` is written by {len(by_most.ranks)} of {ranks.processes} processes"
-        return confirmed(told) if len(by_most.ranks) > 1 else refuted(told)
+        return Verdict.confirmed(told) if len(by_most.ranks) > 1 else Verdict.refuted(told)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("write it in the first process", Replace(finding.location, code), safe=False)
+        return fixes.Fix.of("write it in the first process", fixes.Replace(finding.location, code), safe=False)
 
 
 def _some_end_early(pipeline: Pipeline) -> bool:
     """Whether a condition ends the script, perhaps for all processes but one."""
-    return any(ENDS.match(ast.unparse(node.body[-1])) for node in nodes_of_kind(pipeline, ast.If))
+    return any(ENDS.match(ast.unparse(node.body[-1])) for node in script_text.nodes_of_kind(pipeline, ast.If))
 
 
 def _is_parallel(event: Event) -> bool:
@@ -169,7 +152,7 @@ def _is_fixed(code: str) -> bool:
 
 def _by_the_first(pipeline: Pipeline, location: Location) -> str | None:
     """The statement for the first process alone, where it stands on one line and `torch.distributed` has a name."""
-    source, statement = pipeline.source_of(location), statement_at(pipeline, location)
+    source, statement = pipeline.source_of(location), blocks.statement_at(pipeline, location)
     names = [each.asname for node in source.nodes_of(ast.Import) for each in node.names if each.name == DISTRIBUTED]
     if not isinstance(statement, ast.Expr) or source.location(statement) != location or not names or names[0] is None:
         return None

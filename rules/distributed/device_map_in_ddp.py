@@ -104,20 +104,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Finding,
-    Fix,
-    Level,
-    Model,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    literal,
-    statement_at,
-)
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import literal
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, fixes
 
 SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
@@ -143,18 +134,18 @@ class DeviceMapInDdp(Rule):
                     facts={"is_moved": _is_moved(pipeline, model, event)},
                 )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made = finding.with_role("origin")
         if not finding.facts.get("is_moved"):
             return None
-        return Fix.of("leave out `device_map`", RemoveArgument(made[0].location, "device_map"), safe=False)
+        return fixes.Fix.of("leave out `device_map`", fixes.RemoveArgument(made[0].location, "device_map"), safe=False)
 
 
 def _is_moved(pipeline: Pipeline, model: Model, wrapped: Event) -> bool:
     """Whether the script moves a model to one device by its name, before or where it is wrapped."""
     if model.origin is None or model.origin.path != wrapped.location.path:
         return False
-    made = statement_at(pipeline, model.origin)
+    made = blocks.statement_at(pipeline, model.origin)
     if not isinstance(made, ast.Assign) or not isinstance(made.targets[0], ast.Name):
         return False
     source = pipeline.source_of(wrapped.location)

@@ -78,34 +78,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Feeding,
-    Finding,
-    Fix,
-    InsertAtTop,
-    Level,
-    LibraryObject,
-    Location,
-    Loop,
-    Pipeline,
-    Related,
-    Rule,
-    Sequence,
-    Verdict,
-    confirmed,
-    counts_epochs,
-    feedings,
-    inconclusive,
-    is_true,
-    is_visible,
-    lazy_pattern,
-    literal,
-    mentions,
-    options_of,
-    refuted,
-    runs_by_launcher,
-)
+from lintrain.analysis import loaders, lr_schedules, run_data, script_text
+from lintrain.pipeline.events import Loop
+from lintrain.pipeline.values.python import LibraryObject, Sequence, is_true, literal, options_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 EPOCH_LOOP = lazy_pattern(r"for (\w+) in range\(")
 
@@ -115,10 +91,10 @@ class MissingSetEpoch(Rule):
     keywords = "DistributedSampler & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if mentions(pipeline, "set_epoch") or runs_by_launcher(pipeline):
+        if script_text.mentions(pipeline, "set_epoch") or script_text.runs_by_launcher(pipeline):
             return
         found: dict[Location, Finding] = {}
-        for feeding in feedings(pipeline):
+        for feeding in loaders.feedings(pipeline):
             epochs = _epochs_around(pipeline, feeding)
             sampler = _shuffling_sampler(feeding)
             if epochs is not None and sampler is not None and sampler.origin is not None:
@@ -126,9 +102,11 @@ class MissingSetEpoch(Rule):
         yield from found.values()
 
     def _report(
-        self, pipeline: Pipeline, feeding: Feeding, sampler: LibraryObject, location: Location, epochs: Loop
+        self, pipeline: Pipeline, feeding: loaders.Feeding, sampler: LibraryObject, location: Location, epochs: Loop
     ) -> Finding:
-        names = [each for each in pipeline.names_of(sampler) if is_visible(pipeline, each.location, epochs.location)]
+        names = [
+            each for each in pipeline.names_of(sampler) if run_data.is_visible(pipeline, each.location, epochs.location)
+        ]
         name = names[-1].name if names else None
         variable = EPOCH_LOOP.match(pipeline.code(epochs.location))
         is_certain = feeding.loader.value("sampler") is sampler and name is not None and variable is not None
@@ -144,32 +122,32 @@ class MissingSetEpoch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         told = loop.loader.epochs_told if loop.loader else ()
         text = f"in {len(told)} rounds its sampler was at the epochs {', '.join(map(str, told))}"
         if len(told) < 2:
-            return inconclusive(f"{len(told)} rounds over the loader were seen, and the second one tells")
-        return (confirmed if len(set(told)) == 1 else refuted)(text, rounds=len(told))
+            return Verdict.inconclusive(f"{len(told)} rounds over the loader were seen, and the second one tells")
+        return (Verdict.confirmed if len(set(told)) == 1 else Verdict.refuted)(text, rounds=len(told))
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         statement = finding.facts.get("statement")
         (epochs,) = finding.with_role("epochs")
         if not isinstance(statement, str):
             return None
-        return Fix.of(f"insert `{statement}`", InsertAtTop(epochs.location, statement), safe=True)
+        return fixes.Fix.of(f"insert `{statement}`", fixes.InsertAtTop(epochs.location, statement), safe=True)
 
 
-def _epochs_around(pipeline: Pipeline, feeding: Feeding) -> Loop | None:
+def _epochs_around(pipeline: Pipeline, feeding: loaders.Feeding) -> Loop | None:
     """The loop over epochs around the one over batches, unless it runs but once."""
     around = feeding.training.backward.loops
     for loop in reversed(around[: around.index(feeding.loop)]):
         is_once = isinstance(loop.over, Sequence) and loop.over.is_complete and len(loop.over.items) < 2
-        if counts_epochs(pipeline, loop) and not is_once:
+        if lr_schedules.counts_epochs(pipeline, loop) and not is_once:
             return loop
     return None
 
 
-def _shuffling_sampler(feeding: Feeding) -> LibraryObject | None:
+def _shuffling_sampler(feeding: loaders.Feeding) -> LibraryObject | None:
     """The distributed sampler of a loader, alone or instead of none, if it certainly shuffles by a fixed seed."""
     for option in options_of(feeding.loader.value("sampler")):
         if isinstance(option, LibraryObject) and option.path == "torch.utils.data.DistributedSampler":

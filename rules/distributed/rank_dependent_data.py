@@ -119,29 +119,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    LibraryObject,
-    Loader,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    TorchDataset,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    mentions,
-    options_of,
-    refuted,
-    speaks_of,
-)
+from lintrain.analysis import script_text
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import Loader, TorchDataset
+from lintrain.pipeline.values.python import LibraryObject, Value, options_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 SEEDED = r"seed|generator|determin|broadcast|all_gather|scatter"
 STARTS_PROCESSES = r"spawn|notebook_launcher|\bProcess\(|fork"
@@ -161,14 +143,14 @@ class RankDependentData(Rule):
         for loader in pipeline.loaders:
             shared = _shared_out(pipeline, loader)
             for name, location in _draws(loader.dataset) if shared else ():
-                if mentions(pipeline, STARTS_PROCESSES) or speaks_of(pipeline, SEEDED):
+                if script_text.mentions(pipeline, STARTS_PROCESSES) or script_text.speaks_of(pipeline, SEEDED):
                     return
                 found.setdefault(location, self._report(pipeline, name, location, shared))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, name: str, location: Location, shared: Location | None) -> Finding:
         argument, code = SEED_OF.get(name, ("seed", "0"))
-        is_there = "torch" not in code or mentions(pipeline, r"(?m)^import torch$")
+        is_there = "torch" not in code or script_text.mentions(pipeline, r"(?m)^import torch$")
         return self.finding(
             location,
             f"each process draws its own `{name}`: nothing here sets a seed",
@@ -180,19 +162,25 @@ class RankDependentData(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return inconclusive(evidence.unasked("ranks"))
+            return Verdict.inconclusive(evidence.unasked("ranks"))
         lengths = " and ".join(str(rows) for rows in ranks.dataset_rows)
         if ranks.same_dataset is None:
-            return inconclusive(f"the data sets of {ranks.processes} processes ({lengths} rows) cannot be compared")
+            return Verdict.inconclusive(
+                f"the data sets of {ranks.processes} processes ({lengths} rows) cannot be compared"
+            )
         if ranks.same_dataset:
-            return refuted(f"{ranks.processes} processes have the same data set of {ranks.dataset_rows[0]} rows")
-        return confirmed(f"{ranks.processes} processes have data sets of other rows ({lengths} of them)")
+            return Verdict.refuted(
+                f"{ranks.processes} processes have the same data set of {ranks.dataset_rows[0]} rows"
+            )
+        return Verdict.confirmed(f"{ranks.processes} processes have data sets of other rows ({lengths} of them)")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         argument, code = finding.facts.get("argument"), finding.facts.get("code")
         if not isinstance(argument, str) or not isinstance(code, str):
             return None
-        return Fix.of("draw the same in every process", AddArgument(finding.location, argument, code), safe=True)
+        return fixes.Fix.of(
+            "draw the same in every process", fixes.AddArgument(finding.location, argument, code), safe=True
+        )
 
 
 def _shared_out(pipeline: Pipeline, loader: Loader) -> Location | None:

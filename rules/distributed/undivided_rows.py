@@ -44,7 +44,7 @@ PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; accele
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 
 class UndividedRows(Rule):
@@ -53,18 +53,18 @@ class UndividedRows(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return inconclusive(evidence.unasked("ranks"))
+            return Verdict.inconclusive(evidence.unasked("ranks"))
         text = f"{ranks.same_batches} of {ranks.steps} steps are on the same batch in {ranks.processes} processes"
         if not ranks.is_joined:
-            return inconclusive(f"{text}, which form no group")
+            return Verdict.inconclusive(f"{text}, which form no group")
         if ranks.shared_rows == 0 and not ranks.same_batches:
-            return refuted(f"{text}, and 0 of their rows")
+            return Verdict.refuted(f"{text}, and 0 of their rows")
         if ranks.keeps_apart or ranks.apart:
-            return inconclusive(f"{text}, which do not hold the same weights")
+            return Verdict.inconclusive(f"{text}, which do not hold the same weights")
         if ranks.same_batches < ranks.steps or ranks.shared_rows is None:
-            return inconclusive(f"{text}; their rows may be shared out")
+            return Verdict.inconclusive(f"{text}; their rows may be shared out")
         rows = " and ".join(map(str, ranks.rows))
-        return confirmed(f"{text}: {ranks.shared_rows} of {rows} rows", shared=ranks.shared_rows)
+        return Verdict.confirmed(f"{text}: {ranks.shared_rows} of {rows} rows", shared=ranks.shared_rows)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

@@ -96,37 +96,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Launcher,
-    Level,
-    Loader,
-    Location,
-    Optimizer,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainingLoop,
-    Unknown,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_one_scope,
-    made_here,
-    may_hide,
-    overlap,
-    refuted,
-    statement_at,
-    text_of_event,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import training_loops
+from lintrain.interpreter import modules
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.model import Launcher, Optimizer
+from lintrain.pipeline.values.python import Unknown, Value
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class UnpreparedObject(Rule):
@@ -134,11 +111,11 @@ class UnpreparedObject(Rule):
     keywords = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
+        if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
             return
         found: dict[Location, Finding] = {}
         launcher = pipeline.launchers[0]
-        for training in training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline):
             if training.backward.subject is not launcher or not _is_understood(launcher):
                 continue
             for report in (
@@ -148,19 +125,23 @@ class UnpreparedObject(Rule):
                 found.setdefault(report.location, report)
         yield from found.values()
 
-    def _optimizers(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Iterator[Finding]:
+    def _optimizers(
+        self, pipeline: Pipeline, training: training_loops.TrainingLoop, launcher: Launcher
+    ) -> Iterator[Finding]:
         for step in training.steps:
             if _is_left_out(pipeline, step, launcher):
-                prepared = _preparing(pipeline, step.subject, text_of_event(step))
+                prepared = _preparing(pipeline, step.subject, training_loops.text_of_event(step))
                 yield self.finding(
                     step.location,
-                    f"`{text_of_event(step)}` was never prepared, and steps on a prepared model",
-                    related=[*made_here(step.subject, "made here"), *_at(prepared)],
+                    f"`{training_loops.text_of_event(step)}` was never prepared, and steps on a prepared model",
+                    related=[*training_loops.made_here(step.subject, "made here"), *_at(prepared)],
                     help="give the optimizer to `accelerator.prepare` together with the model",
-                    facts={"name": text_of_event(step), "code": prepared[1] if prepared else None},
+                    facts={"name": training_loops.text_of_event(step), "code": prepared[1] if prepared else None},
                 )
 
-    def _loaders(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Iterator[Finding]:
+    def _loaders(
+        self, pipeline: Pipeline, training: training_loops.TrainingLoop, launcher: Launcher
+    ) -> Iterator[Finding]:
         prepared_names = {binding.name for value in launcher.prepared for binding in pipeline.names_of(value)}
         words = set(re.findall(r"\w+", training.loop.header)) - prepared_names
         for loader in pipeline.loaders:
@@ -181,19 +162,21 @@ class UnpreparedObject(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         steps = f"{loop.steps_past_the_launcher} of {loop.steps} steps"
         text = f"{steps} and {loop.batches_past_the_launcher} of {loop.batches} batches went past the launcher"
         if not loop.steps:
-            return inconclusive(text)
+            return Verdict.inconclusive(text)
         is_past = loop.steps_past_the_launcher or loop.batches_past_the_launcher
-        return (confirmed if is_past else refuted)(text, steps=loop.steps_past_the_launcher)
+        return (Verdict.confirmed if is_past else Verdict.refuted)(text, steps=loop.steps_past_the_launcher)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         calls, code = finding.with_role("prepare"), finding.facts.get("code")
         if not calls or not isinstance(code, str):
             return None
-        return Fix.of(f"prepare `{finding.facts.get('name')}` too", Replace(calls[0].location, code), safe=False)
+        return fixes.Fix.of(
+            f"prepare `{finding.facts.get('name')}` too", fixes.Replace(calls[0].location, code), safe=False
+        )
 
 
 def _is_understood(launcher: Launcher) -> bool:
@@ -208,9 +191,12 @@ def _is_left_out(pipeline: Pipeline, step: Event, launcher: Launcher) -> bool:
     optimizer = step.subject
     if not isinstance(optimizer, Optimizer) or any(value is optimizer for value in launcher.prepared):
         return False
-    if any(event.subject is optimizer or may_hide(pipeline, event, optimizer) for event in pipeline.acts(Act.ESCAPE)):
+    if any(
+        event.subject is optimizer or training_loops.may_hide(pipeline, event, optimizer)
+        for event in pipeline.acts(Act.ESCAPE)
+    ):
         return False
-    return any(overlap(module, value) for module in optimizer.trains for value in launcher.prepared)
+    return any(modules.overlap(module, value) for module in optimizer.trains for value in launcher.prepared)
 
 
 def _gives_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) -> bool:
@@ -239,10 +225,10 @@ def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Location, s
     if len(calls) != 1 or calls[0].keywords:
         return None
     location = pipeline.source.location(calls[0])
-    statement = statement_at(pipeline, location)
+    statement = blocks.statement_at(pipeline, location)
     if not isinstance(statement, ast.Assign) or statement.value is not calls[0] or not value.origin < location:
         return None
-    if not is_one_scope(pipeline, value.origin, location):
+    if not blocks.is_one_scope(pipeline, value.origin, location):
         return None
     given = [ast.unparse(each) for each in calls[0].args]
     if name in given:

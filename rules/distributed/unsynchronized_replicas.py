@@ -52,7 +52,7 @@ documentation, `Accelerator.prepare`.
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 
 class UnsynchronizedReplicas(Rule):
@@ -61,20 +61,22 @@ class UnsynchronizedReplicas(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return inconclusive(evidence.unasked("ranks"))
+            return Verdict.inconclusive(evidence.unasked("ranks"))
         apart = len(ranks.apart)
         text = f"{apart} of {ranks.gradients} trained weights differ between {ranks.processes} processes"
         if not ranks.is_joined or not ranks.gradients:
-            return inconclusive(f"{text}, which form no group")
+            return Verdict.inconclusive(f"{text}, which form no group")
         if ranks.keeps_apart:
-            return inconclusive(f"{text}: `{ranks.keeps_apart}` lets them")
+            return Verdict.inconclusive(f"{text}: `{ranks.keeps_apart}` lets them")
         steps = f"before step {ranks.steps}"
         if not apart:
-            return refuted(f"{text} {steps}", apart=0)
+            return Verdict.refuted(f"{text} {steps}", apart=0)
         if ranks.shared_rows is None or ranks.shared_rows == min(ranks.rows):
-            return inconclusive(f"{text}, but each may hold a part of a model: not known to train on rows of its own")
+            return Verdict.inconclusive(
+                f"{text}, but each may hold a part of a model: not known to train on rows of its own"
+            )
         different = f"{len(ranks.different_gradients)} of {ranks.gradients} gradients after its first backward pass"
-        return confirmed(f"{text} {steps}, {different}, `{ranks.apart[0]}` among them", apart=apart)
+        return Verdict.confirmed(f"{text} {steps}, {different}, `{ranks.apart[0]}` among them", apart=apart)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

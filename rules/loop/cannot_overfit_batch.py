@@ -32,7 +32,8 @@ Karpathy: A Recipe for Training Neural Networks, "overfit one batch".
 import math
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, OverfitEvidence, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.evidence.run import OverfitEvidence
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 FLAT, FALLS = 0.9, 0.5
 ONES_OWN = 0.999
@@ -47,11 +48,13 @@ class CannotOverfitBatch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         overfit, model = evidence.overfit, evidence.model
         if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
-            return inconclusive("one batch was not trained on (`--also overfit` does)")
+            return Verdict.inconclusive("one batch was not trained on (`--also overfit` does)")
         if model is None or model.trainable_parameters < MOSTLY_TRAINABLE * model.parameters:
-            return inconclusive("most of the model is frozen")
+            return Verdict.inconclusive("most of the model is frozen")
         if not 0 < overfit.losses[0] < math.inf:
-            return inconclusive(f"the first loss is {overfit.losses[0]:.4g}: nothing can be told from how it falls")
+            return Verdict.inconclusive(
+                f"the first loss is {overfit.losses[0]:.4g}: nothing can be told from how it falls"
+            )
         return _judged(overfit, ONES_OWN if evidence.framework != "transformers" else FLAT)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
@@ -72,9 +75,9 @@ def _judged(overfit: OverfitEvidence, flat: float) -> Verdict:
     text = ", ".join([text, *(f"to {share:.0%} {rate}" for share, rate in zip(left[1:], rates, strict=False))])
     finite = [share for share in left if math.isfinite(share)]
     if finite and min(finite) < FALLS:
-        return refuted(text, first=first, last=overfit.losses[-1])
+        return Verdict.refuted(text, first=first, last=overfit.losses[-1])
     if overfit.steps < FEWEST_STEPS or overfit.stopped_early:
-        return inconclusive(f"{text}; {FEWEST_STEPS} whole steps are needed to tell")
+        return Verdict.inconclusive(f"{text}; {FEWEST_STEPS} whole steps are needed to tell")
     if finite and min(finite) > flat:
-        return confirmed(text, first=first, last=overfit.losses[-1], learning_rate=overfit.learning_rate)
-    return inconclusive(text)
+        return Verdict.confirmed(text, first=first, last=overfit.losses[-1], learning_rate=overfit.learning_rate)
+    return Verdict.inconclusive(text)

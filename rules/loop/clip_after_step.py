@@ -64,30 +64,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainingLoop,
-    Verdict,
-    always_with,
-    clippings,
-    confirmed,
-    inconclusive,
-    is_certain_step,
-    is_of,
-    one_per_location,
-    refuted,
-    swap_of,
-    text_of_event,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
 
 
 class ClipAfterStep(Rule):
@@ -95,12 +74,12 @@ class ClipAfterStep(Rule):
     keywords = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        steps = ((clip, _used_before(pipeline, training, clip)) for training, clip in clippings(pipeline))
+        steps = ((clip, _used_before(pipeline, training, clip)) for training, clip in iterations.clippings(pipeline))
         yield from one_per_location(self._report(pipeline, clip, step) for clip, step in steps if step)
 
     def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding:
-        optimizer = text_of_event(step)
-        swapped = swap_of(pipeline, step, clip)
+        optimizer = training_loops.text_of_event(step)
+        swapped = iterations.swap_of(pipeline, step, clip)
         return self.finding(
             clip.location,
             f"gradients are clipped when `{optimizer}` has already stepped on them",
@@ -112,32 +91,39 @@ class ClipAfterStep(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.clipped_for_nothing} of {loop.clips} clippings found no gradient that a step was still to use"
         if not loop.clips or 0 < loop.clipped_for_nothing < loop.clips:
-            return inconclusive(text, clips=loop.clips)
-        return (confirmed if loop.clipped_for_nothing else refuted)(text, clips=loop.clips)
+            return Verdict.inconclusive(text, clips=loop.clips)
+        return (Verdict.confirmed if loop.clipped_for_nothing else Verdict.refuted)(text, clips=loop.clips)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         step, clip = finding.facts.get("step"), finding.facts.get("clip")
         if not isinstance(step, str) or not isinstance(clip, str):
             return None
         above = finding.with_role("step")[0].location
-        return Fix.of("clip before the step", Replace(above, clip), Replace(finding.location, step), safe=True)
+        return fixes.Fix.of(
+            "clip before the step", fixes.Replace(above, clip), fixes.Replace(finding.location, step), safe=True
+        )
 
 
-def _used_before(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> Event | None:
+def _used_before(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> Event | None:
     """The step that uses the gradients before they are clipped, if none comes between the clipping and new ones."""
     if any(event.act is Act.CLIP and event is not clip for event in training.inside):
         return None
     following = [event for event in training.inside if event.order > clip.order]
     before = [event for event in training.inside if event.order < clip.order]
     step = next((event for event in reversed(before) if event.act in {Act.STEP, Act.BACKWARD}), None)
-    if step is None or step.act is Act.BACKWARD or step.loops != clip.loops or not always_with(step, clip):
+    if (
+        step is None
+        or step.act is Act.BACKWARD
+        or step.loops != clip.loops
+        or not training_loops.always_with(step, clip)
+    ):
         return None
-    if not is_certain_step(step) or not _concerns(pipeline, training, clip, step):
+    if not training_loops.is_certain_step(step) or not _concerns(pipeline, training, clip, step):
         return None
-    if not any(event.act is Act.BACKWARD and always_with(event, step) for event in before):
+    if not any(event.act is Act.BACKWARD and training_loops.always_with(event, step) for event in before):
         return None
     later = next(
         (event for event in [*following, *before] if event.act in {Act.STEP, Act.BACKWARD, Act.ZERO_GRAD}), step
@@ -145,8 +131,8 @@ def _used_before(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> Eve
     return None if later.act is Act.STEP else step
 
 
-def _concerns(pipeline: Pipeline, training: TrainingLoop, clip: Event, step: Event) -> bool:
+def _concerns(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event, step: Event) -> bool:
     """Whether what is clipped is what the step has used: certain where the loop has one optimizer."""
     if len({id(each.subject) for each in training.steps}) == 1:
-        return is_of(pipeline, clip, step.subject) is not False
-    return is_of(pipeline, clip, step.subject) is True
+        return iterations.is_of(pipeline, clip, step.subject) is not False
+    return iterations.is_of(pipeline, clip, step.subject) is True

@@ -46,30 +46,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainingLoop,
-    Verdict,
-    always_in_order,
-    clippings,
-    confirmed,
-    inconclusive,
-    is_certain_step,
-    is_of,
-    one_per_location,
-    refuted,
-    swap_of,
-    text_of_event,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
 
 
 class ClipBeforeBackward(Rule):
@@ -83,11 +62,12 @@ class ClipBeforeBackward(Rule):
             if _comes_too_early(pipeline, training, clip)
         )
 
-    def _report(self, pipeline: Pipeline, clip: Event, training: TrainingLoop) -> Finding:
-        swapped = swap_of(pipeline, clip, training.backward)
+    def _report(self, pipeline: Pipeline, clip: Event, training: training_loops.TrainingLoop) -> Finding:
+        step = training_loops.text_of_event(training.steps[0])
+        swapped = iterations.swap_of(pipeline, clip, training.backward)
         return self.finding(
             clip.location,
-            f"gradients are clipped before `backward`: `{text_of_event(training.steps[0])}` steps on unclipped ones",
+            f"gradients are clipped before `backward`, so `{step}` uses unclipped ones",
             related=[Related(training.backward.location, "this batch's gradients are computed here", "backward")],
             help="clip between `backward` and the step",
             facts={"clip": swapped[0], "backward": swapped[1]} if swapped else {},
@@ -96,33 +76,37 @@ class ClipBeforeBackward(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.clipped_for_nothing} of {loop.clips} clippings found no gradient that a step was still to use"
         if not loop.clips or 0 < loop.clipped_for_nothing < loop.clips:
-            return inconclusive(text, clips=loop.clips)
-        return (confirmed if loop.clipped_for_nothing else refuted)(text, clips=loop.clips)
+            return Verdict.inconclusive(text, clips=loop.clips)
+        return (Verdict.confirmed if loop.clipped_for_nothing else Verdict.refuted)(text, clips=loop.clips)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         clip, backward = finding.facts.get("clip"), finding.facts.get("backward")
         if not isinstance(clip, str) or not isinstance(backward, str):
             return None
         below = finding.with_role("backward")[0].location
-        return Fix.of("clip after `backward`", Replace(finding.location, backward), Replace(below, clip), safe=True)
+        return fixes.Fix.of(
+            "clip after `backward`", fixes.Replace(finding.location, backward), fixes.Replace(below, clip), safe=True
+        )
 
 
-def _only_clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:
+def _only_clippings(pipeline: Pipeline) -> Iterator[tuple[training_loops.TrainingLoop, Event]]:
     """Each clipping that is the only one of its loop."""
-    found = list(clippings(pipeline))
+    found = list(iterations.clippings(pipeline))
     counts = Counter(id(training) for training, _ in found)
     return ((training, clip) for training, clip in found if counts[id(training)] == 1)
 
 
-def _comes_too_early(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> bool:
+def _comes_too_early(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> bool:
     """Whether the loop's only clipping comes first of all, in each iteration, and backward and step follow it."""
-    order = always_in_order(training)
+    order = iterations.always_in_order(training)
     backwards = [event for event in order if event.act is Act.BACKWARD]
     if len(training.steps) != 1 or not backwards or clip.loops != backwards[0].loops:
         return False
     step = training.steps[0]
     follows = clip.order < backwards[0].order and backwards[-1].order < step.order
-    return follows and is_certain_step(step) and is_of(pipeline, clip, step.subject) is not False
+    return (
+        follows and training_loops.is_certain_step(step) and iterations.is_of(pipeline, clip, step.subject) is not False
+    )

@@ -99,32 +99,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    AddParameter,
-    Evidence,
-    Finding,
-    Fix,
-    Function,
-    Level,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainerRun,
-    Verdict,
-    confirmed,
-    head_of,
-    inconclusive,
-    is_evaluated,
-    is_since,
-    location_in,
-    own_method,
-    passes_keywords_on,
-    reads,
-    refuted,
-    returns_of,
-    takes,
-)
+from lintrain.analysis import evaluation_schedule, gradient_accumulation, trainer_methods
+from lintrain.pipeline.values.python import Function
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 COUNT = "num_items_in_batch"
 CALLERS = {"training_step", "train", "_inner_training_loop"}
@@ -136,22 +114,22 @@ class ComputeLossSignature(Rule):
     keywords = "Trainer & compute_loss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not is_since(pipeline.targets, "transformers", (4, 46)):
+        if not gradient_accumulation.is_since(pipeline.targets, "transformers", (4, 46)):
             return
         seen = set[int]()
         for run in pipeline.runs:
-            function = own_method(run, "compute_loss")
+            function = trainer_methods.own_method(run, "compute_loss")
             if function is None or not run.is_plain or run.overrides & CALLERS or id(function) in seen:
                 continue
             seen.add(id(function))
             if not _may_be_called_with(function, COUNT):
                 yield self._without_count(pipeline, run, function)
-            elif is_evaluated(pipeline, run) and not run.overrides & ASKING:
+            elif evaluation_schedule.is_evaluated(pipeline, run) and not run.overrides & ASKING:
                 yield from self._without_outputs(pipeline, run, function)
 
     def _without_count(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Finding:
         return self.finding(
-            head_of(pipeline, function),
+            trainer_methods.head_of(pipeline, function),
             f"the Trainer calls this with `{COUNT}`, which it does not take",
             related=[Related(run.construction, "this trainer calls it", "trainer")],
             help=f"add the parameter `{COUNT}=None`",
@@ -160,11 +138,13 @@ class ComputeLossSignature(Rule):
         )
 
     def _without_outputs(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Iterator[Finding]:
-        given = returns_of(function)
-        is_deaf = not reads(function, "return_outputs") and not passes_keywords_on(function)
+        given = trainer_methods.returns_of(function)
+        is_deaf = not trainer_methods.reads(function, "return_outputs") and not trainer_methods.passes_keywords_on(
+            function
+        )
         if given and is_deaf and all(_is_loss_alone(each) for each in given):
             yield self.finding(
-                location_in(pipeline, function, given[0]),
+                trainer_methods.location_in(pipeline, function, given[0]),
                 "an evaluation asks for the outputs too, and this gives the loss alone",
                 related=[Related(run.construction, "this trainer evaluates", "trainer")],
                 help="write `return (loss, outputs) if return_outputs else loss`",
@@ -177,22 +157,24 @@ class ComputeLossSignature(Rule):
         text, stage = (f"argument '{COUNT}'", "forward") if is_count else ("iteration over a 0-d tensor", "evaluation")
         failed = evidence.failed_with(text)
         if failed is not None and failed.failure is not None:
-            return confirmed(f"the {failed.name} stage ends with {failed.failure.type} after 0 steps")
+            return Verdict.confirmed(f"the {failed.name} stage ends with {failed.failure.type} after 0 steps")
         if evidence.passed(stage):
-            return refuted(f"the {stage} stage went through with 0 errors")
-        return inconclusive(evidence.not_reached(stage))
+            return Verdict.refuted(f"the {stage} stage went through with 0 errors")
+        return Verdict.inconclusive(evidence.not_reached(stage))
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if finding.facts.get("missing") == COUNT and finding.facts.get("is_plain") is True:
-            return Fix.of(f"take `{COUNT}`", AddParameter(finding.location, COUNT, "None"), safe=True)
+            return fixes.Fix.of(f"take `{COUNT}`", fixes.AddParameter(finding.location, COUNT, "None"), safe=True)
         if not isinstance(code, str):
             return None
-        return Fix.of("give the outputs where they are asked for", Replace(finding.location, code), safe=False)
+        return fixes.Fix.of(
+            "give the outputs where they are asked for", fixes.Replace(finding.location, code), safe=False
+        )
 
 
 def _may_be_called_with(function: Function, name: str) -> bool:
-    return bool(function.decorators) or takes(function, name)
+    return bool(function.decorators) or trainer_methods.takes(function, name)
 
 
 def _is_loss_alone(node: ast.expr) -> bool:

@@ -62,28 +62,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Arithmetic,
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Launcher,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Unknown,
-    Verdict,
-    confirmed,
-    divisor_of,
-    inconclusive,
-    refuted,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import Arithmetic
+from lintrain.pipeline.values.model import Launcher
+from lintrain.pipeline.values.python import Constant, Unknown
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class DoubleScaledAccumulation(Rule):
@@ -91,7 +75,7 @@ class DoubleScaledAccumulation(Rule):
     keywords = "Accelerator & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding] = {}
         for backward in pipeline.acts(Act.BACKWARD):
@@ -116,20 +100,20 @@ class DoubleScaledAccumulation(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         if not loop.backwards:
-            return inconclusive(f"{loop.backwards} backward passes were seen")
+            return Verdict.inconclusive(f"{loop.backwards} backward passes were seen")
         text = f"{loop.divided_twice} of {loop.backwards} losses were divided twice before they went backward"
-        return (confirmed if loop.divided_twice else refuted)(text, divided_twice=loop.divided_twice)
+        return (Verdict.confirmed if loop.divided_twice else Verdict.refuted)(text, divided_twice=loop.divided_twice)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         loss = str(finding.facts["loss"])
-        return Fix.of(f"hand over `{loss}` undivided", Replace(finding.location, loss), safe=True)
+        return fixes.Fix.of(f"hand over `{loss}` undivided", fixes.Replace(finding.location, loss), safe=True)
 
 
 def _division_by_steps(pipeline: Pipeline, made: Arithmetic, launcher: Launcher) -> Arithmetic | None:
     """The division by the Accelerator's own accumulation steps among the last operations on the loss."""
-    steps = divisor_of(launcher)
+    steps = iterations.divisor_of(launcher)
     if made.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and not steps.is_default):
         return None
     location = launcher.argument_locations.get("gradient_accumulation_steps")

@@ -94,43 +94,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    InsertAtTop,
-    Level,
-    Location,
-    Loop,
-    LoopEvidence,
-    Model,
-    ModelEvidence,
-    Pipeline,
-    Related,
-    Rule,
-    Task,
-    Unknown,
-    Value,
-    Verdict,
-    always_with,
-    callee_text,
-    confirmed,
-    covers,
-    events_in,
-    ignores_mode,
-    inconclusive,
-    is_left_after,
-    made_here,
-    may_hide,
-    modules_in,
-    refuted,
-    text_of,
-    text_of_event,
-    touches,
-    trains_by_hand,
-)
+from lintrain.analysis import training_loops
+from lintrain.evidence.run import LoopEvidence, ModelEvidence
+from lintrain.interpreter import modules
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import Unknown, Value, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class EvalModeInTraining(Rule):
@@ -138,7 +108,7 @@ class EvalModeInTraining(Rule):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding] = {}
         for forward, backward in _training_passes(pipeline):
@@ -152,11 +122,15 @@ class EvalModeInTraining(Rule):
     def _left_in_eval(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding | None:
         """An `eval()` that the next iteration of a loop trains under."""
         for loop in reversed(backward.loops):
-            switches = [each for each in pipeline.told(_switches_in, loop) if covers(each, forward.subject)]
+            switches = [
+                each for each in pipeline.told(_switches_in, loop) if training_loops.covers(each, forward.subject)
+            ]
             if not switches or not forward.is_inside(loop):
                 continue
-            inside, switch = events_in(pipeline, loop), switches[-1]
-            if _may_switch_back(pipeline, inside, forward.subject) or is_left_after(pipeline, switch, loop):
+            inside, switch = training_loops.events_in(pipeline, loop), switches[-1]
+            if _may_switch_back(pipeline, inside, forward.subject) or training_loops.is_left_after(
+                pipeline, switch, loop
+            ):
                 return None
             return (
                 self._report(pipeline, switch, forward, loop) if _is_for_validation(inside, switch, forward) else None
@@ -164,7 +138,11 @@ class EvalModeInTraining(Rule):
         return None
 
     def _report(self, pipeline: Pipeline, switch: Event, forward: Event, loop: Loop) -> Finding:
-        name = text_of_event(switch) or callee_text(pipeline, switch).removesuffix(".eval") or "the model"
+        name = (
+            training_loops.text_of_event(switch)
+            or training_loops.callee_text(pipeline, switch).removesuffix(".eval")
+            or "the model"
+        )
         return self.finding(
             switch.location,
             f"`{name}` stays in eval mode: the next iteration trains it without `train()`",
@@ -178,16 +156,16 @@ class EvalModeInTraining(Rule):
 
     def _never_trained(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding | None:
         """A model of `from_pretrained`, which gives eval mode, in a loop of its own without any `train()`."""
-        model = next((part for part in modules_in(forward.subject) if _comes_in_eval_mode(part)), None)
+        model = next((part for part in modules.modules_in(forward.subject) if _comes_in_eval_mode(part)), None)
         if model is None or _ever_switched(pipeline, model):
             return None
-        name = callee_text(pipeline, forward) or "the model"
+        name = training_loops.callee_text(pipeline, forward) or "the model"
         loop = backward.loops[-1]
         return self.finding(
             forward.location,
             f"`{name}` trains in eval mode: nothing calls `train()`",
             related=[
-                *made_here(model, "`from_pretrained` gives it in eval mode"),
+                *training_loops.made_here(model, "`from_pretrained` gives it in eval mode"),
                 Related(loop.location, "the loop that trains it", "loop"),
             ],
             help=f"call `{name}.train()` before training",
@@ -197,24 +175,24 @@ class EvalModeInTraining(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
-            return inconclusive(evidence.not_reached("forward"))
+            return Verdict.inconclusive(evidence.not_reached("forward"))
         if evidence.loop is not None:
             return _in_own_loop(finding, evidence.loop, model)
         if model.training:
-            return refuted("the model is in train mode when it trains", training=True)
+            return Verdict.refuted("the model is in train mode when it trains", training=True)
         if not model.has_dropout_or_batch_norm:
-            return refuted("the model has neither dropout nor batch normalisation", training=False)
-        return confirmed(
+            return Verdict.refuted("the model has neither dropout nor batch normalisation", training=False)
+        return Verdict.confirmed(
             "the model is in eval mode when it trains, and has dropout or batch normalisation", training=False
         )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name, loops = finding.facts.get("model"), finding.with_role("loop")
         if not isinstance(name, str) or not loops:
             return None
         statement = f"{name}.train()"
-        return Fix.of(
-            f"insert `{statement}` at the top of the loop", InsertAtTop(loops[0].location, statement), safe=True
+        return fixes.Fix.of(
+            f"insert `{statement}` at the top of the loop", fixes.InsertAtTop(loops[0].location, statement), safe=True
         )
 
 
@@ -222,12 +200,12 @@ def _in_own_loop(finding: Finding, loop: LoopEvidence, model: ModelEvidence) -> 
     """Of a loop the passes that backward passes used were counted, with the first one of its second round."""
     text = f"{loop.trained_in_eval_mode} of {loop.trained} training passes had all dropout and batch norm in eval mode"
     if loop.trained_in_eval_mode:
-        return confirmed(text, trained_in_eval_mode=loop.trained_in_eval_mode)
+        return Verdict.confirmed(text, trained_in_eval_mode=loop.trained_in_eval_mode)
     if not model.has_dropout_or_batch_norm:
-        return refuted("the model has neither dropout nor batch normalisation", trained=loop.trained)
+        return Verdict.refuted("the model has neither dropout nor batch normalisation", trained=loop.trained)
     if loop.trained and (loop.came_round or not finding.with_role("training")):
-        return refuted(text, trained=loop.trained)
-    return inconclusive(f"{text}, and the loop did not come round to train after its evaluation")
+        return Verdict.refuted(text, trained=loop.trained)
+    return Verdict.inconclusive(f"{text}, and the loop did not come round to train after its evaluation")
 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
@@ -248,25 +226,29 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
 
 def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
     """The forward passes with gradients of models that their mode matters to."""
-    passes = [each for each in events_in(pipeline, loop) if each.act is Act.FORWARD and not each.without_grad]
+    passes = [
+        each for each in training_loops.events_in(pipeline, loop) if each.act is Act.FORWARD and not each.without_grad
+    ]
     return [each for each in passes if not pipeline.told(_ignores_mode, each.subject)]
 
 
 def _switches_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
     """Where a loop puts something into eval mode."""
-    return [each for each in events_in(pipeline, loop) if each.act is Act.EVAL_MODE]
+    return [each for each in training_loops.events_in(pipeline, loop) if each.act is Act.EVAL_MODE]
 
 
 def _ignores_mode(_: Pipeline, value: Value) -> bool:
-    return ignores_mode(value)
+    return modules.ignores_mode(value)
 
 
 def _may_switch_back(pipeline: Pipeline, inside: Sequence[Event], model: Value) -> bool:
     """Whether something in the loop puts the model into train mode, or may do so."""
     for event in inside:
-        if event.act is Act.TRAIN_MODE and (isinstance(event.subject, Unknown) or touches(event, model)):
+        if event.act is Act.TRAIN_MODE and (isinstance(event.subject, Unknown) or training_loops.touches(event, model)):
             return True
-        if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event, model)):
+        if event.act is Act.ESCAPE and (
+            training_loops.touches(event, model) or training_loops.may_hide(pipeline, event, model)
+        ):
             return True
     return False
 
@@ -277,7 +259,7 @@ def _is_for_validation(inside: Sequence[Event], switch: Event, forward: Event) -
         return True
     between = [event for event in inside if switch.order < event.order < forward.order]
     validates = any(event.act is Act.FORWARD and event.without_grad for event in between)
-    return validates and not always_with(switch, forward)
+    return validates and not training_loops.always_with(switch, forward)
 
 
 def _comes_in_eval_mode(part: Value) -> bool:
@@ -299,15 +281,18 @@ def _has_dropout(model: Model) -> bool:
 def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
     """Whether anything in the script sets the mode, or may put the model into train mode."""
     modes = pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE)  # who calls `eval()` may mean it to last
-    if any(isinstance(event.subject, Unknown) or touches(event, model) for event in modes):
+    if any(isinstance(event.subject, Unknown) or training_loops.touches(event, model) for event in modes):
         return True
-    return any(touches(event, model) or may_hide(pipeline, event, model) for event in pipeline.acts(Act.ESCAPE))
+    return any(
+        training_loops.touches(event, model) or training_loops.may_hide(pipeline, event, model)
+        for event in pipeline.acts(Act.ESCAPE)
+    )
 
 
 def _name_in(pipeline: Pipeline, loop: Loop, *events: Event) -> str | None:
     """The model's name where the loop stands, taken from code that stands in the loop itself."""
     for event in events:
-        name = callee_text(pipeline, event).removesuffix(".eval")
+        name = training_loops.callee_text(pipeline, event).removesuffix(".eval")
         if name and loop.location.holds(event.location):
             return name
     return None

@@ -50,7 +50,7 @@ Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural network
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 HUGE = 1e3
 FEWEST_BATCHES = 2
@@ -64,25 +64,25 @@ class ExplodingGradients(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
         if backward is None or not backward.finite:
-            return inconclusive("there are no finite gradients to judge by")
+            return Verdict.inconclusive("there are no finite gradients to judge by")
         smallest, batches = min(backward.norms), len(backward.norms)
         text = f"the gradient norm is {smallest:.3g} or more on {batches} batches"
         if smallest <= HUGE:
-            return refuted(
+            return Verdict.refuted(
                 f"the gradient norm is at most {max(backward.norms):.3g} on {batches} batches", norm=smallest
             )
         if backward.clipped_at is not None:
-            return inconclusive(f"{text}, and is clipped at {backward.clipped_at:g}", norm=smallest)
+            return Verdict.inconclusive(f"{text}, and is clipped at {backward.clipped_at:g}", norm=smallest)
         if batches < FEWEST_BATCHES:
-            return inconclusive(f"{text}, one batch only", norm=smallest)
+            return Verdict.inconclusive(f"{text}, one batch only", norm=smallest)
         updates = evidence.step.updates if evidence.step else ()
         if not updates:
-            return inconclusive(f"{text}, and no step shows how far it moves a layer", norm=smallest)
+            return Verdict.inconclusive(f"{text}, and no step shows how far it moves a layer", norm=smallest)
         farthest = max(updates, key=lambda update: update.ratio)
         moves = f"a step moves `{farthest.layer}` by {farthest.ratio:.3g} times its weights"
         if farthest.ratio < FAR:
-            return inconclusive(f"{text}, but {moves} at most", norm=smallest)
-        return confirmed(f"{text}, nothing clips it, and {moves}", norm=smallest)
+            return Verdict.inconclusive(f"{text}, but {moves} at most", norm=smallest)
+        return Verdict.confirmed(f"{text}, nothing clips it, and {moves}", norm=smallest)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

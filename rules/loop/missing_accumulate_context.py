@@ -62,32 +62,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Launcher,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    TrainingLoop,
-    Verdict,
-    WrapBody,
-    always_in_order,
-    confirmed,
-    divisor_of,
-    hides_gradients,
-    inconclusive,
-    number_of,
-    refuted,
-    text_of_event,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Launcher
+from lintrain.pipeline.values.python import Constant, number_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class MissingAccumulateContext(Rule):
@@ -95,21 +74,25 @@ class MissingAccumulateContext(Rule):
     keywords = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or _holds_gradients_back(pipeline) or len(pipeline.launchers) != 1:
+        if (
+            not training_loops.trains_by_hand(pipeline)
+            or _holds_gradients_back(pipeline)
+            or len(pipeline.launchers) != 1
+        ):
             return
         found: dict[Location, Finding] = {}
-        for training in training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline):
             launcher = training.backward.subject
             if isinstance(launcher, Launcher) and _accumulates(launcher) and _steps_each_time(pipeline, training):
                 found.setdefault(training.backward.location, self._report(pipeline, training, launcher))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, training: TrainingLoop, launcher: Launcher) -> Finding:
+    def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, launcher: Launcher) -> Finding:
         backward, step = training.backward, training.steps[0]
-        batches = number_of(divisor_of(launcher))
+        batches = number_of(iterations.divisor_of(launcher))
         return self.finding(
             backward.location,
-            f"`{text_of_event(step)}` steps on every batch, with 1/{batches:g} of its gradient",
+            f"`{training_loops.text_of_event(step)}` steps on every batch, with 1/{batches:g} of its gradient",
             related=[
                 Related(
                     launcher.argument_locations["gradient_accumulation_steps"], "losses are divided by this", "argument"
@@ -123,18 +106,18 @@ class MissingAccumulateContext(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.steps} steps came after {loop.backwards} backward passes"
         if loop.backwards < 2 or not loop.steps:
-            return inconclusive(text)
-        return (confirmed if max(loop.backwards_per_step) < 2 else refuted)(text, steps=loop.steps)
+            return Verdict.inconclusive(text)
+        return (Verdict.confirmed if max(loop.backwards_per_step) < 2 else Verdict.refuted)(text, steps=loop.steps)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         loop = finding.location_in_facts
         if loop is None:
             return None
         item = str(finding.facts["item"])
-        return Fix.of(f"put the iteration inside `with {item}:`", WrapBody(loop, item), safe=False)
+        return fixes.Fix.of(f"put the iteration inside `with {item}:`", fixes.WrapBody(loop, item), safe=False)
 
 
 def _holds_gradients_back(pipeline: Pipeline) -> bool:
@@ -144,20 +127,20 @@ def _holds_gradients_back(pipeline: Pipeline) -> bool:
 
 def _accumulates(launcher: Launcher) -> bool:
     """Whether an Accelerator certainly divides by more than 1, and no plugin does the rest."""
-    steps = divisor_of(launcher)
+    steps = iterations.divisor_of(launcher)
     plugins = any("plugin" in name for name in launcher.arguments)
     if plugins or launcher.is_open or not isinstance(steps, Constant):
         return False
     return not steps.is_default and (number_of(steps) or 1) > 1
 
 
-def _steps_each_time(pipeline: Pipeline, training: TrainingLoop) -> bool:
+def _steps_each_time(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
     """Whether backward, step and clearing belong to each iteration."""
-    acts = {event.act for event in always_in_order(training)}
-    return {Act.BACKWARD, Act.STEP} <= acts and not hides_gradients(pipeline, training)
+    acts = {event.act for event in iterations.always_in_order(training)}
+    return {Act.BACKWARD, Act.STEP} <= acts and not iterations.hides_gradients(pipeline, training)
 
 
-def _wrapping(pipeline: Pipeline, training: TrainingLoop) -> dict[str, str | int | float | bool | None]:
+def _wrapping(pipeline: Pipeline, training: training_loops.TrainingLoop) -> dict[str, str | int | float | bool | None]:
     """The loop to wrap and what wraps it, where one model under a plain name runs in it and all stands in one file."""
     loop, launcher = training.loop.location, pipeline.code(training.backward.location).partition(".backward(")[0]
     passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]

@@ -51,35 +51,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
+from lintrain.analysis import training_loops
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.model import Optimizer, Role, Tensor
+from lintrain.rule import (
     Evidence,
     Finding,
-    Fix,
-    InsertAfter,
     Level,
     Location,
-    Loop,
-    Optimizer,
     Pipeline,
     Related,
-    Role,
     Rule,
-    Tensor,
     Verdict,
-    confirmed,
-    events_in,
-    inconclusive,
-    is_certain_step,
-    is_one_scope,
+    fixes,
     lazy_pattern,
-    made_here,
-    may_hide,
     one_per_location,
-    refuted,
-    text_of_event,
-    trains_by_hand,
 )
 
 COMPUTES = lazy_pattern(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
@@ -106,17 +93,20 @@ class MissingBackward(Rule):
     keywords = "optim|Adam|Adafactor & step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.GRADIENT, Act.TRAIN):
+        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.GRADIENT, Act.TRAIN):
             return
         learned = ((step, _learned_from(pipeline, step)) for step in pipeline.acts(Act.STEP))
         yield from one_per_location(self._report(pipeline, step, forward) for step, forward in learned if forward)
 
     def _report(self, pipeline: Pipeline, step: Event, forward: Event) -> Finding:
-        optimizer = text_of_event(step)
+        optimizer = training_loops.text_of_event(step)
         return self.finding(
             step.location,
             f"`{optimizer}` steps, and nothing has computed gradients: no weight changes",
-            related=[Related(forward.location, "runs the model", "forward"), *made_here(step.subject, "made here")],
+            related=[
+                Related(forward.location, "runs the model", "forward"),
+                *training_loops.made_here(step.subject, "made here"),
+            ],
             help="call `backward` on the loss before the step",
             facts=_insertion(pipeline, step, forward),
         )
@@ -124,13 +114,15 @@ class MissingBackward(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         steps, nothing = loop.steps, sum(use.steps_on_nothing for use in loop.optimizers)
         if nothing < steps:
-            return refuted(f"{steps - nothing} of {steps} steps found gradients", steps_on_nothing=nothing)
+            return Verdict.refuted(f"{steps - nothing} of {steps} steps found gradients", steps_on_nothing=nothing)
         if steps and not loop.backwards:
-            return confirmed(f"{nothing} of {steps} steps found no gradient, after 0 backward passes", steps=steps)
-        return inconclusive(f"{loop.backwards} backward passes and {steps} steps were seen", steps=steps)
+            return Verdict.confirmed(
+                f"{nothing} of {steps} steps found no gradient, after 0 backward passes", steps=steps
+            )
+        return Verdict.inconclusive(f"{loop.backwards} backward passes and {steps} steps were seen", steps=steps)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         if evidence.loop is not None and evidence.loop.steps > 1:
@@ -140,23 +132,27 @@ class MissingBackward(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         last = finding.location_in_facts
         if last is None:
             return None
         statement = str(finding.facts["statement"])
-        return Fix.of(f"insert `{statement}`", InsertAfter(last, statement), safe=False)
+        return fixes.Fix.of(f"insert `{statement}`", fixes.InsertAfter(last, statement), safe=False)
 
 
 def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
     """The pass of a model in the same iteration, if certainly nothing computes gradients of it."""
-    if not isinstance(step.subject, Optimizer) or not is_certain_step(step) or step.subject.name == "LBFGS":
+    if (
+        not isinstance(step.subject, Optimizer)
+        or not training_loops.is_certain_step(step)
+        or step.subject.name == "LBFGS"
+    ):
         return None
     if not step.loops or not pipeline.code(step.location).endswith("step()") or pipeline.told(_computes, pipeline):
         return None
     loop = step.loops[-1]
     unknown = pipeline.told(_unknown, pipeline)
-    if any(event.is_inside(loop) or may_hide(pipeline, event, step.subject) for event in unknown):
+    if any(event.is_inside(loop) or training_loops.may_hide(pipeline, event, step.subject) for event in unknown):
         return None
     first = pipeline.told(_first_pass, loop)
     return first if first is not None and first.order < step.order else None
@@ -169,7 +165,7 @@ def _unknown(pipeline: Pipeline, _: Pipeline) -> list[Event]:
 
 def _first_pass(pipeline: Pipeline, loop: Loop) -> Event | None:
     """The first forward pass with gradients in a loop."""
-    inside = events_in(pipeline, loop)
+    inside = training_loops.events_in(pipeline, loop)
     return next((event for event in inside if event.act is Act.FORWARD and not event.without_grad), None)
 
 
@@ -206,11 +202,11 @@ def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str
         and loop.location.holds(binding.location)
         and binding.location < step.location
     }
-    before = [event for event in events_in(pipeline, loop) if event.order < step.order]
+    before = [event for event in training_loops.events_in(pipeline, loop) if event.order < step.order]
     clears = [event for event in before if event.act is Act.ZERO_GRAD]
     is_plain = all(event.conditions == forward.conditions for event in (step, *clears)) and len(made) == 1
     locations = (step.location, forward.location, *(event.location for event in clears))
-    if not is_plain or not loop.location.holds(step.location) or not is_one_scope(pipeline, *locations):
+    if not is_plain or not loop.location.holds(step.location) or not blocks.is_one_scope(pipeline, *locations):
         return {}
     ((loss, location),) = made.items()
     last = max([location, *(event.location for event in clears)])

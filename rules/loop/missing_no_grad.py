@@ -57,32 +57,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    AddImport,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Rule,
-    Unknown,
-    Verdict,
-    WrapInWith,
-    callee_text,
-    confirmed,
-    covers,
-    evaluates,
-    evaluation_loop,
-    inconclusive,
-    refuted,
-    touches,
-    trains_by_hand,
-)
+from lintrain.analysis import training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import Unknown
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.func.functional_call"})
 """Calls after which autograd may be off without a `with`."""
@@ -93,20 +72,24 @@ class MissingNoGrad(Rule):
     keywords = "eval|backward|train("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or any(call.path in SWITCHES for call in pipeline.calls):
+        if not training_loops.trains_by_hand(pipeline) or any(call.path in SWITCHES for call in pipeline.calls):
             return
         found: dict[Location, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):
-            if forward.without_grad or not evaluates(pipeline, forward) or not _is_evaluated(pipeline, forward):
+            if (
+                forward.without_grad
+                or not training_loops.evaluates(pipeline, forward)
+                or not _is_evaluated(pipeline, forward)
+            ):
                 continue
             if _surely_records(pipeline, forward):
-                loop = evaluation_loop(pipeline, forward)
+                loop = training_loops.evaluation_loop(pipeline, forward)
                 location = loop.location if loop else forward.location
                 found.setdefault(location, self._report(pipeline, forward, location, "loop" if loop else "pass"))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, forward: Event, location: Location, what: str) -> Finding:
-        name = callee_text(pipeline, forward) or "the model"
+        name = training_loops.callee_text(pipeline, forward) or "the model"
         return self.finding(
             forward.location,
             f"evaluation keeps what a backward pass of `{name}` would need",
@@ -118,26 +101,26 @@ class MissingNoGrad(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         if not loop.evaluated:
-            return inconclusive(f"0 forward passes were seen behind {loop.steps} steps of training")
+            return Verdict.inconclusive(f"0 forward passes were seen behind {loop.steps} steps of training")
         text = f"autograd recorded {loop.recorded_for_nothing} of {loop.evaluated} evaluation passes"
-        told = confirmed if loop.recorded_for_nothing else refuted
+        told = Verdict.confirmed if loop.recorded_for_nothing else Verdict.refuted
         return told(text, recorded_for_nothing=loop.recorded_for_nothing)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         evaluation = finding.with_role("evaluation")[0].location
         if not evaluation.holds(finding.location):
             return None
-        wrap = WrapInWith(evaluation, "torch.no_grad()")
-        return Fix.of("put it inside `with torch.no_grad():`", AddImport("torch"), wrap, safe=True)
+        wrap = fixes.WrapInWith(evaluation, "torch.no_grad()")
+        return fixes.Fix.of("put it inside `with torch.no_grad():`", fixes.AddImport("torch"), wrap, safe=True)
 
 
 def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
     """Whether the model was put into eval mode before, or is trained in the same piece of code."""
     modes = reversed(pipeline.acts(Act.EVAL_MODE, Act.TRAIN_MODE))
     before = (event for event in modes if event.order < forward.order)
-    latest = next((event for event in before if covers(event, forward.subject)), None)
+    latest = next((event for event in before if training_loops.covers(event, forward.subject)), None)
     if latest is not None:
         return latest.act is Act.EVAL_MODE
     return any(event.act is Act.BACKWARD and event.function == forward.function for event in pipeline.events)
@@ -150,7 +133,9 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
     if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):
         return False
     freezes = pipeline.acts(Act.FREEZE)
-    return not any(isinstance(event.subject, Unknown) or touches(event, forward.subject) for event in freezes)
+    return not any(
+        isinstance(event.subject, Unknown) or training_loops.touches(event, forward.subject) for event in freezes
+    )
 
 
 def _trains_in_same_function(pipeline: Pipeline, forward: Event) -> bool:

@@ -69,30 +69,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from operator import attrgetter
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Level,
-    Loop,
-    Optimizer,
-    Pipeline,
-    Rule,
-    Verdict,
-    always_with,
-    confirmed,
-    events_in,
-    inconclusive,
-    is_of,
-    made_here,
-    may_hide,
-    refuted,
-    text_of_event,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.model import Optimizer
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, fixes
 
 
 class MissingStep(Rule):
@@ -100,7 +80,7 @@ class MissingStep(Rule):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or pipeline.acts(Act.GRADIENT, Act.TRAIN):
+        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.GRADIENT, Act.TRAIN):
             return
         seen = set[int]()
         hidden = dict[tuple[int, int], bool]()
@@ -112,11 +92,11 @@ class MissingStep(Rule):
             yield self._report(pipeline, backward, cleared)
 
     def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding:
-        optimizer = text_of_event(cleared)
+        optimizer = training_loops.text_of_event(cleared)
         return self.finding(
             backward.location,
             f"`{optimizer}` never steps: the weights stay as they are",
-            related=made_here(cleared.subject, "made here, and never stepped"),
+            related=training_loops.made_here(cleared.subject, "made here, and never stepped"),
             help=f"call `{optimizer}.step()` after `backward`",
             facts=_insertion(pipeline, backward, optimizer) if _is_plain(pipeline, backward, cleared) else {},
         )
@@ -124,29 +104,33 @@ class MissingStep(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         for use in loop.optimizers:
             if use.reached and not use.steps and not use.is_stepped_elsewhere and use.dropped:
                 text = f"`{use.name}` took 0 steps, and the gradients of {use.dropped} of {use.reached} backward passes"
-                return confirmed(f"{text} were cleared unused", dropped=use.dropped, reached=use.reached)
+                return Verdict.confirmed(f"{text} were cleared unused", dropped=use.dropped, reached=use.reached)
         idle = [use for use in loop.optimizers if use.reached and not use.steps]
         if loop.steps and not idle:
-            return refuted(f"{loop.steps} steps were taken in {loop.backwards} backward passes", steps=loop.steps)
-        return inconclusive(f"{loop.steps} steps were seen in {loop.backwards} backward passes", steps=loop.steps)
+            return Verdict.refuted(
+                f"{loop.steps} steps were taken in {loop.backwards} backward passes", steps=loop.steps
+            )
+        return Verdict.inconclusive(
+            f"{loop.steps} steps were seen in {loop.backwards} backward passes", steps=loop.steps
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         last = finding.location_in_facts
         if last is None:
             return None
         statement = f"{finding.facts['optimizer']}.step()"
-        return Fix.of(f"insert `{statement}` after `backward`", InsertAfter(last, statement), safe=False)
+        return fixes.Fix.of(f"insert `{statement}` after `backward`", fixes.InsertAfter(last, statement), safe=False)
 
 
 def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> dict[str, str | int | float | bool | None]:
     """After which statement the step comes: the clipping that follows `backward`, if it does so in every iteration."""
     clips = [
         event
-        for event in events_in(pipeline, backward.loops[-1])
+        for event in training_loops.events_in(pipeline, backward.loops[-1])
         if event.act is Act.CLIP and event.order > backward.order
     ]
     if any(event.conditions != backward.conditions or event.function != backward.function for event in clips):
@@ -160,12 +144,12 @@ def _is_plain(pipeline: Pipeline, backward: Event, cleared: Event) -> bool:
     loop = backward.loops[-1]
     return (
         len(pipeline.optimizers) == 1
-        and text_of_event(cleared).isidentifier()
+        and training_loops.text_of_event(cleared).isidentifier()
         and not any(call.path.endswith("GradScaler") for call in pipeline.calls)
-        and sum(event.act is Act.BACKWARD for event in events_in(pipeline, loop)) == 1
+        and sum(event.act is Act.BACKWARD for event in training_loops.events_in(pipeline, loop)) == 1
         and cleared.function == backward.function
         and cleared.loops[-1] is loop
-        and always_with(cleared, backward)
+        and training_loops.always_with(cleared, backward)
     )
 
 
@@ -183,7 +167,10 @@ def _optimizer_cleared_with(pipeline: Pipeline, backward: Event, hidden: dict[tu
             continue
         key = id(loop), id(optimizer)
         if key not in hidden:
-            hidden[key] = any(may_hide(pipeline, other, optimizer) for other in events_in(pipeline, loop))
+            hidden[key] = any(
+                training_loops.may_hide(pipeline, other, optimizer)
+                for other in training_loops.events_in(pipeline, loop)
+            )
         return None if hidden[key] else event
     return None
 
@@ -202,7 +189,7 @@ def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
 
 
 def _clears_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
-    return [event for event in events_in(pipeline, loop) if event.act is Act.ZERO_GRAD]
+    return [event for event in training_loops.events_in(pipeline, loop) if event.act is Act.ZERO_GRAD]
 
 
 def _has_steps(pipeline: Pipeline, _: Pipeline) -> bool:
@@ -211,4 +198,4 @@ def _has_steps(pipeline: Pipeline, _: Pipeline) -> bool:
 
 def _may_step(pipeline: Pipeline, optimizer: Optimizer) -> bool:
     """Whether something steps this optimizer, or one that may train the same."""
-    return any(is_of(pipeline, step, optimizer) is not False for step in pipeline.acts(Act.STEP))
+    return any(iterations.is_of(pipeline, step, optimizer) is not False for step in pipeline.acts(Act.STEP))

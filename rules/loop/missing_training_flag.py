@@ -108,20 +108,7 @@ import ast
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from lintrain import (
-    AddArgument,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    refuted,
-)
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, fixes, lazy_pattern
 
 KERAS_MODEL = lazy_pattern(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
 MODAL = lazy_pattern(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A-Z]\w+|SpectralNormalization)$")
@@ -148,15 +135,15 @@ class MissingTrainingFlag(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None:
-            return inconclusive(evidence.not_reached("forward"))
+            return Verdict.inconclusive(evidence.not_reached("forward"))
         told, calls = keras.modal_calls_in_training, keras.modal_calls
         text = f"{told} of {calls} calls of dropout and the like in a training step were told that they train"
         if calls and not told:
-            return confirmed(text, stage="forward")
-        return refuted(text) if calls and told == calls else inconclusive(text)
+            return Verdict.confirmed(text, stage="forward")
+        return Verdict.refuted(text) if calls and told == calls else Verdict.inconclusive(text)
 
-    def fix(self, finding: Finding) -> Fix:
-        return Fix.of("pass `training=True`", AddArgument(finding.location, "training", "True"), safe=False)
+    def fix(self, finding: Finding) -> fixes.Fix:
+        return fixes.Fix.of("pass `training=True`", fixes.AddArgument(finding.location, "training", "True"), safe=False)
 
 
 def _imports_keras(pipeline: Pipeline) -> bool:

@@ -84,32 +84,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    TrainingLoop,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_certain_step,
-    is_left_after,
-    is_of,
-    made_here,
-    may_hide,
-    refuted,
-    text_of_event,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class MissingZeroGrad(Rule):
@@ -117,38 +94,40 @@ class MissingZeroGrad(Rule):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding] = {}
-        for training in training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline):
             if self._never_clears(pipeline, training):
                 found.setdefault(training.backward.location, self._report(training))
         yield from found.values()
 
-    def _never_clears(self, pipeline: Pipeline, training: TrainingLoop) -> bool:
-        if len(training.backward.loops) == 1 and is_left_after(pipeline, _next_step(training), training.loop):
+    def _never_clears(self, pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
+        if len(training.backward.loops) == 1 and training_loops.is_left_after(
+            pipeline, _next_step(training), training.loop
+        ):
             return False
         around = [event for loop in training.backward.loops for event in pipeline.events_in(loop)]
         clears = [event for event in around if event.act is Act.ZERO_GRAD]
         followed = _next_step(training).subject
-        hidden = any(may_hide(pipeline, event, followed) for event in training.inside)
+        hidden = any(training_loops.may_hide(pipeline, event, followed) for event in training.inside)
         if (
             hidden
             or training.has(Act.GRADIENT)
-            or any(is_of(pipeline, event, followed) is not False for event in clears)
+            or any(iterations.is_of(pipeline, event, followed) is not False for event in clears)
         ):
             return False
-        return all(is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
+        return all(training_loops.is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
 
-    def _report(self, training: TrainingLoop) -> Finding:
+    def _report(self, training: training_loops.TrainingLoop) -> Finding:
         step = _next_step(training)
-        optimizer = text_of_event(step)
-        loss = text_of_event(training.backward)
+        optimizer = training_loops.text_of_event(step)
+        loss = training_loops.text_of_event(training.backward)
         return self.finding(
             training.backward.location,
             f"gradients of `{_short(loss)}` add up: nothing in this loop clears them",
             related=[
-                *made_here(step.subject, "made here"),
+                *training_loops.made_here(step.subject, "made here"),
                 Related(step.location, "steps along the sum of all batches", "step"),
             ],
             help=f"call `{optimizer}.zero_grad()` before `backward`",
@@ -158,14 +137,14 @@ class MissingZeroGrad(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         for use in loop.optimizers:
             if use.steps_on_used:
                 text = f"{use.steps_on_used} of {use.steps} steps of `{use.name}` took gradients that a step had used"
-                return confirmed(text, steps_on_used=use.steps_on_used, steps=use.steps)
+                return Verdict.confirmed(text, steps_on_used=use.steps_on_used, steps=use.steps)
         if loop.steps > 1:
-            return refuted(f"0 of {loop.steps} steps took gradients that a step had used", steps=loop.steps)
-        return inconclusive(f"{loop.steps} steps were seen, and the second one tells", steps=loop.steps)
+            return Verdict.refuted(f"0 of {loop.steps} steps took gradients that a step had used", steps=loop.steps)
+        return Verdict.inconclusive(f"{loop.steps} steps were seen, and the second one tells", steps=loop.steps)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         uses = evidence.loop.optimizers if evidence.loop else ()
@@ -176,26 +155,28 @@ class MissingZeroGrad(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         optimizer = finding.facts.get("optimizer")
         if not isinstance(optimizer, str) or not optimizer:
             return None
         statement = f"{optimizer}.zero_grad()"
-        return Fix.of(f"insert `{statement}` before `backward`", InsertBefore(finding.location, statement), safe=True)
+        return fixes.Fix.of(
+            f"insert `{statement}` before `backward`", fixes.InsertBefore(finding.location, statement), safe=True
+        )
 
 
-def _next_step(training: TrainingLoop) -> Event:
+def _next_step(training: training_loops.TrainingLoop) -> Event:
     """The step that follows the backward call; the last one where none follows in the same iteration."""
     following = (step for step in training.steps if step.order > training.backward.order)
     return next(following, training.steps[-1])
 
 
-def _is_engine(step: Event, training: TrainingLoop) -> bool:
+def _is_engine(step: Event, training: training_loops.TrainingLoop) -> bool:
     """`engine.backward(loss)` with `engine.step()`: an engine clears gradients itself."""
     return step.subject is training.backward.subject
 
 
-def _is_plain(training: TrainingLoop) -> bool:
+def _is_plain(training: training_loops.TrainingLoop) -> bool:
     """One backward and one step, always and in this order, in one function: no accumulation is meant."""
     backwards = [event for event in training.inside if event.act is Act.BACKWARD]
     step = training.steps[0]

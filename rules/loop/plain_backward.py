@@ -72,33 +72,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Launcher,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainingLoop,
-    Verdict,
-    confirmed,
-    divisor_of,
-    inconclusive,
-    is_one_scope,
-    launchers_of,
-    number_of,
-    refuted,
-    text_of,
-    text_of_event,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Launcher
+from lintrain.pipeline.values.python import number_of, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class PlainBackward(Rule):
@@ -106,10 +85,10 @@ class PlainBackward(Rule):
     keywords = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
+        if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
             return
         found: dict[Location, Finding] = {}
-        for training in training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline):
             launcher = _passed_over(pipeline, training)
             does = _does(launcher) if launcher is not None else ""
             if launcher is not None and does:
@@ -119,7 +98,7 @@ class PlainBackward(Rule):
 
     def _report(self, pipeline: Pipeline, backward: Event, launcher: Launcher, does: str) -> Finding:
         name = next((binding.name for binding in pipeline.names_of(launcher)), "")
-        loss = text_of_event(backward)
+        loss = training_loops.text_of_event(backward)
         is_simple = bool(name) and pipeline.code(backward.location) == f"{loss}.backward()"
         reasons = [Related(launcher.origin, f"{does} in its own `backward`", "launcher")] if launcher.origin else []
         return self.finding(
@@ -133,30 +112,32 @@ class PlainBackward(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         if not loop.backwards:
-            return inconclusive(f"{loop.backwards} backward passes were seen")
+            return Verdict.inconclusive(f"{loop.backwards} backward passes were seen")
         text = f"{loop.past_the_launcher} of {loop.backwards} backward passes went past the launcher"
-        return (confirmed if loop.past_the_launcher else refuted)(text, past_the_launcher=loop.past_the_launcher)
+        return (Verdict.confirmed if loop.past_the_launcher else Verdict.refuted)(
+            text, past_the_launcher=loop.past_the_launcher
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         statement = finding.facts.get("statement")
         if not isinstance(statement, str):
             return None
-        return Fix.of(f"call `{statement}`", Replace(finding.location, statement), safe=True)
+        return fixes.Fix.of(f"call `{statement}`", fixes.Replace(finding.location, statement), safe=True)
 
 
-def _passed_over(pipeline: Pipeline, training: TrainingLoop) -> Launcher | None:
+def _passed_over(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Launcher | None:
     """The launcher that prepared every optimizer of a loop whose backward passes all go past it."""
     if any(isinstance(event.subject, Launcher) for event in training.inside if event.act is Act.BACKWARD):
         return None
     if any("scaler" in step.details for step in training.steps):
         return None
-    prepared = [launchers_of(step.subject, pipeline.launchers) for step in training.steps]
+    prepared = [iterations.launchers_of(step.subject, pipeline.launchers) for step in training.steps]
     if not all(prepared):
         return None
     made, backward = prepared[0][0].origin, training.backward.location
-    is_later = made is not None and is_one_scope(pipeline, made, backward) and backward < made
+    is_later = made is not None and blocks.is_one_scope(pipeline, made, backward) and backward < made
     return None if is_later else prepared[0][0]
 
 
@@ -165,7 +146,7 @@ def _does(launcher: Launcher) -> str:
     if not launcher.is_accelerator:
         precision = text_of(launcher.arguments.get("precision", launcher)) or ""
         return "prepares mixed precision" if "mixed" in precision else ""
-    batches = number_of(divisor_of(launcher))
+    batches = number_of(iterations.divisor_of(launcher))
     if batches is not None and batches > 1:
         return f"divides the loss by {batches:g}"
     mixed = text_of(launcher.arguments.get("mixed_precision", launcher))

@@ -92,28 +92,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Role,
-    Rule,
-    Tensor,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    refuted,
-    text_of_event,
-    trains_by_hand,
-)
+from lintrain.analysis import training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.python import Value
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class RetainedGraph(Rule):
@@ -121,7 +104,7 @@ class RetainedGraph(Rule):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding] = {}
         stepping = {id(step.loops[-1]) for step in pipeline.acts(Act.STEP) if step.loops}
@@ -132,7 +115,7 @@ class RetainedGraph(Rule):
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, kept: Event, backward: Event) -> Finding:
-        added, target = pipeline.code(kept.location), text_of_event(kept, "target")
+        added, target = pipeline.code(kept.location), training_loops.text_of_event(kept, "target")
         return self.finding(
             kept.location,
             f"`{target}` keeps the graph of every batch: `{added}` is added together with it",
@@ -144,15 +127,15 @@ class RetainedGraph(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         text = f"in {loop.kept_old_graphs} of {loop.backwards} backward passes graphs of earlier ones were still held"
         if loop.kept_old_graphs:
-            return confirmed(text, kept_old_graphs=loop.kept_old_graphs)
-        return refuted(text, backwards=loop.backwards) if loop.backwards > 2 else inconclusive(text)
+            return Verdict.confirmed(text, kept_old_graphs=loop.kept_old_graphs)
+        return Verdict.refuted(text, backwards=loop.backwards) if loop.backwards > 2 else Verdict.inconclusive(text)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         detached = _detached(str(finding.facts["added"]))
-        return Fix.of(f"keep `{detached}`", Replace(finding.location, detached), safe=True)
+        return fixes.Fix.of(f"keep `{detached}`", fixes.Replace(finding.location, detached), safe=True)
 
 
 def _detached(code: str) -> str:

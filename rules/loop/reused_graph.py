@@ -152,32 +152,22 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Module
+from lintrain.pipeline.values.python import Function, Instance, Value
+from lintrain.rule import (
     Evidence,
     Finding,
-    Fix,
-    Function,
-    InsertAfter,
-    Instance,
     Level,
     Location,
-    Module,
     Pipeline,
     Related,
     Rule,
     Source,
-    TrainingLoop,
-    Value,
     Verdict,
-    confirmed,
-    hides_gradients,
-    inconclusive,
+    fixes,
     lazy_pattern,
-    refuted,
-    training_loops,
-    trains_by_hand,
 )
 
 RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
@@ -194,11 +184,11 @@ class ReusedGraph(Rule):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or "retain_graph" in pipeline.source.text:
+        if not training_loops.trains_by_hand(pipeline) or "retain_graph" in pipeline.source.text:
             return
         found: dict[Location, Finding] = {}
-        for training in training_loops(pipeline):
-            if training.backward.loops[-1] is not training.loop or hides_gradients(pipeline, training):
+        for training in training_loops.training_loops(pipeline):
+            if training.backward.loops[-1] is not training.loop or iterations.hides_gradients(pipeline, training):
                 continue
             for carried, forward in _carried_states(pipeline, training):
                 found.setdefault(forward.location, self._report(carried, forward, training.backward))
@@ -215,19 +205,19 @@ class ReusedGraph(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(SECOND_TIME):
-            return confirmed(f"`{SECOND_TIME}`")
+            return Verdict.confirmed(f"`{SECOND_TIME}`")
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.backwards} backward passes went each through a graph of its own"
-        return refuted(text, backwards=loop.backwards) if loop.backwards > 1 else inconclusive(text)
+        return Verdict.refuted(text, backwards=loop.backwards) if loop.backwards > 1 else Verdict.inconclusive(text)
 
-    def fix(self, finding: Finding) -> Fix:
+    def fix(self, finding: Finding) -> fixes.Fix:
         backward, statement = finding.with_role("backward")[0].location, str(finding.facts["statement"])
-        return Fix.of("take the state off the graph", InsertAfter(backward, statement), safe=False)
+        return fixes.Fix.of("take the state off the graph", fixes.InsertAfter(backward, statement), safe=False)
 
 
-def _carried_states(pipeline: Pipeline, training: TrainingLoop) -> Iterator[tuple[str, Event]]:
+def _carried_states(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Iterator[tuple[str, Event]]:
     """The states that one iteration gets from the one before, with the pass that takes and gives them."""
     for forward in training.inside:
         if forward.act is not Act.FORWARD or forward.without_grad or forward.loops[-1] is not training.loop:
@@ -305,7 +295,7 @@ def _taken_and_given(node: ast.Assign) -> str | None:
             return None
 
 
-def _is_made_anew(pipeline: Pipeline, training: TrainingLoop, carried: str, target: ast.expr) -> bool:
+def _is_made_anew(pipeline: Pipeline, training: training_loops.TrainingLoop, carried: str, target: ast.expr) -> bool:
     """Whether the loop binds the name by anything else than the pass, or takes the state off its graph."""
     code = pipeline.code(training.loop.location)
     bound = re.findall(rf"(?<![\w.,] )\b{carried}\s*=(?!=)", code)  # not behind a comma, where the pass may bind it

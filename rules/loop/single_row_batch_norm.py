@@ -109,43 +109,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    ABSENT,
-    Act,
-    AddArgument,
-    Either,
-    Event,
-    Evidence,
-    Feeding,
-    Finding,
-    Fix,
-    Function,
-    Instance,
-    Level,
-    Loader,
-    Location,
-    Module,
-    Pipeline,
-    Related,
-    Rule,
-    Tensor,
-    TorchDataset,
-    Unknown,
-    Value,
-    Verdict,
-    confirmed,
-    covers,
-    expects_error,
-    expression_of,
-    feedings,
-    inconclusive,
-    is_missing,
-    lazy_pattern,
-    literal,
-    modules_in,
-    nodes_of,
-    refuted,
-)
+from lintrain.analysis import loaders, trainer_methods, training_loops
+from lintrain.interpreter import modules
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.loading import Loader, TorchDataset
+from lintrain.pipeline.values.model import Module, Tensor
+from lintrain.pipeline.values.python import ABSENT, Either, Function, Instance, Unknown, Value, is_missing, literal
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.source import parsing
 
 ROWWISE = lazy_pattern(
     r"(Lazy)?Linear|(Lazy)?BatchNorm1d|LayerNorm|Identity|Dropout|Sequential|[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|SiLU|"
@@ -172,19 +143,19 @@ class SingleRowBatchNorm(Rule):
         if pipeline.launchers or any("SyncBatchNorm" in each.text for each in pipeline.sources.values()):
             return
         judged = set[tuple[int, int, int]]()
-        for feeding in feedings(pipeline):
+        for feeding in loaders.feedings(pipeline):
             key = id(feeding.training.loop), id(feeding.loop), id(feeding.loader)
             if key in judged or not _leaves_one_row(feeding.loader):
                 continue
             judged.add(key)
             norm = next((each for each in _passes(pipeline, feeding) if each), None)
             location = feeding.loader.origin
-            if norm is not None and location is not None and not expects_error(pipeline, location):
+            if norm is not None and location is not None and not loaders.expects_error(pipeline, location):
                 for finding in self._judge(feeding, norm, location):
                     found.setdefault(location, finding)
         yield from found.values()
 
-    def _judge(self, feeding: Feeding, norm: Module, location: Location) -> Iterator[Finding]:
+    def _judge(self, feeding: loaders.Feeding, norm: Module, location: Location) -> Iterator[Finding]:
         size, rows = _size_and_rows(feeding.loader)
         reasons = [Related(norm.origin, "takes statistics over the rows", "norm")] if norm.origin else []
         if size == 1:
@@ -205,21 +176,23 @@ class SingleRowBatchNorm(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(TOO_FEW):
-            return confirmed(f"`{TOO_FEW}`")
+            return Verdict.confirmed(f"`{TOO_FEW}`")
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         split, loader = evidence.split("train_dataset"), loop.loader
         if split is None or split.rows is None or loader is None or not loader.batch_size:
-            return inconclusive(f"the last batch was not seen: {loop.batches} batches were taken")
+            return Verdict.inconclusive(f"the last batch was not seen: {loop.batches} batches were taken")
         left = 0 if loader.drops_last else split.rows % loader.batch_size
         text = f"of {split.rows} rows in batches of {loader.batch_size}, {left} are left for a last batch"
-        return (confirmed if left == 1 or loader.batch_size == 1 else refuted)(text, left=left)
+        return (Verdict.confirmed if left == 1 or loader.batch_size == 1 else Verdict.refuted)(text, left=left)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("drops"):
             return None
-        return Fix.of("leave the last batch out", AddArgument(finding.location, "drop_last", "True"), safe=False)
+        return fixes.Fix.of(
+            "leave the last batch out", fixes.AddArgument(finding.location, "drop_last", "True"), safe=False
+        )
 
 
 def _size_and_rows(loader: Loader) -> tuple[int, int | None]:
@@ -237,7 +210,7 @@ def _leaves_one_row(loader: Loader) -> bool:
     return size == 1 or is_left
 
 
-def _passes(pipeline: Pipeline, feeding: Feeding) -> Iterator[Module | None]:
+def _passes(pipeline: Pipeline, feeding: loaders.Feeding) -> Iterator[Module | None]:
     """The batch normalisation that every batch of the loop certainly goes through row by row, in train mode."""
     loader, loop = feeding.loader, feeding.loop
     others = ("sampler", "batch_sampler", "collate_fn")
@@ -265,7 +238,7 @@ def _has_rows(dataset: Value) -> bool:
 
 def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
     """Whether a call gets a name that the loop binds, and that nothing but a move changes."""
-    call = expression_of(f"({pipeline.code(event.location)})")
+    call = parsing.expression_of(f"({pipeline.code(event.location)})")
     if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
         return False
     name = call.args[0].id
@@ -277,14 +250,18 @@ def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
 def _trains(pipeline: Pipeline, event: Event) -> bool:
     """Whether the first pass through a model certainly happens in train mode."""
     modes = [each for each in pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE) if each.order < event.order]
-    own = [each for each in modes if covers(each, event.subject) or not isinstance(each.subject, Module | Instance)]
+    own = [
+        each
+        for each in modes
+        if training_loops.covers(each, event.subject) or not isinstance(each.subject, Module | Instance)
+    ]
     return not own or own[-1].act is Act.TRAIN_MODE
 
 
 def _norm_in(network: Value) -> Module | None:
     """The first batch normalisation of a network that treats all rows alike, one by one."""
     norms: list[Module] = []
-    for part in modules_in(network):
+    for part in modules.modules_in(network):
         if isinstance(part, Module):
             if not ROWWISE.fullmatch(part.name):
                 return None
@@ -297,7 +274,7 @@ def _norm_in(network: Value) -> Module | None:
 def _is_rowwise(network: Instance) -> bool:
     match network.cls.lookup("forward"):
         case (_, Function() as forward) if not network.cls.has_unknown_base:
-            branches = any(isinstance(node, ast.If | ast.For | ast.While) for node in nodes_of(forward))
+            branches = any(isinstance(node, ast.If | ast.For | ast.While) for node in trainer_methods.nodes_of(forward))
             return not branches and not RESHAPES.search(ast.unparse(forward.node))
         case _:
             return False

@@ -60,28 +60,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    LOSS_METHODS,
-    Accumulation,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Level,
-    Model,
-    Pipeline,
-    Related,
-    Rule,
-    TrainerRun,
-    Verdict,
-    accumulation_of,
-    averages_each_batch,
-    is_missing,
-    is_since,
-    says_who_divides,
-    smooths_labels,
-    verdict_on_accumulation,
-)
+from lintrain.analysis import gradient_accumulation
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import is_missing
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 
 class StockLossNotScaled(Rule):
@@ -89,16 +72,21 @@ class StockLossNotScaled(Rule):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not is_since(pipeline.targets, "transformers", (5, 0)):
+        if not gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 0)):
             return
         for run in pipeline.runs:
-            accumulation, model = accumulation_of(run), run.model
-            if accumulation is None or model is None or _has_loss_of_its_own(run) or smooths_labels(run):
+            accumulation, model = gradient_accumulation.accumulation_of(run), run.model
+            if (
+                accumulation is None
+                or model is None
+                or _has_loss_of_its_own(run)
+                or gradient_accumulation.smooths_labels(run)
+            ):
                 continue
-            if averages_each_batch(model) and not says_who_divides(run):
+            if gradient_accumulation.averages_each_batch(model) and not gradient_accumulation.says_who_divides(run):
                 yield self._report(run, accumulation, model)
 
-    def _report(self, run: TrainerRun, accumulation: Accumulation, model: Model) -> Finding:
+    def _report(self, run: TrainerRun, accumulation: gradient_accumulation.Accumulation, model: Model) -> Finding:
         name = run.arguments["model"].text if "model" in run.arguments else ""
         is_named = name.isidentifier() and not model.is_adapted
         related = [Related(model.origin, "its loss is the mean of one batch", "model")] if model.origin else []
@@ -112,18 +100,20 @@ class StockLossNotScaled(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return verdict_on_accumulation(evidence)
+        return gradient_accumulation.verdict_on_accumulation(evidence)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name = finding.facts.get("name")
         if not isinstance(name, str):
             return None
         (made,) = finding.with_role("trainer")
         statement = f"{name}.accepts_loss_kwargs = False"
-        return Fix.of(f"let the Trainer divide: `{statement}`", InsertBefore(made.location, statement), safe=False)
+        return fixes.Fix.of(
+            f"let the Trainer divide: `{statement}`", fixes.InsertBefore(made.location, statement), safe=False
+        )
 
 
 def _has_loss_of_its_own(run: TrainerRun) -> bool:
     """Whether the script decides what the loss is: then it is another rule's business."""
-    is_own = bool(run.overrides & LOSS_METHODS) or not is_missing(run.value("compute_loss_func"))
+    is_own = bool(run.overrides & gradient_accumulation.LOSS_METHODS) or not is_missing(run.value("compute_loss_func"))
     return is_own or not run.is_plain

@@ -56,37 +56,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Instance,
-    Level,
-    Location,
-    Model,
-    Module,
-    Pipeline,
-    Related,
-    Rule,
-    Unknown,
-    Verdict,
-    always_with,
-    callee_text,
-    confirmed,
-    covers,
-    evaluates,
-    evaluation_loop,
-    ignores_mode,
-    inconclusive,
-    may_hide,
-    modules_in,
-    refuted,
-    touches,
-    trains_by_hand,
-)
+from lintrain.analysis import training_loops
+from lintrain.interpreter import modules
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Model, Module
+from lintrain.pipeline.values.python import Instance, Unknown
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 MAY_SWITCH = frozenset({Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE})
 
@@ -96,11 +71,11 @@ class TrainModeInEval(Rule):
     keywords = "train(|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):
-            if not evaluates(pipeline, forward) or ignores_mode(forward.subject):
+            if not training_loops.evaluates(pipeline, forward) or modules.ignores_mode(forward.subject):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is not None:
@@ -108,8 +83,8 @@ class TrainModeInEval(Rule):
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding:
-        loop = evaluation_loop(pipeline, forward)
-        name = callee_text(pipeline, forward)
+        loop = training_loops.evaluation_loop(pipeline, forward)
+        name = training_loops.callee_text(pipeline, forward)
         shown = name or "the model"
         location = loop.location if loop else forward.location
         is_mendable = bool(name) and location.holds(forward.location) and _returns_to_training(pipeline, forward)
@@ -124,20 +99,22 @@ class TrainModeInEval(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         if not loop.evaluated:
-            return inconclusive(f"0 forward passes were seen behind {loop.steps} steps of training")
+            return Verdict.inconclusive(f"0 forward passes were seen behind {loop.steps} steps of training")
         number = loop.evaluated_in_train_mode
         text = f"{number} of {loop.evaluated} evaluation passes had dropout or batch norm in train mode"
-        return (confirmed if number else refuted)(text, evaluated_in_train_mode=number)
+        return (Verdict.confirmed if number else Verdict.refuted)(text, evaluated_in_train_mode=number)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name, locations = finding.facts.get("model"), finding.with_role("evaluation")
         if not isinstance(name, str) or not locations:
             return None
         statement = f"{name}.eval()"
-        return Fix.of(
-            f"insert `{statement}` before the evaluation", InsertBefore(locations[0].location, statement), safe=True
+        return fixes.Fix.of(
+            f"insert `{statement}` before the evaluation",
+            fixes.InsertBefore(locations[0].location, statement),
+            safe=True,
         )
 
 
@@ -147,14 +124,16 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     for event in reversed(pipeline.events[: forward.order]):
         if event.act not in MAY_SWITCH:
             continue
-        if event.act is Act.TRAIN_MODE and covers(event, model):
-            is_certain = _in_one_reading(event, forward) and always_with(event, forward)
+        if event.act is Act.TRAIN_MODE and training_loops.covers(event, model):
+            is_certain = _in_one_reading(event, forward) and training_loops.always_with(event, forward)
             note = "put into train mode here, and not into eval mode since"
             return Related(event.location, note, "train mode") if is_certain else None
-        may_be = isinstance(event.subject, Unknown) or touches(event, model)
+        may_be = isinstance(event.subject, Unknown) or training_loops.touches(event, model)
         if event.act is not Act.ESCAPE and may_be:
             return None
-        if event.act is Act.ESCAPE and (touches(event, model) or may_hide(pipeline, event, model)):
+        if event.act is Act.ESCAPE and (
+            training_loops.touches(event, model) or training_loops.may_hide(pipeline, event, model)
+        ):
             return None
     return _made_in_train_mode(pipeline, forward)
 
@@ -165,7 +144,7 @@ def _made_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     trained = any(event.act is Act.BACKWARD for event in pipeline.events[: forward.order])
     if forward.uncalled or not trained or model.origin is None or not isinstance(model, Instance | Module):
         return None
-    has_checkpoint = any(isinstance(part, Model) for part in modules_in(model))
+    has_checkpoint = any(isinstance(part, Model) for part in modules.modules_in(model))
     return (
         None
         if has_checkpoint
@@ -184,7 +163,7 @@ def _returns_to_training(pipeline: Pipeline, forward: Event) -> bool:
     """Whether an added `eval()` does no harm: training that follows has a `train()` of its own, or none follows."""
     shared = [event for event in pipeline.acts(Act.BACKWARD) if set(map(id, event.loops)) & set(map(id, forward.loops))]
     later = [event for event in pipeline.acts(Act.BACKWARD) if event.order > forward.order]
-    switches = [event for event in pipeline.acts(Act.TRAIN_MODE) if covers(event, forward.subject)]
+    switches = [event for event in pipeline.acts(Act.TRAIN_MODE) if training_loops.covers(event, forward.subject)]
     if not shared:
         return not later
     return any(switch.is_inside(loop) for switch in switches for loop in forward.loops if shared[0].is_inside(loop))

@@ -31,7 +31,7 @@ transformers documentation, "Model training anatomy": weights are best kept in f
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 
 class UnchangedParameters(Rule):
@@ -40,19 +40,25 @@ class UnchangedParameters(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         step = evidence.step
         if step is None:
-            return inconclusive(evidence.not_reached("step"))
+            return Verdict.inconclusive(evidence.not_reached("step"))
         if evidence.peak_learning_rate == 0 and evidence.framework == "transformers" and not step.skipped:
-            return confirmed(f"the learning rate of all {len(step.groups)} groups is 0", groups=len(step.groups))
+            return Verdict.confirmed(
+                f"the learning rate of all {len(step.groups)} groups is 0", groups=len(step.groups)
+            )
         if step.skipped or not evidence.peak_learning_rate:
-            return inconclusive("no step was taken: the scaler skipped it, or the learning rate is zero")
+            return Verdict.inconclusive("no step was taken: the scaler skipped it, or the learning rate is zero")
         total = step.trainable_tensors
         unchanged = step.unchanged
         if unchanged:
             text = f"{len(unchanged)} of {total} tensors are bit-equal after 2 steps, the first is `{unchanged[0]}`"
-            return confirmed(text, parameters=list(unchanged[:20]), learning_rate=evidence.peak_learning_rate)
+            return Verdict.confirmed(text, parameters=list(unchanged[:20]), learning_rate=evidence.peak_learning_rate)
         if total and not step.changed_tensors:
-            return inconclusive(f"none of {total} tensors changed in 2 steps, and no gradient was large enough to tell")
-        return refuted(f"{step.changed_tensors} of {total} tensors changed in 2 steps", changed=step.changed_tensors)
+            return Verdict.inconclusive(
+                f"none of {total} tensors changed in 2 steps, and no gradient was large enough to tell"
+            )
+        return Verdict.refuted(
+            f"{step.changed_tensors} of {total} tensors changed in 2 steps", changed=step.changed_tensors
+        )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

@@ -79,36 +79,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Absent,
-    Act,
-    Condition,
-    Constant,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Role,
-    Rule,
-    Tensor,
-    TrainingLoop,
-    Value,
-    Verdict,
-    confirmed,
-    hides_gradients,
-    inconclusive,
-    number_of,
-    refuted,
-    text_of,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Condition, Event
+from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.python import Absent, Constant, Value, number_of, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class UnscaledAccumulation(Rule):
@@ -116,17 +91,21 @@ class UnscaledAccumulation(Rule):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or pipeline.launchers:
+        if not training_loops.trains_by_hand(pipeline) or pipeline.launchers:
             return
         found: dict[Location, Finding] = {}
-        for training in training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline):
             window = _window(training)
-            if window is None or _is_scaled(pipeline, training, window) or hides_gradients(pipeline, training):
+            if (
+                window is None
+                or _is_scaled(pipeline, training, window)
+                or iterations.hides_gradients(pipeline, training)
+            ):
                 continue
             found.setdefault(training.backward.location, self._report(pipeline, training, window))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, training: TrainingLoop, window: Condition) -> Finding:
+    def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, window: Condition) -> Finding:
         batches = window.period_text
         shown = f"`{batches}`" if not batches.isdigit() else batches
         return self.finding(
@@ -140,21 +119,23 @@ class UnscaledAccumulation(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         most = max(loop.backwards_per_step, default=0)
         if most < 2:
-            return inconclusive(f"at most {most} backward passes came before a step", backwards=most)
+            return Verdict.inconclusive(f"at most {most} backward passes came before a step", backwards=most)
         text = f"of up to {most} losses added up to one step {loop.undivided_losses} went backward as they were"
-        return (confirmed if loop.undivided_losses else refuted)(text, undivided=loop.undivided_losses, added=most)
+        return (Verdict.confirmed if loop.undivided_losses else Verdict.refuted)(
+            text, undivided=loop.undivided_losses, added=most
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("divide the loss", Replace(finding.location, code), safe=False)
+        return fixes.Fix.of("divide the loss", fixes.Replace(finding.location, code), safe=False)
 
 
-def _window(training: TrainingLoop) -> Condition | None:
+def _window(training: training_loops.TrainingLoop) -> Condition | None:
     """The test by which the loop steps and clears once in several batches, while backward runs in each of them."""
     step = training.steps[0]
     windows = [condition for condition in step.conditions if condition.period_text]
@@ -172,7 +153,7 @@ def _means_several(window: Condition) -> bool:
     return not isinstance(window.period, Constant) or (batches is not None and batches > 1)
 
 
-def _is_scaled(pipeline: Pipeline, training: TrainingLoop, window: Condition) -> bool:
+def _is_scaled(pipeline: Pipeline, training: training_loops.TrainingLoop, window: Condition) -> bool:
     """Whether the loss, or what is done with it, may be divided by the number of batches."""
     if sum(event.act is Act.BACKWARD for event in training.inside) > 1:
         return True

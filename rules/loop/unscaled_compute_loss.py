@@ -101,35 +101,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Accumulation,
-    Evidence,
-    Finding,
-    Fix,
-    Function,
-    InsertAtTop,
-    Level,
-    Pipeline,
-    Related,
-    Rule,
-    Task,
-    TrainerRun,
-    Verdict,
-    accumulation_of,
-    counts_labels,
-    head_of,
-    is_since,
-    nodes_of,
-    own_class,
-    own_function,
-    own_method,
-    passes_keywords_on,
-    reads,
-    says,
-    says_who_divides,
-    takes,
-    verdict_on_accumulation,
-)
+from lintrain.analysis import gradient_accumulation, trainer_methods
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import Function
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 COUNT = "num_items_in_batch"
 DIVIDES = "loss_is_scaled_for_ga = False"
@@ -150,21 +126,32 @@ class UnscaledComputeLoss(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
-            accumulation = accumulation_of(run)
-            if accumulation is None or not run.is_plain or says_who_divides(run) or run.overrides & OTHER_STEPS:
+            accumulation = gradient_accumulation.accumulation_of(run)
+            if (
+                accumulation is None
+                or not run.is_plain
+                or gradient_accumulation.says_who_divides(run)
+                or run.overrides & OTHER_STEPS
+            ):
                 continue
             function = _own_loss(pipeline, run)
             if function is not None and _is_mean(function):
                 yield self._report(pipeline, run, function, accumulation)
 
-    def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: Accumulation) -> Finding:
-        owner = own_class(run, "compute_loss")
-        made = owner.origin if owner is not None and is_since(pipeline.targets, "transformers", (5, 20)) else None
+    def _report(
+        self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: gradient_accumulation.Accumulation
+    ) -> Finding:
+        owner = trainer_methods.own_class(run, "compute_loss")
+        made = (
+            owner.origin
+            if owner is not None and gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 20))
+            else None
+        )
         reasons = [Related(accumulation.location, f"{accumulation.steps} batches make one step", "accumulation")]
         if made is not None:
             reasons.append(Related(made, "the trainer's class", "class"))
         return self.finding(
-            head_of(pipeline, function),
+            trainer_methods.head_of(pipeline, function),
             f"this loss is not divided over the {accumulation.steps} batches of a step",
             related=reasons,
             help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if made else f"divide by `{COUNT}`",
@@ -173,30 +160,36 @@ class UnscaledComputeLoss(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return verdict_on_accumulation(evidence)
+        return gradient_accumulation.verdict_on_accumulation(evidence)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made = finding.with_role("class")
         if not made:
             return None
-        return Fix.of("let the Trainer divide", InsertAtTop(made[0].location, DIVIDES), safe=False)
+        return fixes.Fix.of("let the Trainer divide", fixes.InsertAtTop(made[0].location, DIVIDES), safe=False)
 
 
 def _own_loss(pipeline: Pipeline, run: TrainerRun) -> Function | None:
     """The script's loss, where the Trainer certainly leaves the division to it."""
-    function = own_method(run, "compute_loss")
+    function = trainer_methods.own_method(run, "compute_loss")
     if function is not None:
-        counts = is_since(pipeline.targets, "transformers", (5, 0)) and counts_labels(run)
+        counts = gradient_accumulation.is_since(
+            pipeline.targets, "transformers", (5, 0)
+        ) and gradient_accumulation.counts_labels(run)
         return function if counts and _meets_labels(run, function) else None
-    is_left = is_since(pipeline.targets, "transformers", (4, 50))
-    return own_function(run.value("compute_loss_func")) if is_left else None
+    is_left = gradient_accumulation.is_since(pipeline.targets, "transformers", (4, 50))
+    return trainer_methods.own_function(run.value("compute_loss_func")) if is_left else None
 
 
 def _is_mean(function: Function) -> bool:
     """Whether the function takes the count of labels, uses neither it nor any other, and sums nothing up itself."""
-    if not takes(function, COUNT) or reads(function, COUNT) or passes_keywords_on(function):
+    if (
+        not trainer_methods.takes(function, COUNT)
+        or trainer_methods.reads(function, COUNT)
+        or trainer_methods.passes_keywords_on(function)
+    ):
         return False
-    return not any(_sums(node) for node in nodes_of(function))
+    return not any(_sums(node) for node in trainer_methods.nodes_of(function))
 
 
 def _sums(node: ast.AST) -> bool:
@@ -213,7 +206,7 @@ def _sums(node: ast.AST) -> bool:
 
 def _meets_labels(run: TrainerRun, function: Function) -> bool:
     """Whether batches certainly have a `labels` entry, without which the Trainer counts nothing and divides."""
-    if says(function, "labels"):
+    if trainer_methods.says(function, "labels"):
         return True
-    others = {node.value for node in nodes_of(function) if isinstance(node, ast.Constant)}
+    others = {node.value for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Constant)}
     return run.model is not None and run.model.task in LABELLED and not any("label" in str(text) for text in others)

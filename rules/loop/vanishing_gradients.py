@@ -40,7 +40,7 @@ Glorot, Bengio: Understanding the difficulty of training deep feedforward neural
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 TOO_SMALL = 1e-8
 STARTS_AT_ZERO = ("lora", "expert", "adapter", "controlnet")
@@ -52,7 +52,7 @@ class VanishingGradients(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
         if backward is None or not backward.finite:
-            return inconclusive("there are no finite gradients to judge by")
+            return Verdict.inconclusive("there are no finite gradients to judge by")
         layers = [
             layer
             for layer in backward.layers
@@ -61,14 +61,14 @@ class VanishingGradients(Rule):
             and not any(word in f"{layer.layer} {layer.without_gradient}".lower() for word in STARTS_AT_ZERO)
         ]
         if not layers:
-            return inconclusive("no layer can be judged at its first step")
+            return Verdict.inconclusive("no layer can be judged at its first step")
         ratios = {layer.layer: max(layer.norms) / layer.weight_norm for layer in layers}
         vanished = [name for name, ratio in ratios.items() if ratio < TOO_SMALL]
         smallest = min(ratios, key=lambda name: ratios[name])
         text = f"`{smallest}` has gradients of {ratios[smallest]:.0e} of its weights, on {len(backward.norms)} batches"
         if vanished:
-            return confirmed(f"{len(vanished)} of {len(layers)} layers: {text}", layers=list(vanished))
-        return refuted(f"the smallest: {text}", ratio=ratios[smallest])
+            return Verdict.confirmed(f"{len(vanished)} of {len(layers)} layers: {text}", layers=list(vanished))
+        return Verdict.refuted(f"the smallest: {text}", ratio=ratios[smallest])
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"

@@ -83,34 +83,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Optimizer,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainingLoop,
-    Verdict,
-    always_in_order,
-    confirmed,
-    going_back,
-    hides_gradients,
-    inconclusive,
-    is_certain_step,
-    is_of,
-    refuted,
-    swap_of,
-    text_of_event,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Optimizer
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class WrongStepOrder(Rule):
@@ -118,11 +94,11 @@ class WrongStepOrder(Rule):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding] = {}
-        for training in training_loops(pipeline):
-            if hides_gradients(pipeline, training):
+        for training in training_loops.training_loops(pipeline):
+            if iterations.hides_gradients(pipeline, training):
                 continue
             for step in training.steps:
                 cleared = _cleared_before(pipeline, training, step)
@@ -131,11 +107,13 @@ class WrongStepOrder(Rule):
                     found.setdefault(report.location, report)
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, training: TrainingLoop, step: Event, cleared: Event) -> Finding:
-        optimizer, backward = text_of_event(step), training.backward
+    def _report(
+        self, pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event, cleared: Event
+    ) -> Finding:
+        optimizer, backward = training_loops.text_of_event(step), training.backward
         steps_first = step.order < backward.order
         first, second = (step, backward) if steps_first else (backward, cleared)
-        swapped = swap_of(pipeline, first, second)
+        swapped = iterations.swap_of(pipeline, first, second)
         what = "comes before `backward`, and sees" if steps_first else "sees"
         return self.finding(
             step.location if steps_first else cleared.location,
@@ -155,15 +133,19 @@ class WrongStepOrder(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         for use in loop.optimizers:
             if use.steps and use.reached and use.steps_on_nothing == use.steps:
                 text = f"{use.steps_on_nothing} of {use.steps} steps of `{use.name}` found no gradient"
-                return confirmed(f"{text}, after {use.reached} backward passes", steps_on_nothing=use.steps_on_nothing)
+                return Verdict.confirmed(
+                    f"{text}, after {use.reached} backward passes", steps_on_nothing=use.steps_on_nothing
+                )
         steps, nothing = loop.steps, sum(use.steps_on_nothing for use in loop.optimizers)
         if steps and not nothing:
-            return refuted(f"{steps} of {steps} steps found gradients", steps=steps)
-        return inconclusive(f"{nothing} of {steps} steps found no gradient", steps=steps, steps_on_nothing=nothing)
+            return Verdict.refuted(f"{steps} of {steps} steps found gradients", steps=steps)
+        return Verdict.inconclusive(
+            f"{nothing} of {steps} steps found no gradient", steps=steps, steps_on_nothing=nothing
+        )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         uses = evidence.loop.optimizers if evidence.loop else ()
@@ -174,25 +156,30 @@ class WrongStepOrder(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         first, second = finding.facts.get("first"), finding.facts.get("second")
         if not isinstance(first, str) or not isinstance(second, str):
             return None
         backward = finding.with_role("backward")[0].location
         upper, lower = sorted((finding.location, backward))
-        swap = (Replace(upper, second), Replace(lower, first))
-        return Fix.of("put `backward` after the clearing and before the step", *swap, safe=True)
+        swap = (fixes.Replace(upper, second), fixes.Replace(lower, first))
+        return fixes.Fix.of("put `backward` after the clearing and before the step", *swap, safe=True)
 
 
-def _cleared_before(pipeline: Pipeline, training: TrainingLoop, step: Event) -> Event | None:
+def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event) -> Event | None:
     """What clears the gradients of an optimizer after each backward pass and before its step."""
-    order = always_in_order(training)
-    if not order or not is_certain_step(step) or "scaler" in step.details or not isinstance(step.subject, Optimizer):
+    order = iterations.always_in_order(training)
+    if (
+        not order
+        or not training_loops.is_certain_step(step)
+        or "scaler" in step.details
+        or not isinstance(step.subject, Optimizer)
+    ):
         return None
-    for event in going_back(order, step):
+    for event in iterations.going_back(order, step):
         if event.act is Act.BACKWARD:
             return None
-        concerned = is_of(pipeline, event, step.subject)
+        concerned = iterations.is_of(pipeline, event, step.subject)
         if concerned is None or (concerned and event.act is Act.STEP):
             return None
         if concerned:

@@ -115,25 +115,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Class,
-    Finding,
-    Fix,
-    Instance,
-    Level,
-    Loader,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    feedings,
-    is_deliberate,
-    is_missing,
-    lazy_pattern,
-    literal,
-    mentions,
-)
+from lintrain.analysis import loaders, script_text
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import Class, Instance, is_missing, literal
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, fixes, lazy_pattern
 
 HEAVY = (
     (
@@ -159,15 +144,19 @@ class IdleDataLoader(Rule):
     keywords = "DataLoader & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not pipeline.loaders or pipeline.source.path.endswith(".ipynb") or mentions(pipeline, RUNS_ALONE):
+        if (
+            not pipeline.loaders
+            or pipeline.source.path.endswith(".ipynb")
+            or script_text.mentions(pipeline, RUNS_ALONE)
+        ):
             return
         found: dict[Location, Finding] = {}
-        for feeding in feedings(pipeline):
+        for feeding in loaders.feedings(pipeline):
             loader, dataset = feeding.loader, feeding.loader.dataset
             if loader.origin is None or not isinstance(dataset, Instance) or not _works_alone(loader):
                 continue
             heavy = _heavy_call(pipeline, dataset.cls)
-            if heavy is not None and not is_deliberate(pipeline, loader.origin):
+            if heavy is not None and not loaders.is_deliberate(pipeline, loader.origin):
                 found.setdefault(loader.origin, self._report(loader.origin, *heavy, loader))
         yield from found.values()
 
@@ -180,10 +169,12 @@ class IdleDataLoader(Rule):
             facts={"left_out": "num_workers" not in loader.arguments},
         )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("left_out"):
             return None
-        return Fix.of("read with two workers", AddArgument(finding.location, "num_workers", "2"), safe=False)
+        return fixes.Fix.of(
+            "read with two workers", fixes.AddArgument(finding.location, "num_workers", "2"), safe=False
+        )
 
 
 def _works_alone(loader: Loader) -> bool:

@@ -56,18 +56,9 @@ transformer models (2022).
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Level,
-    MemoryEvidence,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    refuted,
-    show_size,
-)
+from lintrain.evidence.run import MemoryEvidence
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.text import sizes
 
 
 class ProjectedOutOfMemory(Rule):
@@ -76,17 +67,17 @@ class ProjectedOutOfMemory(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         memory = evidence.memory
         if memory is None:
-            return inconclusive(evidence.not_reached("memory"))
-        said = f"a step of {memory.batch} holds {show_size(memory.peak)}"
+            return Verdict.inconclusive(evidence.not_reached("memory"))
+        said = f"a step of {memory.batch} holds {sizes.show_size(memory.peak)}"
         if memory.device is None:
-            return inconclusive(f"{said}, and `--device-memory` names no device")
-        said = f"{said}, the device has {show_size(memory.device)}"
+            return Verdict.inconclusive(f"{said}, and `--device-memory` names no device")
+        said = f"{said}, the device has {sizes.show_size(memory.device)}"
         numbers = {"peak": memory.peak, "device": memory.device, "largest_batch": memory.largest_batch}
         if memory.least > memory.device:
-            return confirmed(f"{said}; {memory.largest}", **numbers)
+            return Verdict.confirmed(f"{said}; {memory.largest}", **numbers)
         if memory.most < memory.device:
-            return refuted(said, **numbers)
-        return inconclusive(f"{said}: too near to tell", **numbers)
+            return Verdict.refuted(said, **numbers)
+        return Verdict.inconclusive(f"{said}: too near to tell", **numbers)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         memory = evidence.memory

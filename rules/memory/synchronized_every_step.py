@@ -83,23 +83,9 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Level,
-    LibraryCall,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    TrainingLoop,
-    Verdict,
-    confirmed,
-    inconclusive,
-    refuted,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import training_loops
+from lintrain.pipeline.record import LibraryCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
 
 STOPS = {
     "torch.cuda.empty_cache": "gives the cached memory back",
@@ -116,7 +102,7 @@ class SynchronizedEveryStep(Rule):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        trainings = list(training_loops(pipeline)) if trains_by_hand(pipeline) else []
+        trainings = list(training_loops.training_loops(pipeline)) if training_loops.trains_by_hand(pipeline) else []
         found: dict[Location, Finding] = {}
         run = _run_each_time(pipeline, trainings) if any(call.path in STOPS for call in pipeline.calls) else {}
         for call in pipeline.calls if trainings else ():
@@ -130,7 +116,7 @@ class SynchronizedEveryStep(Rule):
                 )
         yield from found.values()
 
-    def _report(self, call: LibraryCall, training: TrainingLoop, what: str) -> Finding:
+    def _report(self, call: LibraryCall, training: training_loops.TrainingLoop, what: str) -> Finding:
         return self.finding(
             call.location,
             f"`{call.text}`: {what}",
@@ -142,25 +128,27 @@ class SynchronizedEveryStep(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None or loop.steps < FEWEST_STEPS:
-            return inconclusive(evidence.without_loop if loop is None else f"{loop.steps} steps were followed")
+            return Verdict.inconclusive(evidence.without_loop if loop is None else f"{loop.steps} steps were followed")
         if finding.facts.get("detects"):
             told = f"{loop.searched_for_nan} of {loop.backwards} backward passes were searched for NaN"
-            return (confirmed if loop.searched_for_nan else refuted)(told, passes=loop.searched_for_nan)
+            return (Verdict.confirmed if loop.searched_for_nan else Verdict.refuted)(told, passes=loop.searched_for_nan)
         stops = evidence.objects.stops
         times = max((each.times for each in stops if each.location.meets(finding.location)), default=0)
         told = f"{times} calls at this line in {loop.steps} steps"
         if times >= loop.steps - 1:
-            return confirmed(told, times=times)
-        return inconclusive(told, times=times) if times else refuted(told, times=times)
+            return Verdict.confirmed(told, times=times)
+        return Verdict.inconclusive(told, times=times) if times else Verdict.refuted(told, times=times)
 
 
-def _run_each_time(pipeline: Pipeline, trainings: Sequence[TrainingLoop]) -> dict[Location, TrainingLoop]:
+def _run_each_time(
+    pipeline: Pipeline, trainings: Sequence[training_loops.TrainingLoop]
+) -> dict[Location, training_loops.TrainingLoop]:
     """The statements of a loop's own body, of a `with` in it, or of a function called there; with the first."""
     source, functions = pipeline.source, _own_functions(pipeline)
     loops: Sequence[ast.For | ast.While] = source.nodes_of(ast.For, ast.While)
     nodes = {source.location(node): node for node in reversed(loops)}
     first = {training.loop.location: training for training in reversed(trainings)}
-    found = dict[Location, TrainingLoop]()
+    found = dict[Location, training_loops.TrainingLoop]()
     for training in trainings:
         node = nodes.get(training.loop.location)
         if node is not None and first[training.loop.location] is training:

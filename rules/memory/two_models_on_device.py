@@ -83,35 +83,15 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
-from lintrain import (
-    Act,
-    Binding,
-    Constant,
-    Either,
-    Event,
-    Evidence,
-    Finding,
-    Level,
-    LibraryObject,
-    Location,
-    Model,
-    MovedModel,
-    Pipeline,
-    Related,
-    Rule,
-    Source,
-    Targets,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_one_scope,
-    loop_around,
-    modules_in,
-    refuted,
-    show_size,
-    text_of,
-)
+from lintrain.evidence.run import MovedModel
+from lintrain.interpreter import modules
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.record import Binding
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import Constant, Either, LibraryObject, Value, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict
+from lintrain.text import sizes
 
 DEVICE_MAPS = frozenset({"auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0"})
 FEWEST_STEPS = 2
@@ -153,8 +133,8 @@ class TwoModelsOnDevice(Rule):
             binding, origin = _only_name(pipeline, model), model.origin
             if binding is None or origin is None or _is_freed(pipeline, model):
                 continue
-            loop = loop_around(pipeline, origin)
-            if loop is None or not is_one_scope(pipeline, loop, origin) or _is_kept(pipeline, binding, loop):
+            loop = blocks.loop_around(pipeline, origin)
+            if loop is None or not blocks.is_one_scope(pipeline, loop, origin) or _is_kept(pipeline, binding, loop):
                 continue
             yield self.finding(
                 origin,
@@ -168,27 +148,27 @@ class TwoModelsOnDevice(Rule):
             return _of_passes(evidence.objects.moved_at(finding.location))
         idle = [each for reason in finding.with_role("origin") for each in evidence.objects.moved_at(reason.location)]
         if not idle:
-            return inconclusive("no model was seen to be moved at this line")
+            return Verdict.inconclusive("no model was seen to be moved at this line")
         first = idle[0]
-        told = f"`{first.name}` of {show_size(first.size)}"
+        told = f"`{first.name}` of {sizes.show_size(first.size)}"
         if not first.is_held:
-            return refuted(f"nothing held {told} at the end", size=first.size)
+            return Verdict.refuted(f"nothing held {told} at the end", size=first.size)
         if first.calls or first.trains:
-            return refuted(f"{told} was called {first.calls} times in {first.steps} steps", calls=first.calls)
+            return Verdict.refuted(f"{told} was called {first.calls} times in {first.steps} steps", calls=first.calls)
         if first.steps < FEWEST_STEPS:
-            return inconclusive(f"{told} is held, and {first.steps} steps were followed")
-        return confirmed(f"{told} is held and was called 0 times in {first.steps} steps", size=first.size)
+            return Verdict.inconclusive(f"{told} is held, and {first.steps} steps were followed")
+        return Verdict.confirmed(f"{told} is held and was called 0 times in {first.steps} steps", size=first.size)
 
 
 def _of_passes(moved: tuple[MovedModel, ...]) -> Verdict:
     known = [each for each in moved if each.beside is not None]
     if len(known) < 2:
-        return inconclusive(f"the probe saw {len(known)} of the loop's models before any training")
+        return Verdict.inconclusive(f"the probe saw {len(known)} of the loop's models before any training")
     beside = max(each.beside or 0 for each in known)
-    told = f"when `{known[-1].name}` of {show_size(known[-1].size)} was there"
+    told = f"when `{known[-1].name}` of {sizes.show_size(known[-1].size)} was there"
     if beside:
-        return confirmed(f"{told}, {show_size(beside)} of the one before it were held", beside=beside)
-    return refuted(f"{told}, nothing held the one before it", beside=0)
+        return Verdict.confirmed(f"{told}, {sizes.show_size(beside)} of the one before it were held", beside=beside)
+    return Verdict.refuted(f"{told}, nothing held the one before it", beside=0)
 
 
 def _is_on_device(pipeline: Pipeline, model: Model) -> bool:
@@ -248,7 +228,9 @@ def _is_trained(pipeline: Pipeline, model: Model) -> bool:
 
 
 def _trained(pipeline: Pipeline, _: Pipeline) -> set[int]:
-    in_optimizers = {id(part) for each in pipeline.optimizers for held in each.trains for part in modules_in(held)}
+    in_optimizers = {
+        id(part) for each in pipeline.optimizers for held in each.trains for part in modules.modules_in(held)
+    }
     return in_optimizers | {id(run.value("model")) for run in pipeline.runs}
 
 
@@ -259,7 +241,7 @@ def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Location) 
         return False
     uses = source.told(_names).get(binding.name, [])
     stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
-    in_one_scope = all(is_one_scope(pipeline, binding.location, source.location(node)) for node in uses)
+    in_one_scope = all(blocks.is_one_scope(pipeline, binding.location, source.location(node)) for node in uses)
     return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)
 
 

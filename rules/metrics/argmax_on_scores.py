@@ -104,27 +104,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Role,
-    Rule,
-    Tensor,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_missing,
-    refuted,
-    text_of,
-)
+from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.python import Value, is_missing, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 OF_RATINGS = frozenset(
     {"mae", "mean_absolute_error", "mean_squared_error", "mse", "pearsonr", "r2_score", "r_squared", "spearmanr"}
@@ -156,16 +138,16 @@ class ArgmaxOnScores(Rule):
         evaluation = evidence.evaluation
         is_seen = evaluation is not None and (evaluation.metric_function_called or evaluation.is_followed)
         if evaluation is None or not is_seen or not evaluation.predictions_shape:
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         *_, outputs = evaluation.predictions_shape
         said = f"the predictions of {evaluation.rows} rows have {outputs} outputs each"
-        return confirmed(said, outputs=outputs) if outputs == 1 else refuted(said, outputs=outputs)
+        return Verdict.confirmed(said, outputs=outputs) if outputs == 1 else Verdict.refuted(said, outputs=outputs)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of(f"take the output itself: `{code}`", Replace(finding.location, code), safe=False)
+        return fixes.Fix.of(f"take the output itself: `{code}`", fixes.Replace(finding.location, code), safe=False)
 
 
 def _cure(pipeline: Pipeline, location: Location, chosen: Value, model: Model) -> str | None:

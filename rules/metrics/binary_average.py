@@ -88,33 +88,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    BINARY_RAISES,
-    AddArgument,
-    Argument,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    MetricCall,
-    Model,
-    Pipeline,
-    Related,
-    Role,
-    Rule,
-    Tensor,
-    Verdict,
-    callee_in,
-    confirmed,
-    expression_of,
-    inconclusive,
-    is_missing,
-    literal,
-    metric_at,
-    metrics_confirmed,
-    on_classes,
-    refuted,
-)
+from lintrain.analysis import metric_verdicts
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.python import is_missing, literal
+from lintrain.pipeline.values.training import MetricCall
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.source import calls, parsing
 
 OF_ONE_CLASS = frozenset(
     {"f1", "precision", "recall", "f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score"}
@@ -154,43 +134,43 @@ class BinaryAverage(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         lines = (finding.location.line, finding.location.end_line)
-        followed = metric_at(evidence, finding.location.path, lines, on_classes)
+        followed = metric_verdicts.metric_at(evidence, finding.location.path, lines, metric_verdicts.on_classes)
         if followed is not None:
             return followed
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         classes = evaluation.label_classes if evaluation else None
         if evaluation is None or not evaluation.metric_function_called or classes is None:
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if stage is not None and stage.failure is not None:
-            if stage.failure.says(BINARY_RAISES):
-                return confirmed(f"{classes} classes in {evaluation.labels} labels raise {stage.failure.type}")
-            return inconclusive(f"the metric function ended with {stage.failure.type} on {classes} classes")
+            if stage.failure.says(metric_verdicts.BINARY_RAISES):
+                return Verdict.confirmed(f"{classes} classes in {evaluation.labels} labels raise {stage.failure.type}")
+            return Verdict.inconclusive(f"the metric function ended with {stage.failure.type} on {classes} classes")
         if classes < 3:
-            return inconclusive(
+            return Verdict.inconclusive(
                 f"only {classes} classes occur among the {evaluation.labels} labels that were looked at"
             )
-        return refuted(f"{classes} classes in {evaluation.labels} labels, and the metric function returns")
+        return Verdict.refuted(f"{classes} classes in {evaluation.labels} labels, and the metric function returns")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """A loop or a module of Lightning ends with this error in a metric."""
-        for location, use, verdict in metrics_confirmed(evidence, on_classes):
+        for location, use, verdict in metric_verdicts.metrics_confirmed(evidence, metric_verdicts.on_classes):
             message = f"`{use.function}` is computed for one positive class, and there are {use.classes} classes"
             cure = 'say how the classes become one number: `average="macro"`, `"weighted"` or `"micro"`'
             facts = {"function": use.function if use.library in HAVE_AVERAGE and "average" not in use.options else ""}
             yield self.finding(location, message, help=cure, facts=facts), verdict
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         function = finding.facts.get("function")
         if isinstance(function, str) and not _is_called(finding, function):
             return None
-        return Fix.of(
-            'average over the classes: `"macro"`', AddArgument(finding.location, "average", '"macro"'), safe=False
+        return fixes.Fix.of(
+            'average over the classes: `"macro"`', fixes.AddArgument(finding.location, "average", '"macro"'), safe=False
         )
 
 
 def _is_called(finding: Finding, function: str) -> bool:
     """Whether a call that a run showed is that of the metric itself."""
-    callee = callee_in(finding)
+    callee = calls.callee_in(finding)
     return bool(function) and callee is not None and callee[1].rpartition(".")[2] in {function, "compute"}
 
 
@@ -212,7 +192,7 @@ def _tensor(argument: Argument | None) -> Tensor | None:
 def _compares(array: Tensor) -> bool:
     """Whether the code that made an array asks a question of each entry, so that two classes are left."""
     try:
-        tree = expression_of(array.text.strip())
+        tree = parsing.expression_of(array.text.strip())
     except SyntaxError:
         return True
     chosen = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Subscript) for inner in ast.walk(node.slice)}

@@ -66,29 +66,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Launcher,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Unknown,
-    Verdict,
-    confirmed,
-    evaluation_loop,
-    inconclusive,
-    lazy_pattern,
-    refuted,
-    text_of_event,
-    trains_by_hand,
-)
+from lintrain.analysis import training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Launcher
+from lintrain.pipeline.values.python import Unknown
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 JUDGED = lazy_pattern(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
 """What a metric is computed of."""
@@ -105,12 +87,12 @@ class DuplicatedEvalRows(Rule):
     keywords = "gather"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or CUT_OFF.search(pipeline.source.text):
+        if not training_loops.trains_by_hand(pipeline) or CUT_OFF.search(pipeline.source.text):
             return
         found: dict[Location, Finding] = {}
         for gathered in pipeline.acts(Act.GATHER):
-            loop = evaluation_loop(pipeline, gathered)
-            what = text_of_event(gathered)
+            loop = training_loops.evaluation_loop(pipeline, gathered)
+            what = training_loops.text_of_event(gathered)
             if loop is None or not JUDGED.search(what) or OF_LOSS.search(what):
                 continue
             if _is_prepared(pipeline, gathered, loop.header):
@@ -130,23 +112,23 @@ class DuplicatedEvalRows(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
-            return inconclusive(evidence.unasked("ranks"))
+            return Verdict.inconclusive(evidence.unasked("ranks"))
         seen = ranks.gather_at(finding.location)
         if seen is None:
-            return inconclusive(f"no evaluation by {ranks.processes} processes was seen to its last batch here")
+            return Verdict.inconclusive(f"no evaluation by {ranks.processes} processes was seen to its last batch here")
         surplus = seen.fetched - seen.rows
         text = f"`{seen.function}` gives {seen.gathered} rows where {ranks.processes} processes have {seen.rows}"
         if not surplus:
-            return inconclusive(f"{text}: these fill all batches, for another number of processes they may not")
+            return Verdict.inconclusive(f"{text}: these fill all batches, for another number of processes they may not")
         if seen.gathered == seen.fetched:
-            return confirmed(f"{text}: {surplus} of them count twice", surplus=surplus)
+            return Verdict.confirmed(f"{text}: {surplus} of them count twice", surplus=surplus)
         if seen.gathered == seen.rows:
-            return refuted(f"{text}: the {surplus} that fill up the last batch are left out", surplus=0)
-        return inconclusive(f"{text}, and {surplus} more fill up the last batch: these are no single rows")
+            return Verdict.refuted(f"{text}: the {surplus} that fill up the last batch are left out", surplus=0)
+        return Verdict.inconclusive(f"{text}, and {surplus} more fill up the last batch: these are no single rows")
 
-    def fix(self, finding: Finding) -> Fix | None:
-        call = Replace(finding.location, str(finding.facts["call"]))
-        return Fix.of("leave the repeated rows out", call, safe=True)
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        call = fixes.Replace(finding.location, str(finding.facts["call"]))
+        return fixes.Fix.of("leave the repeated rows out", call, safe=True)
 
 
 def _is_prepared(pipeline: Pipeline, gathered: Event, header: str) -> bool:

@@ -114,35 +114,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    AddArgument,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Function,
-    Level,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    TrainerRun,
-    TrainingArguments,
-    Verdict,
-    confirmed,
-    evaluation_strategy,
-    inconclusive,
-    is_left_out,
-    is_missing,
-    location_in,
-    nodes_of,
-    options_of,
-    own_function,
-    refuted,
-)
+from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import Function, is_missing, options_of
+from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 VOCABULARY_WIDE = frozenset({Task.CAUSAL_LM, Task.MASKED_LM})
 OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "get_eval_dataloader"})
@@ -164,7 +142,7 @@ class EvalLogitsMemory(Rule):
             model, settings = run.model, run.settings
             if model is None or settings is None or model.task not in VOCABULARY_WIDE or run.path not in TRAINERS:
                 continue
-            function = own_function(run.value("compute_metrics"))
+            function = trainer_methods.own_function(run.value("compute_metrics"))
             if function is None or run.overrides & OWN_EVALUATION or not _keeps_logits(run, settings):
                 continue
             if _evaluates(pipeline, run, settings) and not _has_few_rows(run):
@@ -177,7 +155,9 @@ class EvalLogitsMemory(Rule):
             reasons.append(Related(function.location, "gets the logits of the whole set at once", "metrics"))
         choice = _only_choice(judge) if _is_used_once(pipeline, judge, run) else None
         if choice is not None:
-            reasons.append(Related(location_in(pipeline, judge, choice[0]), "takes the largest of them", "choice"))
+            reasons.append(
+                Related(trainer_methods.location_in(pipeline, judge, choice[0]), "takes the largest of them", "choice")
+            )
         return self.finding(
             run.construction,
             "the logits of all evaluation tokens are kept for the metric function",
@@ -190,25 +170,25 @@ class EvalLogitsMemory(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or evaluation.bytes_per_row is None or not evaluation.number_of_rows:
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         rows, each, free = evaluation.number_of_rows, evaluation.bytes_per_row, evaluation.free_memory
         if free is None:
-            return inconclusive(f"{rows} rows keep {rows * each / GIBIBYTE:.1f} GiB; what is free is not known")
+            return Verdict.inconclusive(f"{rows} rows keep {rows * each / GIBIBYTE:.1f} GiB; what is free is not known")
         share = rows * each / free
         said = f"{rows} rows keep {rows * each / GIBIBYTE:.1f} GiB, {share:.0%} of what is free here"
         if share > MOST_SHARE:
-            return confirmed(said, share=share)
-        return refuted(said, share=share) if share < SMALL_SHARE else inconclusive(said, share=share)
+            return Verdict.confirmed(said, share=share)
+        return Verdict.refuted(said, share=share) if share < SMALL_SHARE else Verdict.inconclusive(said, share=share)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         chosen, logits = finding.with_role("choice"), str(finding.facts.get("logits") or "")
         if not chosen or not logits:
             return None
         edits = (
-            Replace(chosen[0].location, logits),
-            AddArgument(finding.location, "preprocess_logits_for_metrics", CHOOSES),
+            fixes.Replace(chosen[0].location, logits),
+            fixes.AddArgument(finding.location, "preprocess_logits_for_metrics", CHOOSES),
         )
-        return Fix.of("keep the chosen tokens only", *edits, safe=False)
+        return fixes.Fix.of("keep the chosen tokens only", *edits, safe=False)
 
 
 def _is_used_once(pipeline: Pipeline, judge: Function, run: TrainerRun) -> bool:
@@ -230,7 +210,7 @@ def _only_choice(judge: Function) -> tuple[ast.Call, ast.expr] | None:
     parameters = judge.node.args.args
     if len(parameters) != 1:
         return None
-    nodes = list(nodes_of(judge))
+    nodes = list(trainer_methods.nodes_of(judge))
     given = parameters[0].arg
     names = {given} | {name for node in nodes for name in _first_unpacked(node, given)}
     logits = [node for node in nodes if isinstance(node, ast.expr) and _is_logits(node, given, names - {given})]
@@ -278,11 +258,11 @@ def _largest_of(call: ast.Call) -> ast.expr | None:
 def _keeps_logits(run: TrainerRun, settings: TrainingArguments) -> bool:
     """Whether nothing makes less of the logits, batch by batch."""
     is_whole = is_missing(run.value("preprocess_logits_for_metrics"))
-    return is_whole and all(is_left_out(settings, name) for name in SPARES)
+    return is_whole and all(evaluation_schedule.is_left_out(settings, name) for name in SPARES)
 
 
 def _evaluates(pipeline: Pipeline, run: TrainerRun, settings: TrainingArguments) -> bool:
-    strategy = evaluation_strategy(settings)
+    strategy = evaluation_schedule.evaluation_strategy(settings)
     called = any(event.subject is run for event in pipeline.acts(Act.EVALUATE))
     return called or (strategy is not None and strategy.value != "no" and bool(run.train_calls))
 

@@ -161,31 +161,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Argument,
-    Collator,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Role,
-    Rule,
-    Task,
-    Tensor,
-    TrainerRun,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    refuted,
-    scored_ignored,
-    tokenizer_name,
-)
+from lintrain.analysis import metric_verdicts, run_data
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.data import Collator
+from lintrain.pipeline.values.model import Model, Role, Task, Tensor
+from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 PER_TOKEN = frozenset({Task.TOKEN_CLASSIFICATION, Task.SEQ2SEQ_LM, Task.CAUSAL_LM, Task.MASKED_LM})
 FILLS = frozenset(
@@ -222,38 +204,46 @@ class IgnoredIndexInMetric(Rule):
             related=reasons,
             help=cure,
             subject="compute_metrics",
-            facts={"use": use, "name": name, "tokenizer": tokenizer_name(pipeline, location)},
+            facts={"use": use, "name": name, "tokenizer": run_data.tokenizer_name(pipeline, location)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if evaluation is None or not evaluation.metric_function_called or evaluation.ignored_labels is None:
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         said = f"{evaluation.ignored_labels} of {evaluation.labels} labels are -100"
         if evaluation.ignored_labels == 0:
-            return refuted(said)
+            return Verdict.refuted(said)
         if stage is not None and stage.failure is not None:
             is_this = stage.failure.says(*RAISED)
-            return confirmed(f"{said}, and decoding raises {stage.failure.type}") if is_this else inconclusive(said)
+            return (
+                Verdict.confirmed(f"{said}, and decoding raises {stage.failure.type}")
+                if is_this
+                else Verdict.inconclusive(said)
+            )
         change = evaluation.change_by_ignored
         if change is None:
-            return inconclusive(f"{said}, and what they change was not measured")
+            return Verdict.inconclusive(f"{said}, and what they change was not measured")
         if change > SMALLEST_CHANGE:
-            return confirmed(f"{said}; twice as many of them change a metric by {change:.3g}", change=change)
-        return refuted(f"{said}; twice as many of them change no metric by more than {change:.1g}", change=change)
+            return Verdict.confirmed(f"{said}; twice as many of them change a metric by {change:.3g}", change=change)
+        return Verdict.refuted(
+            f"{said}; twice as many of them change no metric by more than {change:.1g}", change=change
+        )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """A metric of classes in a loop or a module of Lightning scores the entries of -100 too."""
-        for location, function, verdict in scored_ignored(evidence):
+        for location, function, verdict in metric_verdicts.scored_ignored(evidence):
             message = f"`{function}` scores labels of -100, which are to be left out"
             yield self.finding(location, message, help="leave these entries out of both sides"), verdict
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name, tokenizer = finding.facts.get("name"), finding.facts.get("tokenizer")
         if not name or not tokenizer:
             return None
         statement = f"{name} = np.where({name} != -100, {name}, {tokenizer}.pad_token_id)"
-        return Fix.of("put the padding token in its stead", InsertBefore(finding.location, statement), safe=True)
+        return fixes.Fix.of(
+            "put the padding token in its stead", fixes.InsertBefore(finding.location, statement), safe=True
+        )
 
 
 def _said(text: str, use: str) -> tuple[str, str]:

@@ -85,31 +85,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    SCORES_RAISE,
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Metric,
-    MetricCall,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Role,
-    Rule,
-    Tensor,
-    Verdict,
-    confirmed,
-    inconclusive,
-    metric_at,
-    metrics_confirmed,
-    on_scores,
-    options_of,
-    refuted,
-)
+from lintrain.analysis import metric_verdicts
+from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.python import Constant, options_of
+from lintrain.pipeline.values.training import Metric, MetricCall
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 
 class LogitsInMetric(Rule):
@@ -137,7 +117,9 @@ class LogitsInMetric(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        followed = metric_at(evidence, finding.location.path, _lines(finding), on_scores)
+        followed = metric_verdicts.metric_at(
+            evidence, finding.location.path, _lines(finding), metric_verdicts.on_scores
+        )
         if followed is not None:
             return followed
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
@@ -145,20 +127,22 @@ class LogitsInMetric(Rule):
         if stage is not None and stage.failure is not None:
             failure = stage.failure
             here = failure.location is not None and _lines(finding)[0] <= failure.location.line <= _lines(finding)[1]
-            if here or failure.says(*SCORES_RAISE):
-                return confirmed(f"predictions of shape {shape} raise {failure.type} in the metric", shape=[*shape])
+            if here or failure.says(*metric_verdicts.SCORES_RAISE):
+                return Verdict.confirmed(
+                    f"predictions of shape {shape} raise {failure.type} in the metric", shape=[*shape]
+                )
             where = "elsewhere in" if shape else "before"
-            return inconclusive(f"evaluation ended {where} the metric function, with {failure.type}")
+            return Verdict.inconclusive(f"evaluation ended {where} the metric function, with {failure.type}")
         if evaluation is None or not evaluation.metric_function_called:
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         metrics = {name: value for name, value in evaluation.metrics.items() if value is not None}
-        return refuted(
+        return Verdict.refuted(
             f"the metric function gave {len(metrics)} numbers on {evaluation.rows} rows", metrics={**metrics}
         )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """A metric of classes in a loop or a module of Lightning raises, for it got numbers for each class."""
-        for location, use, verdict in metrics_confirmed(evidence, on_scores):
+        for location, use, verdict in metric_verdicts.metrics_confirmed(evidence, metric_verdicts.on_scores):
             message = f"`{use.function}` compares classes, and is given a number for each class"
             yield self.finding(location, message, help="choose the class with the largest"), verdict
 
@@ -166,11 +150,11 @@ class LogitsInMetric(Rule):
         """What was read of the script says it already, of one of the lines of this call."""
         return cause.rule == self.name and finding.location.line <= cause.location.line <= finding.location.end_line
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         classes = finding.facts.get("classes")
         if not isinstance(classes, str):
             return None
-        return Fix.of(f"compare classes: `{classes}`", Replace(finding.location, classes), safe=True)
+        return fixes.Fix.of(f"compare classes: `{classes}`", fixes.Replace(finding.location, classes), safe=True)
 
 
 def _scores_given(call: MetricCall) -> Tensor | None:

@@ -80,27 +80,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Absent,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Mapping,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainerRun,
-    TrainingArguments,
-    Verdict,
-    best_metric,
-    confirmed,
-    evaluation_strategy,
-    inconclusive,
-    options_of,
-    refuted,
-)
+from lintrain.analysis import evaluation_schedule
+from lintrain.pipeline.values.python import Absent, Mapping, options_of
+from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 ALWAYS = frozenset(
     {"loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time", "jit_compilation_time"}
@@ -118,7 +101,10 @@ class MissingBestMetric(Rule):
             settings = run.settings
             if settings is None or not run.is_plain or run.overrides & ADDS_METRICS:
                 continue
-            name, strategy = best_metric(settings), evaluation_strategy(settings)
+            name, strategy = (
+                evaluation_schedule.best_metric(settings),
+                evaluation_schedule.evaluation_strategy(settings),
+            )
             if name is None or strategy is None or strategy.value == "no" or not _is_called_so(settings):
                 continue
             given = _names_given(run)
@@ -147,21 +133,21 @@ class MissingBestMetric(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
         if evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if not isinstance(name, str):
-            return refuted("the arguments name 0 metrics for the best checkpoint")
+            return Verdict.refuted("the arguments name 0 metrics for the best checkpoint")
         given = {each.removeprefix("eval_") for each in evaluation.metrics}
         said = f"the evaluation of {evaluation.rows} rows gives {', '.join(sorted(given)) or 'the loss alone'}"
         if name.removeprefix("eval_") in given | ALWAYS:
-            return refuted(f"{said}, and `{name}` is among that or always there", metrics=[*sorted(given)])
-        return confirmed(f"{said}, and no `{name}`", metrics=[*sorted(given)])
+            return Verdict.refuted(f"{said}, and `{name}` is among that or always there", metrics=[*sorted(given)])
+        return Verdict.confirmed(f"{said}, and no `{name}`", metrics=[*sorted(given)])
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         nearest = finding.facts.get("nearest")
         if not isinstance(nearest, str):
             return None
         code = f'metric_for_best_model="{nearest}"'
-        return Fix.of(f"take `{nearest}`", Replace(finding.location, code), safe=False)
+        return fixes.Fix.of(f"take `{nearest}`", fixes.Replace(finding.location, code), safe=False)
 
 
 def _is_called_so(settings: TrainingArguments) -> bool:

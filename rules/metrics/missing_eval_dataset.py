@@ -59,27 +59,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Absent,
-    Act,
-    AddArgument,
-    DatasetDict,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Related,
-    Rule,
-    Strategy,
-    TrainerRun,
-    Verdict,
-    confirmed,
-    evaluation_strategy,
-    inconclusive,
-    is_missing,
-    refuted,
-)
+from lintrain.analysis import evaluation_schedule
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.data import DatasetDict
+from lintrain.pipeline.values.python import Absent, is_missing
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 OWN_DATA = {"get_eval_dataloader", "evaluate", "evaluation_loop", "_get_dataloader", "get_test_dataloader"}
 RAISED = ("you didn't pass an `eval_dataset`", "requires an eval_dataset")
@@ -93,13 +78,13 @@ class MissingEvalDataset(Rule):
         for run in pipeline.runs:
             if not run.is_plain or not is_missing(run.value("eval_dataset")) or run.overrides & OWN_DATA:
                 continue
-            asked = evaluation_strategy(run.settings) if run.settings else None
+            asked = evaluation_schedule.evaluation_strategy(run.settings) if run.settings else None
             if asked is not None and asked.value != "no":
                 yield self._at_construction(pipeline, run, asked)
             else:
                 yield from self._at_calls(pipeline, run)
 
-    def _at_construction(self, pipeline: Pipeline, run: TrainerRun, asked: Strategy) -> Finding:
+    def _at_construction(self, pipeline: Pipeline, run: TrainerRun, asked: evaluation_schedule.Strategy) -> Finding:
         return self.finding(
             run.construction,
             f"`{run.name}` is to evaluate (`{asked.name}`) and has no `eval_dataset`",
@@ -124,22 +109,26 @@ class MissingEvalDataset(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED)
         if stage is not None and stage.failure is not None:
-            return confirmed(f"{stage.failure.type} when the trainer is to evaluate: 0 data sets for it")
+            return Verdict.confirmed(f"{stage.failure.type} when the trainer is to evaluate: 0 data sets for it")
         splits = evidence.given_splits.get("eval_dataset", ())
         if splits:
             rows = sum(split.rows or 0 for split in splits)
-            return refuted(f"{len(splits)} data sets with {rows} rows to evaluate on", rows=rows)
+            return Verdict.refuted(f"{len(splits)} data sets with {rows} rows to evaluate on", rows=rows)
         if evidence.passed("construction") and "strategy" in finding.facts:
-            return refuted("the trainer was made with 0 evaluation data sets, and nothing failed")
+            return Verdict.refuted("the trainer was made with 0 evaluation data sets, and nothing failed")
         if evidence.passed("construction"):
-            return inconclusive("the trainer was made with 0 evaluation data sets; a probe ends before this call")
-        return inconclusive(evidence.not_reached("construction"))
+            return Verdict.inconclusive(
+                "the trainer was made with 0 evaluation data sets; a probe ends before this call"
+            )
+        return Verdict.inconclusive(evidence.not_reached("construction"))
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         rows = finding.facts.get("rows")
         if not isinstance(rows, str) or "strategy" not in finding.facts:
             return None
-        return Fix.of(f"evaluate on `{rows}`", AddArgument(finding.location, "eval_dataset", rows), safe=False)
+        return fixes.Fix.of(
+            f"evaluate on `{rows}`", fixes.AddArgument(finding.location, "eval_dataset", rows), safe=False
+        )
 
 
 HELD_OUT = ("validation", "valid", "dev", "eval", "val")

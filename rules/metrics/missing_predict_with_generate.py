@@ -154,30 +154,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Evidence,
-    Finding,
-    Fix,
-    Function,
-    Level,
-    Misuse,
-    Pipeline,
-    Related,
-    Role,
-    Rule,
-    Tensor,
-    TrainerRun,
-    TrainingArguments,
-    Verdict,
-    confirmed,
-    generates_nothing,
-    inconclusive,
-    is_missing,
-    nodes_of,
-    own_function,
-    refuted,
-)
+from lintrain.analysis import trainer_methods
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.python import Function, is_missing
+from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 OF_TEXTS = frozenset(
     {"bertscore", "bleu", "chrf", "exact_match", "google_bleu", "meteor", "rouge", "sacrebleu", "squad", "wer", "cer"}
@@ -194,8 +176,8 @@ class MissingPredictWithGenerate(Rule):
             settings = run.settings
             if run.path != "transformers.Seq2SeqTrainer" or settings is None or run.overrides & OWN_EVALUATION:
                 continue
-            function = own_function(run.value("compute_metrics"))
-            if function is None or not generates_nothing(run) or not is_missing(run.value("callbacks")):
+            function = trainer_methods.own_function(run.value("compute_metrics"))
+            if function is None or not trainer_methods.generates_nothing(run) or not is_missing(run.value("callbacks")):
                 continue
             if is_missing(run.value("preprocess_logits_for_metrics")) and _compares_texts(pipeline, function):
                 yield self._report(run, settings)
@@ -217,20 +199,20 @@ class MissingPredictWithGenerate(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or not evaluation.metric_function_called:
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         shape = list(evaluation.predictions_shape)
         if evaluation.predictions_are_tuple:
-            return confirmed(f"on {evaluation.rows} rows the metric function gets a tuple of logits and more")
+            return Verdict.confirmed(f"on {evaluation.rows} rows the metric function gets a tuple of logits and more")
         if len(shape) == 3:
-            return confirmed(f"the metric function gets logits of shape {shape}", shape=[*shape])
-        return refuted(f"the metric function gets token ids of shape {shape}", shape=[*shape])
+            return Verdict.confirmed(f"the metric function gets logits of shape {shape}", shape=[*shape])
+        return Verdict.refuted(f"the metric function gets token ids of shape {shape}", shape=[*shape])
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made = finding.with_role("arguments")
         if not made or not finding.facts.get("is_absent"):
             return None
-        edit = AddArgument(made[0].location, "predict_with_generate", "True")
-        return Fix.of("generate while evaluating", edit, safe=True)
+        edit = fixes.AddArgument(made[0].location, "predict_with_generate", "True")
+        return fixes.Fix.of("generate while evaluating", edit, safe=True)
 
 
 def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
@@ -238,10 +220,10 @@ def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
 
     It does where it uses a metric of texts, or takes logits for token ids, alone or in the tuple that they come in.
     """
-    names = {node.attr for node in nodes_of(function) if isinstance(node, ast.Attribute)}
+    names = {node.attr for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Attribute)}
     if "generate" in names or not names & {"batch_decode", "decode"}:
         return False
-    lines = {node.lineno for node in nodes_of(function) if isinstance(node, ast.Call)}
+    lines = {node.lineno for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Call)}
     compared = [
         call.location for call in pipeline.metric_calls if {part.name for part in call.metric.every()} & OF_TEXTS
     ]

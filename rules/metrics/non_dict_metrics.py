@@ -101,32 +101,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Function,
-    Level,
-    LibraryObject,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Sequence,
-    Tensor,
-    TrainerRun,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_evaluated,
-    location_in,
-    options_of,
-    own_function,
-    refuted,
-    returns_of,
-)
+from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import Constant, Function, LibraryObject, Sequence, Value, options_of
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 OWN_EVALUATION = {"evaluation_loop", "prediction_loop", "evaluate"}
 NUMBERS = frozenset({"float", "int", "len"})
@@ -143,16 +122,16 @@ class NonDictMetrics(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[int]()
         for run in pipeline.runs:
-            function = own_function(run.value("compute_metrics"))
+            function = trainer_methods.own_function(run.value("compute_metrics"))
             if function is None or not run.is_plain or run.overrides & OWN_EVALUATION or id(function) in seen:
                 continue
-            given = returns_of(function)
-            if given and is_evaluated(pipeline, run) and _are_bare(pipeline, run.metrics, given):
+            given = trainer_methods.returns_of(function)
+            if given and evaluation_schedule.is_evaluated(pipeline, run) and _are_bare(pipeline, run.metrics, given):
                 seen.add(id(function))
                 yield self._report(pipeline, run, function, given[-1])
 
     def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, returned: ast.expr) -> Finding:
-        location = location_in(pipeline, function, returned)
+        location = trainer_methods.location_in(pipeline, function, returned)
         name = returned.id if isinstance(returned, ast.Name) else None
         return self.finding(
             location,
@@ -166,16 +145,16 @@ class NonDictMetrics(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or not evaluation.metric_function_called or not evaluation.returned:
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if evaluation.metrics or evaluation.returned == "dict":
-            return refuted(f"the metric function returns {len(evaluation.metrics)} numbers by name")
-        return confirmed(f"on {evaluation.rows} rows the metric function returns a `{evaluation.returned}`")
+            return Verdict.refuted(f"the metric function returns {len(evaluation.metrics)} numbers by name")
+        return Verdict.confirmed(f"on {evaluation.rows} rows the metric function returns a `{evaluation.returned}`")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name = finding.facts.get("name")
         if not isinstance(name, str):
             return None
-        return Fix.of(f"name it `{name}`", Replace(finding.location, f'{{"{name}": {name}}}'), safe=True)
+        return fixes.Fix.of(f"name it `{name}`", fixes.Replace(finding.location, f'{{"{name}": {name}}}'), safe=True)
 
 
 def _are_bare(pipeline: Pipeline, metrics: Value, given: list[ast.expr]) -> bool:

@@ -72,27 +72,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Level,
-    Misuse,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Sequence,
-    Tensor,
-    Verdict,
-    confirmed,
-    generates_nothing,
-    inconclusive,
-    refuted,
-)
+from lintrain.analysis import trainer_methods
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Model, Tensor
+from lintrain.pipeline.values.python import Sequence
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 USES = {"argmax": "an argmax", "compute": "a metric", "where": "`where`"}
 IGNORED = {"ignore_keys", "ignore_keys_for_eval"}
@@ -136,28 +121,36 @@ class TuplePredictions(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if evaluation is None or not evaluation.metric_function_called:
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if not evaluation.predictions_are_tuple:
-            return refuted(f"the predictions are one array of shape {list(evaluation.predictions_shape)}")
+            return Verdict.refuted(f"the predictions are one array of shape {list(evaluation.predictions_shape)}")
         if stage is None or stage.failure is None:
-            return refuted(f"the metric function takes the tuple and gives {len(evaluation.metrics)} numbers")
-        return confirmed(f"predictions of type {evaluation.predictions} raise {stage.failure.type} after 2 batches")
+            return Verdict.refuted(f"the metric function takes the tuple and gives {len(evaluation.metrics)} numbers")
+        return Verdict.confirmed(
+            f"predictions of type {evaluation.predictions} raise {stage.failure.type} after 2 batches"
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name = str(finding.facts.get("name") or "")
         if not name:
             return None
         if name.isidentifier():
             statement = f"{name} = {name}[0] if isinstance({name}, tuple) else {name}"
-            return Fix.of("take the logits out of the tuple", InsertBefore(finding.location, statement), safe=True)
+            return fixes.Fix.of(
+                "take the logits out of the tuple", fixes.InsertBefore(finding.location, statement), safe=True
+            )
         if all(letter.isalnum() or letter in "_." for letter in name):
-            return Fix.of("take the logits out of the tuple", Replace(finding.location, f"{name}[0]"), safe=False)
+            return fixes.Fix.of(
+                "take the logits out of the tuple", fixes.Replace(finding.location, f"{name}[0]"), safe=False
+            )
         return None
 
 
 def _should_be_text(pipeline: Pipeline, misuse: Misuse, model: Model) -> bool:
     """Whether generated text was expected: `missing-predict-with-generate` names that mistake."""
-    return misuse.use == "where" and any(run.model is model and generates_nothing(run) for run in pipeline.runs)
+    return misuse.use == "where" and any(
+        run.model is model and trainer_methods.generates_nothing(run) for run in pipeline.runs
+    )
 
 
 def _model_of(misuse: Misuse) -> Model | None:

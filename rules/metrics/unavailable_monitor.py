@@ -122,36 +122,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
+from lintrain.analysis import evaluation_schedule, lightning_logs
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.python import (
     Absent,
-    AddArgument,
-    Argument,
-    Evidence,
-    Finding,
-    Fix,
     Instance,
-    Level,
     LibraryObject,
-    Location,
-    Logged,
-    Pipeline,
-    Related,
-    Rule,
     Sequence,
-    TrainerRun,
-    TrainingArguments,
     Value,
-    Verdict,
-    confirmed,
-    evaluation_strategy,
-    inconclusive,
-    is_left_out,
     is_missing,
     is_true,
     literal,
-    logged_values,
-    refuted,
 )
+from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 STOPPING = "transformers.EarlyStoppingCallback"
 WATCHING = {
@@ -189,13 +173,13 @@ class UnavailableMonitor(Rule):
             return
         given = [call.arguments["callbacks"].value for call in trainers if "callbacks" in call.arguments]
         callbacks = [each for value in given for each in _items(value)]
-        logged = logged_values(pipeline) if all(map(_is_followed, callbacks)) else None
+        logged = lightning_logs.logged_values(pipeline) if all(map(_is_followed, callbacks)) else None
         for callback in callbacks if logged else ():
             watched = _watched_by_lightning(callback)
             if watched and callback.origin and logged and not any(each.gives(watched) for each in logged):
                 yield self._never_logged(callback.origin, watched, logged)
 
-    def _never_logged(self, location: Location, watched: str, logged: list[Logged]) -> Finding:
+    def _never_logged(self, location: Location, watched: str, logged: list[lightning_logs.Logged]) -> Finding:
         from difflib import SequenceMatcher
 
         near = max(logged, key=lambda each: SequenceMatcher(None, each.name, watched).ratio())
@@ -209,9 +193,9 @@ class UnavailableMonitor(Rule):
         )
 
     def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Location) -> Iterator[Finding]:
-        strategy = evaluation_strategy(settings)
-        has_metric = not is_left_out(settings, "metric_for_best_model") or any(
-            not is_left_out(settings, name) for name in SETS_METRIC
+        strategy = evaluation_schedule.evaluation_strategy(settings)
+        has_metric = not evaluation_schedule.is_left_out(settings, "metric_for_best_model") or any(
+            not evaluation_schedule.is_left_out(settings, name) for name in SETS_METRIC
         )
         is_never = strategy is not None and strategy.value == "no"
         if has_metric and not is_never:
@@ -254,40 +238,48 @@ class UnavailableMonitor(Rule):
             return _seen_by_keras(str(finding.facts.get("watched", "")), evidence)
         strategy, metric = evidence.arguments.get("eval_strategy"), evidence.arguments.get("metric_for_best_model")
         if not isinstance(strategy, str):
-            return inconclusive("the training arguments were not seen: 0 of them are known")
+            return Verdict.inconclusive("the training arguments were not seen: 0 of them are known")
         if metric is None or strategy == "no":
-            return confirmed(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 0 values to compare")
-        return refuted(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 1 value each time")
+            return Verdict.confirmed(
+                f"early stopping watches `{metric}`, evaluated by `{strategy}`: 0 values to compare"
+            )
+        return Verdict.refuted(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 1 value each time")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made, name, value = finding.with_role("arguments"), finding.facts.get("name"), finding.facts.get("value")
         if not made or not isinstance(name, str):
             return None
-        return Fix.of(f'set `{name}="{value}"`', AddArgument(made[0].location, name, f'"{value}"'), safe=False)
+        return fixes.Fix.of(
+            f'set `{name}="{value}"`', fixes.AddArgument(made[0].location, name, f'"{value}"'), safe=False
+        )
 
 
 def _seen_by_lightning(watched: str, evidence: Evidence) -> Verdict:
     """What a short run logged, and Lightning's own error about a name that it misses."""
     logged = [name for name in str(evidence.arguments.get("logged") or "").split(", ") if name]
     if watched in logged:
-        return refuted(f"`{watched}` is among the {len(logged)} names that were logged")
+        return Verdict.refuted(f"`{watched}` is among the {len(logged)} names that were logged")
     stage = evidence.stage("evaluation")
     if stage is not None and stage.failure is not None and watched in stage.failure.message:
-        return confirmed(f"{stage.failure.type}: {stage.failure.message}", stage=stage.name)
-    return inconclusive(f"`{watched}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}")
+        return Verdict.confirmed(f"{stage.failure.type}: {stage.failure.message}", stage=stage.name)
+    return Verdict.inconclusive(
+        f"`{watched}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}"
+    )
 
 
 def _seen_by_keras(watched: str, evidence: Evidence) -> Verdict:
     """What an epoch computes: a training step and, where there is validation data, an evaluation."""
     names = evidence.watched_names
     if names is None:
-        return inconclusive(evidence.not_reached("evaluation"))
+        return Verdict.inconclusive(evidence.not_reached("evaluation"))
     if watched in names.computed:
-        return refuted(f"`{watched}` is among the {len(names.computed)} names that an epoch ends with")
+        return Verdict.refuted(f"`{watched}` is among the {len(names.computed)} names that an epoch ends with")
     if watched in names.missing:
         computed = ", ".join(f"`{name}`" for name in names.computed)
-        return confirmed(f"an epoch ends with {computed}: {len(names.computed)} names", stage="step")
-    return inconclusive(f"a callback of the script speaks of `{watched}`, or none of {len(names.watched)} watches it")
+        return Verdict.confirmed(f"an epoch ends with {computed}: {len(names.computed)} names", stage="step")
+    return Verdict.inconclusive(
+        f"a callback of the script speaks of `{watched}`, or none of {len(names.watched)} watches it"
+    )
 
 
 UNGIVEN = Absent()

@@ -71,30 +71,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Strategy,
-    TrainingArguments,
-    Verdict,
-    confirmed,
-    evaluation_strategy,
-    inconclusive,
-    is_given_in_call,
-    is_left_out,
-    is_true,
-    literal,
-    refuted,
-    saving_strategy,
-)
+from lintrain.analysis import evaluation_schedule
+from lintrain.pipeline.values.python import is_true, literal
+from lintrain.pipeline.values.training import TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 RAISED = ("--load_best_model_at_end requires",)
 EVERY = 500
@@ -110,7 +90,10 @@ class UnmatchedSaveStrategy(Rule):
             wanted = settings.locations.get("load_best_model_at_end")
             if not is_true(settings.value("load_best_model_at_end")) or wanted is None:
                 continue
-            evaluating, saving = evaluation_strategy(settings), saving_strategy(settings)
+            evaluating, saving = (
+                evaluation_schedule.evaluation_strategy(settings),
+                evaluation_schedule.saving_strategy(settings),
+            )
             if evaluating is None or saving is None or not _are_checked(settings, evaluating, saving):
                 continue
             if evaluating.value != saving.value and saving.value != "best":
@@ -119,7 +102,11 @@ class UnmatchedSaveStrategy(Rule):
                 yield from self._steps(settings, wanted)
 
     def _strategies(
-        self, settings: TrainingArguments, wanted: Location, evaluating: Strategy, saving: Strategy
+        self,
+        settings: TrainingArguments,
+        wanted: Location,
+        evaluating: evaluation_schedule.Strategy,
+        saving: evaluation_schedule.Strategy,
     ) -> Finding:
         reasons = [Related(wanted, "the best checkpoint is wanted", "best")]
         reasons += saving.reason("when it saves") + evaluating.reason("when it evaluates")
@@ -153,31 +140,35 @@ class UnmatchedSaveStrategy(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED)
         if stage is not None and stage.failure is not None:
-            return confirmed(f"{stage.failure.type} when the arguments are made: 0 steps of training")
+            return Verdict.confirmed(f"{stage.failure.type} when the arguments are made: 0 steps of training")
         if evidence.passed("construction"):
-            return refuted("the arguments were made, and 0 errors came of it")
-        return inconclusive(evidence.not_reached("construction"))
+            return Verdict.refuted("the arguments were made, and 0 errors came of it")
+        return Verdict.inconclusive(evidence.not_reached("construction"))
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         strategy = finding.facts.get("evaluation")
         if not isinstance(strategy, str) or strategy == "no":
             return None
         code = f'"{strategy}"'
-        edit = AddArgument(finding.location, "save_strategy", code)
+        edit = fixes.AddArgument(finding.location, "save_strategy", code)
         if not finding.facts.get("is_default"):
-            return Fix.of("save when it evaluates", Replace(finding.location, f"save_strategy={code}"), safe=True)
-        return Fix.of("save when it evaluates", edit, safe=True)
+            return fixes.Fix.of(
+                "save when it evaluates", fixes.Replace(finding.location, f"save_strategy={code}"), safe=True
+            )
+        return fixes.Fix.of("save when it evaluates", edit, safe=True)
 
 
-def _are_checked(settings: TrainingArguments, evaluating: Strategy, saving: Strategy) -> bool:
+def _are_checked(
+    settings: TrainingArguments, evaluating: evaluation_schedule.Strategy, saving: evaluation_schedule.Strategy
+) -> bool:
     """Whether all of it stands in the call: what is set on the finished object is checked by nobody."""
     names = ["load_best_model_at_end", *(each.name for each in (evaluating, saving) if each.location is not None)]
-    return all(is_given_in_call(settings, name) for name in names)
+    return all(evaluation_schedule.is_given_in_call(settings, name) for name in names)
 
 
 def _number(settings: TrainingArguments, name: str, default: int | None) -> int | None:
     """A number of steps, where it is certain; a share of the steps (below 1) is none."""
-    if is_left_out(settings, name):
+    if evaluation_schedule.is_left_out(settings, name):
         return default
     value = literal(settings.value(name))
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

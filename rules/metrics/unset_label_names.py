@@ -84,27 +84,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Evidence,
-    Finding,
-    Fix,
-    Function,
-    Instance,
-    Level,
-    Pipeline,
-    Related,
-    Rule,
-    TrainerRun,
-    Verdict,
-    confirmed,
-    head_of,
-    inconclusive,
-    is_evaluated,
-    is_left_out,
-    is_missing,
-    refuted,
-)
+from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.pipeline.values.python import Function, Instance, is_missing
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 OWN_EVALUATION = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "__init__"}
 TARGETS = frozenset({"target", "targets", "y", "y_true", "truth", "gold", "expected", "classes"})
@@ -122,8 +105,15 @@ class UnsetLabelNames(Rule):
             settings, forward = run.settings, _forward(run)
             if settings is None or forward is None or not run.is_plain or run.overrides & OWN_EVALUATION:
                 continue
-            wants = not is_missing(run.value("compute_metrics")) or not is_left_out(settings, "metric_for_best_model")
-            if wants and is_left_out(settings, "label_names") and is_evaluated(pipeline, run) and run.is_complete:
+            wants = not is_missing(run.value("compute_metrics")) or not evaluation_schedule.is_left_out(
+                settings, "metric_for_best_model"
+            )
+            if (
+                wants
+                and evaluation_schedule.is_left_out(settings, "label_names")
+                and evaluation_schedule.is_evaluated(pipeline, run)
+                and run.is_complete
+            ):
                 yield self._report(pipeline, run, forward)
 
     def _report(self, pipeline: Pipeline, run: TrainerRun, forward: Function) -> Finding:
@@ -135,7 +125,7 @@ class UnsetLabelNames(Rule):
             run.construction,
             "the evaluation finds no labels: no parameter of the model is called after them",
             related=[
-                Related(head_of(pipeline, forward), f"takes {listed}", "forward"),
+                Related(trainer_methods.head_of(pipeline, forward), f"takes {listed}", "forward"),
                 *([Related(made, "`label_names` is not set here", "settings")] if made else []),
             ],
             help=f'say which parameter takes them, as in `label_names=["{names[-1]}"]`',
@@ -146,17 +136,19 @@ class UnsetLabelNames(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evidence.model is None or evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
-            return inconclusive(evidence.not_reached("evaluation"))
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         names = evidence.model.label_inputs
         if not names and not evaluation.metric_function_called:
-            return confirmed(f"0 label names, and on {evaluation.rows} rows no metric was computed")
-        return refuted(f"{len(names)} label names: {', '.join(names)}")
+            return Verdict.confirmed(f"0 label names, and on {evaluation.rows} rows no metric was computed")
+        return Verdict.refuted(f"{len(names)} label names: {', '.join(names)}")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made, name = finding.with_role("settings"), finding.facts.get("name")
         if not made or not isinstance(name, str):
             return None
-        return Fix.of(f"name `{name}`", AddArgument(made[0].location, "label_names", f'["{name}"]'), safe=False)
+        return fixes.Fix.of(
+            f"name `{name}`", fixes.AddArgument(made[0].location, "label_names", f'["{name}"]'), safe=False
+        )
 
 
 def _forward(run: TrainerRun) -> Function | None:

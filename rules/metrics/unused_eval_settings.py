@@ -90,27 +90,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Related,
-    Rule,
-    TrainerRun,
-    TrainingArguments,
-    Verdict,
-    confirmed,
-    evaluation_strategy,
-    inconclusive,
-    is_left_out,
-    is_missing,
-    is_true,
-    refuted,
-    stays_in_script,
-)
+from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.pipeline.values.python import is_missing, is_true
+from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 GIVEN = ("compute_metrics", "eval_dataset")
 SETTINGS = ("eval_steps", "eval_delay", "per_device_eval_batch_size")
@@ -136,7 +119,7 @@ class UnusedEvalSettings(Rule):
             is_off = _is_never_asked(settings) and is_missing(run.value("callbacks"))
             given = [name for name in GIVEN if name in run.arguments and not is_missing(run.value(name))]
             is_meant = "compute_metrics" in given or "eval_steps" in settings.locations
-            if is_off and given and is_meant and stays_in_script(pipeline, run):
+            if is_off and given and is_meant and trainer_methods.stays_in_script(pipeline, run):
                 yield self._report(run, settings, given)
 
     def _report(self, run: TrainerRun, settings: TrainingArguments, given: list[str]) -> Finding:
@@ -156,26 +139,30 @@ class UnusedEvalSettings(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         strategy = evidence.arguments.get("eval_strategy", evidence.arguments.get("evaluation_strategy"))
         if not isinstance(strategy, str):
-            return inconclusive("the arguments of the run say nothing of evaluation: 0 of them were seen")
+            return Verdict.inconclusive("the arguments of the run say nothing of evaluation: 0 of them were seen")
         splits = evidence.given_splits.get("eval_dataset", ())
         rows = sum(split.rows or 0 for split in splits)
         if strategy != "no":
-            return refuted(f"the strategy is `{strategy}`, for {rows} rows")
-        return confirmed(f"the strategy is `no`: {rows} rows to evaluate on, looked at 0 times")
+            return Verdict.refuted(f"the strategy is `{strategy}`, for {rows} rows")
+        return Verdict.confirmed(f"the strategy is `no`: {rows} rows to evaluate on, looked at 0 times")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made = finding.with_role("arguments")
         if not made:
             return None
         code = f'"{finding.facts.get("strategy")}"'
-        return Fix.of("evaluate while training", AddArgument(made[0].location, "eval_strategy", code), safe=False)
+        return fixes.Fix.of(
+            "evaluate while training", fixes.AddArgument(made[0].location, "eval_strategy", code), safe=False
+        )
 
 
 def _is_never_asked(settings: TrainingArguments) -> bool:
     """Whether the arguments certainly say nothing of when to evaluate, and nothing else wants it."""
-    strategy = evaluation_strategy(settings)
+    strategy = evaluation_schedule.evaluation_strategy(settings)
     is_default = strategy is not None and strategy.location is None and settings.is_complete
-    asks_otherwise = is_true(settings.value("load_best_model_at_end")) or not is_left_out(settings, "eval_on_start")
+    asks_otherwise = is_true(settings.value("load_best_model_at_end")) or not evaluation_schedule.is_left_out(
+        settings, "eval_on_start"
+    )
     return is_default and not asks_otherwise
 
 

@@ -80,27 +80,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pipeline,
-    Related,
-    Rule,
-    TrainingArguments,
-    Verdict,
-    best_metric,
-    confirmed,
-    inconclusive,
-    is_given_in_call,
-    is_left_out,
-    keeps_the_best,
-    nodes_of,
-    own_function,
-    refuted,
-)
+from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.pipeline.values.training import TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 SMALL_IS_GOOD = frozenset({"cer", "error", "eval_error", "mae", "mse", "perplexity", "ppl", "rmse", "wer"})
 
@@ -111,10 +93,12 @@ class WrongMetricDirection(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for settings in pipeline.arguments:
-            name = best_metric(settings)
-            if name not in SMALL_IS_GOOD or not is_given_in_call(settings, "metric_for_best_model"):
+            name = evaluation_schedule.best_metric(settings)
+            if name not in SMALL_IS_GOOD or not evaluation_schedule.is_given_in_call(settings, "metric_for_best_model"):
                 continue
-            is_open = is_left_out(settings, "greater_is_better") and keeps_the_best(settings)
+            is_open = evaluation_schedule.is_left_out(
+                settings, "greater_is_better"
+            ) and evaluation_schedule.keeps_the_best(settings)
             if is_open and not _is_turned_round(pipeline, settings):
                 yield self._report(settings, name)
 
@@ -133,23 +117,32 @@ class WrongMetricDirection(Rule):
         name = evidence.arguments.get("metric_for_best_model")
         greater = evidence.arguments.get("greater_is_better")
         if not isinstance(name, str) or not isinstance(greater, bool):
-            return inconclusive("the arguments hold 0 metrics that tell the best checkpoint")
+            return Verdict.inconclusive("the arguments hold 0 metrics that tell the best checkpoint")
         value = evidence.evaluation.metrics.get(name.removeprefix("eval_")) if evidence.evaluation else None
         now = f", now {value:.3g}," if value is not None else ""
         if not greater:
-            return refuted(f"`{name}`{now} is the better the smaller it is: `greater_is_better` is 0", greater=greater)
-        return confirmed(f"`{name}`{now} is the better the larger it is: `greater_is_better` is 1", greater=greater)
+            return Verdict.refuted(
+                f"`{name}`{now} is the better the smaller it is: `greater_is_better` is 0", greater=greater
+            )
+        return Verdict.confirmed(
+            f"`{name}`{now} is the better the larger it is: `greater_is_better` is 1", greater=greater
+        )
 
-    def fix(self, finding: Finding) -> Fix:
+    def fix(self, finding: Finding) -> fixes.Fix:
         title = f"keep the smallest `{finding.facts.get('metric')}`"
-        return Fix.of(title, AddArgument(finding.location, "greater_is_better", "False"), safe=True)
+        return fixes.Fix.of(title, fixes.AddArgument(finding.location, "greater_is_better", "False"), safe=True)
 
 
 def _is_turned_round(pipeline: Pipeline, settings: TrainingArguments) -> bool:
     """Whether a metric function of a run with these arguments negates or inverts something."""
     runs = [run for run in pipeline.runs if run.value("args") is settings]
-    functions = [own_function(run.value("compute_metrics")) for run in runs]
-    return any(_turns_round(node) for function in functions if function is not None for node in nodes_of(function))
+    functions = [trainer_methods.own_function(run.value("compute_metrics")) for run in runs]
+    return any(
+        _turns_round(node)
+        for function in functions
+        if function is not None
+        for node in trainer_methods.nodes_of(function)
+    )
 
 
 def _turns_round(node: ast.AST) -> bool:

@@ -62,27 +62,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    Training,
-    TrainingArguments,
-    assignment_at,
-    changes_before,
-    is_true,
-    literal,
-    text_of,
-    trainings,
-)
+from lintrain.analysis import tuning
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import is_true, literal, text_of
+from lintrain.pipeline.values.training import TrainingArguments
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, fixes
 
 GENERATORS = frozenset({Task.CAUSAL_LM, Task.SEQ2SEQ_LM})
 CHECKPOINTING = ("gradient_checkpointing", "activation_checkpointing")
@@ -93,7 +78,7 @@ class CacheWithCheckpointing(Rule):
     keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline):
+        for training in tuning.trainings(pipeline):
             model = training.model
             if not isinstance(model, Model) or model.task not in GENERATORS:
                 continue
@@ -103,7 +88,7 @@ class CacheWithCheckpointing(Rule):
                 yield self._report(pipeline, *found)
 
     def _report(self, pipeline: Pipeline, location: Location, checkpointing: Location) -> Finding:
-        statement = assignment_at(pipeline, location)
+        statement = tuning.assignment_at(pipeline, location)
         return self.finding(
             statement or location,
             "`use_cache=True` stands beside activation checkpointing",
@@ -113,11 +98,11 @@ class CacheWithCheckpointing(Rule):
             facts={"target": pipeline.code(location) if statement is not None else None},
         )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         target = finding.facts.get("target")
         if not isinstance(target, str):
             return None
-        return Fix.of("switch the cache off", Replace(finding.location, f"{target} = False"), safe=True)
+        return fixes.Fix.of("switch the cache off", fixes.Replace(finding.location, f"{target} = False"), safe=True)
 
 
 def _in_arguments(settings: TrainingArguments) -> tuple[Location, Location] | None:
@@ -127,14 +112,14 @@ def _in_arguments(settings: TrainingArguments) -> tuple[Location, Location] | No
     return (cache, on[0]) if cache is not None and on and on[0] is not None else None
 
 
-def _in_loop(pipeline: Pipeline, training: Training, model: Model) -> tuple[Location, Location] | None:
+def _in_loop(pipeline: Pipeline, training: tuning.Training, model: Model) -> tuple[Location, Location] | None:
     """Where the script of a loop of its own switches both on, and the cache not off again."""
-    on = [event for event in changes_before(pipeline, training, Act.CHECKPOINT) if not event.conditions]
+    on = [event for event in tuning.changes_before(pipeline, training, Act.CHECKPOINT) if not event.conditions]
     cache = _cache_at(pipeline, training, model)
     return (cache, on[-1].location) if on and cache is not None else None
 
 
-def _cache_at(pipeline: Pipeline, training: Training, model: Model) -> Location | None:
+def _cache_at(pipeline: Pipeline, training: tuning.Training, model: Model) -> Location | None:
     stores = [
         event
         for event in pipeline.acts(Act.REPLACE)

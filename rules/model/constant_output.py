@@ -56,7 +56,7 @@ Karpathy, "A Recipe for Training Neural Networks", 2019 ("use backprop to chart 
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 EQUAL = 1e-6
 """Of the largest answer: what float32 rounds off."""
@@ -71,25 +71,25 @@ class ConstantOutput(Rule):
         responses = evidence.responses
         spread = responses.spread if responses else None
         if responses is None or spread is None or spread.before is None:
-            return inconclusive("the model was not asked about two different rows")
+            return Verdict.inconclusive("the model was not asked about two different rows")
         told = f"the answers to {spread.rows} different rows lie {spread.before:.2g} of the largest apart"
         if spread.before > EQUAL:
-            return refuted(told, spread=spread.before)
+            return Verdict.refuted(told, spread=spread.before)
         if spread.dtype not in EXACT:
-            return inconclusive(f"{told}, in {spread.dtype}")
+            return Verdict.inconclusive(f"{told}, in {spread.dtype}")
         if spread.after is None:
             return self._without_steps(told, evidence)
         both = f"{told}, and {spread.after:.2g} after two steps"
         if spread.after > EQUAL or spread.after > spread.before:
-            return refuted(both, spread=spread.after)
-        return confirmed(both, spread=spread.after, rows=spread.rows)
+            return Verdict.refuted(both, spread=spread.after)
+        return Verdict.confirmed(both, spread=spread.after, rows=spread.rows)
 
     def _without_steps(self, told: str, evidence: Evidence) -> Verdict:
         """No weight moved: because no gradient is there, or because the steps were skipped or too small."""
         norms = evidence.backward.norms if evidence.backward else ()
         if norms and not any(norms):
-            return confirmed(f"{told}, and the gradients of {len(norms)} batches are 0")
-        return inconclusive(f"{told}, and no step was seen to change that or not")
+            return Verdict.confirmed(f"{told}, and the gradients of {len(norms)} batches are 0")
+        return Verdict.inconclusive(f"{told}, and no step was seen to change that or not")
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"

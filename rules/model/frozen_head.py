@@ -67,40 +67,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    AddArgument,
+from lintrain.analysis import tuning
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import (
     Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
     LibraryObject,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Rule,
     Sequence,
-    Task,
-    Training,
     Value,
-    Verdict,
-    adapter_argument,
-    changes_before,
-    confirmed,
-    facts_of,
-    inconclusive,
-    is_left_alone,
     is_missing,
     is_true,
-    lazy_pattern,
-    name_in_enum,
     number_of,
-    refuted,
     text_of,
-    trainings,
 )
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 TASK_TYPES = {
     Task.SEQUENCE_CLASSIFICATION: "SEQ_CLS",
@@ -130,13 +110,13 @@ class FrozenHead(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         seen = set[Location]()
-        for training in trainings(pipeline):
+        for training in tuning.trainings(pipeline):
             finding = self._judge(pipeline, training)
             if finding is not None and finding.location not in seen:
                 seen.add(finding.location)
                 yield finding
 
-    def _judge(self, pipeline: Pipeline, training: Training) -> Finding | None:
+    def _judge(self, pipeline: Pipeline, training: tuning.Training) -> Finding | None:
         model = training.model
         found = _only_adapter(pipeline, training)
         if not isinstance(model, Model) or model.task not in TASK_TYPES or found is None:
@@ -150,7 +130,7 @@ class FrozenHead(Rule):
         self, pipeline: Pipeline, model: Model, config: LibraryObject, location: Location, applied: Location, how: str
     ) -> Finding:
         name = config.path.rpartition(".")[2]
-        given = name_in_enum(config.arguments.get("task_type", Constant(None)))
+        given = tuning.name_in_enum(config.arguments.get("task_type", Constant(None)))
         task_type = "" if how == "add_adapter" or given else TASK_TYPES[model.task]
         cure = f'task_type="{task_type}"' if task_type else 'modules_to_save=["classifier"]'
         called = f"task_type={given}" if given else "task_type"
@@ -168,31 +148,35 @@ class FrozenHead(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         fresh, frozen = len(model.fresh), len(model.frozen_fresh)
         if not model.pretrained:
-            return inconclusive("no checkpoint was loaded, so all weights are new: 0 are known to be a head's")
+            return Verdict.inconclusive("no checkpoint was loaded, so all weights are new: 0 are known to be a head's")
         if frozen:
             names = f"`{model.frozen_fresh[0]}` and {frozen - 1} more" if frozen > 1 else f"`{model.frozen_fresh[0]}`"
-            return confirmed(f"{frozen} of {fresh} new tensors are frozen at random values: {names}", frozen=frozen)
-        return refuted(f"{frozen} of {fresh} tensors that no checkpoint filled are frozen", frozen=frozen)
+            return Verdict.confirmed(
+                f"{frozen} of {fresh} new tensors are frozen at random values: {names}", frozen=frozen
+            )
+        return Verdict.refuted(f"{frozen} of {fresh} tensors that no checkpoint filled are frozen", frozen=frozen)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         task_type = finding.facts.get("task_type")
         if not isinstance(task_type, str) or not task_type:
             return None
         code = f'"{task_type}"'
-        return Fix.of(f"pass `task_type={code}`", AddArgument(finding.location, "task_type", code), safe=True)
+        return fixes.Fix.of(
+            f"pass `task_type={code}`", fixes.AddArgument(finding.location, "task_type", code), safe=True
+        )
 
 
-def _only_adapter(pipeline: Pipeline, training: Training) -> tuple[LibraryObject, Location, str] | None:
+def _only_adapter(pipeline: Pipeline, training: tuning.Training) -> tuple[LibraryObject, Location, str] | None:
     """The one adapter that a model is trained with: its configuration, and the place and the name of what puts it in.
 
     None where parameters may be freed afterwards.
     """
-    puts = changes_before(pipeline, training, Act.ADAPT)
-    argument = adapter_argument(training.run)
-    if len(puts) + (argument is not None) != 1 or not is_left_alone(pipeline, training):
+    puts = tuning.changes_before(pipeline, training, Act.ADAPT)
+    argument = tuning.adapter_argument(training.run)
+    if len(puts) + (argument is not None) != 1 or not tuning.is_left_alone(pipeline, training):
         return None
     config = argument.value if argument is not None else puts[0].details["config"]
     if not isinstance(config, LibraryObject) or is_true(config.arguments.get("inference_mode", Constant(None))):
@@ -200,7 +184,7 @@ def _only_adapter(pipeline: Pipeline, training: Training) -> tuple[LibraryObject
     if argument is not None:
         return config, argument.location, "peft_config"
     how = text_of(puts[0].details["how"]) or ""
-    later = changes_before(pipeline, training, Act.FREEZE, Act.REPLACE)
+    later = tuning.changes_before(pipeline, training, Act.FREEZE, Act.REPLACE)
     is_freed = any(event.order > puts[0].order for event in later)
     return None if is_freed or how.endswith("from_pretrained") else (config, puts[0].location, how.rpartition(".")[2])
 
@@ -209,11 +193,11 @@ def _leaves_head(config: LibraryObject, how: str) -> bool:
     """Whether an adapter of this configuration certainly leaves a head out."""
     arguments = config.arguments
     task_type = arguments.get("task_type", Constant(None))
-    known = is_missing(task_type) or name_in_enum(task_type) is not None
+    known = is_missing(task_type) or tuning.name_in_enum(task_type) is not None
     saves = not is_missing(arguments.get("modules_to_save", Constant(None)))
     if config.path.rpartition(".")[2] not in ADAPTERS or "**" in arguments or not known or saves:
         return False
-    if name_in_enum(task_type) in KEEP_HEAD and how != "add_adapter":
+    if tuning.name_in_enum(task_type) in KEEP_HEAD and how != "add_adapter":
         return False
     return _spares_head(arguments.get("target_modules", Constant(None)))
 
@@ -233,7 +217,7 @@ def _has_fresh_head(pipeline: Pipeline, model: Model) -> bool:
     name = text_of(model.checkpoint)
     if not model.is_pretrained or not model.is_complete or name is None or model.attributes.keys() - {"config"}:
         return False
-    facts = facts_of(pipeline, model)
+    facts = tuning.facts_of(pipeline, model)
     if facts is not None:
         return facts.head is None or not facts.head.endswith("Classification")
     return number_of(model.num_labels) is not None and name[:1] not in "./~" and not TUNED_BEFORE.search(name)

@@ -65,7 +65,7 @@ Vaswani et al., "Attention Is All You Need", 2017, section 3.2.3.
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 SURE, NOTHING = 1e-4, 1e-5
 """Shares of the largest answer: a change that is certainly one, and one that rounding makes."""
@@ -78,18 +78,18 @@ class FutureLeak(Rule):
         responses = evidence.responses
         future = responses.future if responses else None
         if responses is None or future is None:
-            return inconclusive(
+            return Verdict.inconclusive(
                 evidence.not_reached("forward") if evidence.forward is None else "no next tokens were seen"
             )
         told = f"changing the next token moves the answer that predicts it by {future.change:.2g} of the largest"
         text = f"{told}, at {future.positions} positions ({future.equal_to_next:.0%} of the targets are next tokens)"
         if future.change <= NOTHING:
-            return refuted(text, change=future.change)
+            return Verdict.refuted(text, change=future.change)
         if future.change < SURE or future.change < 10 * responses.noise:
-            return inconclusive(f"{text}; the same question gives answers {responses.noise:.2g} apart")
+            return Verdict.inconclusive(f"{text}; the same question gives answers {responses.noise:.2g} apart")
         if future.doubt:
-            return inconclusive(f"{text}; {future.doubt}", change=future.change)
-        return confirmed(text, change=future.change, positions=future.positions)
+            return Verdict.inconclusive(f"{text}; {future.doubt}", change=future.change)
+        return Verdict.confirmed(text, change=future.change, positions=future.positions)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

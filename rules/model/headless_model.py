@@ -65,35 +65,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    AddImport,
-    Collator,
-    Evidence,
-    Finding,
-    Fix,
-    Kind,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    TrainerRun,
-    Verdict,
-    confirmed,
-    facts_of,
-    inconclusive,
-    is_left_alone,
-    is_missing,
-    lazy_pattern,
-    literal,
-    masks_words,
-    refuted,
-    trainings,
-)
+from lintrain.analysis import collators, tuning
+from lintrain.pipeline.values.data import Collator, Kind
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import is_missing, literal
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 LOSS_METHODS = frozenset({"compute_loss", "training_step", "train", "_inner_training_loop"})
 
@@ -143,9 +120,9 @@ class HeadlessModel(Rule):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline):
+        for training in tuning.trainings(pipeline):
             model, run = training.model, training.run
-            if run is None or not isinstance(model, Model) or not is_left_alone(pipeline, training):
+            if run is None or not isinstance(model, Model) or not tuning.is_left_alone(pipeline, training):
                 continue
             if _has_no_head(pipeline, model) and _wants_loss(run) and model.origin is not None:
                 yield self.finding(
@@ -160,22 +137,22 @@ class HeadlessModel(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*TEXTS)
         if failed is not None and failed.failure is not None:
-            return confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:80]}`")
+            return Verdict.confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:80]}`")
         if evidence.forward is None:
-            return _takes_no_labels(evidence) or inconclusive(evidence.not_reached("forward"))
-        return refuted(f"the model gives a loss: {evidence.forward.losses[0]:.3f}")
+            return _takes_no_labels(evidence) or Verdict.inconclusive(evidence.not_reached("forward"))
+        return Verdict.refuted(f"the model gives a loss: {evidence.forward.losses[0]:.3f}")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made, name, classes = (finding.facts.get(key) for key in ("made", "name", "classes"))
         if not isinstance(made, str) or not isinstance(name, str):
             return None
         location = finding.location
         callee = Location(location.path, location.line, location.column, location.line, location.column + len(made))
-        imports = [] if "." in made else [AddImport("transformers", name)]
+        imports = [] if "." in made else [fixes.AddImport("transformers", name)]
         module = made.rpartition(".")[0]
-        sized = [] if classes is None else [AddArgument(location, "num_labels", str(classes))]
-        named = Replace(callee, f"{module}.{name}" if module else name)
-        return Fix.of(f"take `{name}`", named, *sized, *imports, safe=False)
+        sized = [] if classes is None else [fixes.AddArgument(location, "num_labels", str(classes))]
+        named = fixes.Replace(callee, f"{module}.{name}" if module else name)
+        return fixes.Fix.of(f"take `{name}`", named, *sized, *imports, safe=False)
 
 
 def _takes_no_labels(evidence: Evidence) -> Verdict | None:
@@ -186,7 +163,9 @@ def _takes_no_labels(evidence: Evidence) -> Verdict | None:
     if "labels" in model.inputs or model.label_inputs:
         return None
     error = f"{failed.failure.type}: {failed.failure.message[:80]}"
-    return confirmed(f"`{model.name}` has {len(model.inputs)} inputs and no labels among them; it ended with `{error}`")
+    return Verdict.confirmed(
+        f"`{model.name}` has {len(model.inputs)} inputs and no labels among them; it ended with `{error}`"
+    )
 
 
 def _made_by(model: Model) -> str:
@@ -201,7 +180,7 @@ def _has_no_head(pipeline: Pipeline, model: Model) -> bool:
         return False
     if model.name != "AutoModel":
         return PLAIN_CLASS.fullmatch(model.name) is not None
-    facts, name = facts_of(pipeline, model), literal(model.checkpoint)
+    facts, name = tuning.facts_of(pipeline, model), literal(model.checkpoint)
     if facts is not None:
         return facts.model_type in FAMILIES
     return isinstance(name, str) and name[:1] not in "./~" and PLAIN_NAME.search(name) is not None
@@ -237,7 +216,7 @@ def _task_of(run: TrainerRun) -> str | None:
     collator = run.value("data_collator")
     match collator.name if isinstance(collator, Collator) else "":
         case "DataCollatorForLanguageModeling" if isinstance(collator, Collator):
-            masks = masks_words(collator)
+            masks = collators.masks_words(collator)
             return None if masks is None else "ForMaskedLM" if masks else "ForCausalLM"
         case "DataCollatorForSeq2Seq":
             return "ForSeq2SeqLM"

@@ -62,32 +62,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Evidence,
-    Finding,
-    Fix,
-    Instance,
-    Level,
-    Location,
-    Misuse,
-    Model,
-    ModelPart,
-    Module,
-    Parameter,
-    Pipeline,
-    Replace,
-    Rule,
-    Value,
-    Verdict,
-    assignment_at,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    literal,
-    overlap,
-    refuted,
-)
+from lintrain.analysis import tuning
+from lintrain.interpreter import modules
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter
+from lintrain.pipeline.values.python import Instance, Value, literal
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, fixes, lazy_pattern
 
 MODULES = lazy_pattern(
     r"albert|attention|backbone|base_model|bert|classifier|conv1|cross_attn|deberta|decoder|distilbert|dropout|electra|"
@@ -106,7 +87,7 @@ class IneffectiveFreeze(Rule):
         for misuse in pipeline.misuses:
             owner = misuse.text.rpartition(".")[0]
             is_freeze = misuse.use == "requires_grad" and _has_no_such_attribute(misuse, owner)
-            statement = assignment_at(pipeline, misuse.location)
+            statement = tuning.assignment_at(pipeline, misuse.location)
             if is_freeze and statement is not None and not _is_frozen_otherwise(pipeline, misuse):
                 yield self._report(misuse, statement)
 
@@ -126,16 +107,20 @@ class IneffectiveFreeze(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model, part = evidence.model, finding.facts.get("part")
         if model is None or not isinstance(part, str):
-            return inconclusive("the model that it is about was not measured")
+            return Verdict.inconclusive("the model that it is about was not measured")
         count, every = model.trained_in(part)
         told = f"{count} of {every} tensors {f'of `{part}` ' if part else ''}are trained"
         if every == 0:
-            return inconclusive(f"the model has 0 tensors of the name `{part}`")
-        return confirmed(told, trained=count) if count else refuted(told, trained=count)
+            return Verdict.inconclusive(f"the model has 0 tensors of the name `{part}`")
+        return Verdict.confirmed(told, trained=count) if count else Verdict.refuted(told, trained=count)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         cure = finding.facts.get("cure")
-        return Fix.of(f"write `{cure}`", Replace(finding.location, cure), safe=True) if isinstance(cure, str) else None
+        return (
+            fixes.Fix.of(f"write `{cure}`", fixes.Replace(finding.location, cure), safe=True)
+            if isinstance(cure, str)
+            else None
+        )
 
 
 def _has_no_such_attribute(misuse: Misuse, owner: str) -> bool:
@@ -169,4 +154,4 @@ def _is_frozen_otherwise(pipeline: Pipeline, misuse: Misuse) -> bool:
     """Whether the same module is frozen in another place, in a way that works."""
     freezes = [event for event in pipeline.acts(Act.FREEZE) if literal(event.details["wanted"]) is not True]
     held = misuse.value.of if isinstance(misuse.value, Parameter) else (misuse.value,)
-    return any(overlap(event.subject, module) for event in freezes for module in held)
+    return any(modules.overlap(event.subject, module) for event in freezes for module in held)

@@ -91,31 +91,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddImport,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Kind,
-    Level,
-    Model,
-    Pipeline,
-    Related,
-    Rule,
-    Task,
-    TrainerRun,
-    Verdict,
-    collates_plainly,
-    confirmed,
-    given_datasets,
-    inconclusive,
-    is_missing,
-    lazy_pattern,
-    literal,
-    refuted,
-)
+from lintrain.analysis import run_data
+from lintrain.pipeline.values.data import Dataset, Kind
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import is_missing, literal
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 LOSS_METHODS = frozenset({"compute_loss", "training_step"})
 INTEGERS = ("int", "uint", "bool")
@@ -126,7 +107,7 @@ class IntegerMultilabelTargets(Rule):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for given in given_datasets(pipeline):
+        for given in run_data.given_datasets(pipeline):
             run, model = given.run, given.run.model
             if given.parameter != "train_dataset" or model is None or not _has_stock_loss(run, model):
                 continue
@@ -152,26 +133,29 @@ class IntegerMultilabelTargets(Rule):
         batch = evidence.batch()
         labels = batch.tensor("labels") if batch is not None else None
         if labels is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         told = f"the labels of one batch are {labels.dtype} of the shape {list(labels.shape)}"
         if len(labels.shape) == 2 and labels.dtype.removeprefix("torch.").startswith(INTEGERS):
-            return confirmed(told, dimensions=len(labels.shape))
-        return refuted(told, dimensions=len(labels.shape))
+            return Verdict.confirmed(told, dimensions=len(labels.shape))
+        return Verdict.refuted(told, dimensions=len(labels.shape))
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         calls = finding.with_role("trainer")
         statements = finding.facts.get("statements")
         if not calls or not isinstance(statements, str):
             return None
-        return Fix.of(
-            "make floats of the labels", InsertBefore(calls[0].location, statements), AddImport("datasets"), safe=True
+        return fixes.Fix.of(
+            "make floats of the labels",
+            fixes.InsertBefore(calls[0].location, statements),
+            fixes.AddImport("datasets"),
+            safe=True,
         )
 
 
 def _has_stock_loss(run: TrainerRun, model: Model) -> bool:
     """Whether a classifier of whole rows certainly computes its own loss from the labels as they are."""
     is_stock = run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
-    return is_stock and model.task is Task.SEQUENCE_CLASSIFICATION and collates_plainly(run)
+    return is_stock and model.task is Task.SEQUENCE_CLASSIFICATION and run_data.collates_plainly(run)
 
 
 def _casts(run: TrainerRun) -> str | None:

@@ -49,32 +49,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Constant,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    LibraryObject,
-    Model,
-    Pipeline,
-    Related,
-    RenameArgument,
-    Rule,
-    Sequence,
-    TrainerRun,
-    Value,
-    Verdict,
-    adapter_argument,
-    confirmed,
-    facts_of,
-    inconclusive,
-    literal,
-    refuted,
-    text_of,
-)
+from lintrain.analysis import tuning
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, literal, text_of
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 ENCODER = ("query", "key", "value", "dense", "out_proj", "decoder")
 DECODER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "embed_tokens")
@@ -118,14 +98,14 @@ class MissingLoraTargets(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         puts = [(event.subject, event.details["config"], event) for event in pipeline.acts(Act.ADAPT)]
-        arguments = [(_trained_by(run), adapter_argument(run)) for run in pipeline.runs]
+        arguments = [(_trained_by(run), tuning.adapter_argument(run)) for run in pipeline.runs]
         given = [(model, argument.value, None) for model, argument in arguments if argument is not None]
         for model, config, event in [*puts, *given]:
             if isinstance(model, Model) and isinstance(config, LibraryObject) and not _is_guarded(event):
                 yield from self._judge(pipeline, model, config)
 
     def _judge(self, pipeline: Pipeline, model: Model, config: LibraryObject) -> Iterator[Finding]:
-        facts = facts_of(pipeline, model) if isinstance(literal(model.checkpoint), str) else None
+        facts = tuning.facts_of(pipeline, model) if isinstance(literal(model.checkpoint), str) else None
         has = LAYERS.get(facts.model_type or "") if facts is not None else None
         names = _names(config.arguments.get("target_modules", Constant(None)))
         is_changed = bool(model.attributes.keys() - {"config"})
@@ -147,18 +127,18 @@ class MissingLoraTargets(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*TEXTS)
         if failed is not None and failed.failure is not None:
-            return confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:60]}…`")
+            return Verdict.confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:60]}…`")
         if evidence.model is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         count = evidence.model.trainable_parameters
-        return refuted(f"the model was wrapped, and {count:,} of its weights train", trainable=count)
+        return Verdict.refuted(f"the model was wrapped, and {count:,} of its weights train", trainable=count)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        edit = RenameArgument(finding.location, "target_modules", "target_modules", code)
-        return Fix.of(f"adapt `{code}`", edit, safe=False)
+        edit = fixes.RenameArgument(finding.location, "target_modules", "target_modules", code)
+        return fixes.Fix.of(f"adapt `{code}`", edit, safe=False)
 
 
 def _trained_by(run: TrainerRun) -> Model | None:

@@ -43,35 +43,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lintrain import (
-    Absent,
-    Act,
-    AddArgument,
-    Column,
-    Constant,
-    Dataset,
-    DatasetDict,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Mapping,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Sequence,
-    Task,
-    Verdict,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    literal,
-    refuted,
-    text_of,
-)
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.data import Column, Dataset, DatasetDict
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import Absent, Constant, Mapping, Sequence, literal, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 CLASSIFIERS = {
     Task.SEQUENCE_CLASSIFICATION,
@@ -150,20 +126,22 @@ class MissingNumLabels(Rule):
         if size is None or not labels:
             stage = evidence.stage("dataset")
             if stage is not None and stage.status == "not reached":
-                return inconclusive(evidence.not_reached("dataset"))
-            return inconclusive("no label column was seen with a classifier")
+                return Verdict.inconclusive(evidence.not_reached("dataset"))
+            return Verdict.inconclusive("no label column was seen with a classifier")
         values = {value for column in labels for value, _ in column.counts if value != IGNORED}
         ends = {end for column in labels for end in (column.minimum, column.maximum) if end is not None}
         values |= {int(end) for end in ends if not values and end != IGNORED}
         if not values:
-            return inconclusive("the label column holds no numbers")
+            return Verdict.inconclusive("the label column holds no numbers")
         rows = sum(column.rows_read for column in labels)
         low, high = min(values), max(values)
         if low < 0 or high >= size:
-            return confirmed(f"labels run from {low} to {high} in {rows} rows, the head has {size} outputs", high=high)
+            return Verdict.confirmed(
+                f"labels run from {low} to {high} in {rows} rows, the head has {size} outputs", high=high
+            )
         if high < size - 1 and finding.level is not Level.ERROR:
-            return confirmed(f"no label of {rows} rows is above {high}, the head has {size} outputs", high=high)
-        return refuted(f"labels run from {low} to {high} in {rows} rows, within {size} outputs", high=high)
+            return Verdict.confirmed(f"no label of {rows} rows is above {high}, the head has {size} outputs", high=high)
+        return Verdict.refuted(f"labels run from {low} to {high} in {rows} rows, within {size} outputs", high=high)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         if evidence.model is None or not evidence.model.classifies or evidence.failed_with(*OUT_OF_BOUNDS) is None:
@@ -179,13 +157,15 @@ class MissingNumLabels(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
         if not finding.facts.get("is_default"):
-            return Fix.of(f"write `{code}`", Replace(finding.location, code), safe=False)
-        return Fix.of(f"pass `num_labels={code}`", AddArgument(finding.location, "num_labels", code), safe=False)
+            return fixes.Fix.of(f"write `{code}`", fixes.Replace(finding.location, code), safe=False)
+        return fixes.Fix.of(
+            f"pass `num_labels={code}`", fixes.AddArgument(finding.location, "num_labels", code), safe=False
+        )
 
 
 def _is_other_problem(model: Model) -> bool:

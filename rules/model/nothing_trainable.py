@@ -131,38 +131,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    AddArgument,
+from lintrain.analysis import training_loops, tuning
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Model, Module
+from lintrain.pipeline.values.python import (
     Constant,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
     Library,
     LibraryObject,
-    Model,
-    Module,
-    Pipeline,
-    Related,
-    Rule,
     Sequence,
-    Training,
-    Verdict,
-    callee_text,
-    changes_before,
-    confirmed,
-    inconclusive,
-    is_left_alone,
     is_missing,
     is_true,
     literal,
-    may_adapt,
-    refuted,
     text_of,
-    trainings,
 )
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 
 class NothingTrainable(Rule):
@@ -170,14 +152,18 @@ class NothingTrainable(Rule):
     keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline):
-            if may_adapt(training.run) or _is_called_back(training) or not is_left_alone(pipeline, training):
+        for training in tuning.trainings(pipeline):
+            if (
+                tuning.may_adapt(training.run)
+                or _is_called_back(training)
+                or not tuning.is_left_alone(pipeline, training)
+            ):
                 continue
             event = _last_word(pipeline, training)
             if event is not None:
                 yield self._report(pipeline, training, event)
 
-    def _report(self, pipeline: Pipeline, training: Training, event: Event) -> Finding:
+    def _report(self, pipeline: Pipeline, training: tuning.Training, event: Event) -> Finding:
         how = text_of(event.details.get("how", Constant(None))) or ""
         is_loaded, is_put = how.endswith("from_pretrained"), event.act is Act.ADAPT
         if is_loaded:
@@ -193,26 +179,28 @@ class NothingTrainable(Rule):
             related=[Related(training.location, what)],
             help=cure,
             subject="model",
-            facts={"is_loaded": is_loaded and callee_text(pipeline, event) != ""},
+            facts={"is_loaded": is_loaded and training_loops.callee_text(pipeline, event) != ""},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         count, every = model.trainable_parameters, model.parameters
         told = f"{count:,} of {every:,} weights may change"
-        return confirmed(told, trainable=count) if count == 0 else refuted(told, trainable=count)
+        return Verdict.confirmed(told, trainable=count) if count == 0 else Verdict.refuted(told, trainable=count)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("is_loaded"):
             return None
-        return Fix.of("pass `is_trainable=True`", AddArgument(finding.location, "is_trainable", "True"), safe=True)
+        return fixes.Fix.of(
+            "pass `is_trainable=True`", fixes.AddArgument(finding.location, "is_trainable", "True"), safe=True
+        )
 
 
-def _last_word(pipeline: Pipeline, training: Training) -> Event | None:
+def _last_word(pipeline: Pipeline, training: tuning.Training) -> Event | None:
     """What certainly froze all of a model, with nothing after it that frees or adds any weights."""
-    changes = changes_before(pipeline, training, Act.FREEZE, Act.ADAPT, Act.REPLACE)
+    changes = tuning.changes_before(pipeline, training, Act.FREEZE, Act.ADAPT, Act.REPLACE)
     last: Event | None = None
     for event in changes:
         if _freezes_all(event, training.model):
@@ -253,7 +241,7 @@ def _frees_nothing(event: Event) -> bool:
     return event.act is Act.REPLACE and isinstance(event.details["value"], Constant)
 
 
-def _is_called_back(training: Training) -> bool:
+def _is_called_back(training: tuning.Training) -> bool:
     """Whether code of the script's own is handed the model by the Trainer, and may free weights."""
     given = training.run.value("callbacks") if training.run is not None else Constant(None)
     items = given.items if isinstance(given, Sequence) and given.is_complete else [given]

@@ -87,35 +87,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    AddImport,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Rule,
-    Task,
-    TrainerRun,
-    Verdict,
-    block_of,
-    certain_facts,
-    confirmed,
-    inconclusive,
-    is_missing,
-    is_one_scope,
-    is_true,
-    is_tuned_whole,
-    quantization_of,
-    refuted,
-    statement_at,
-    trainings,
-)
+from lintrain.analysis import special_tokens, tuning
+from lintrain.pipeline import blocks
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import is_missing, is_true
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 CONFIGS = frozenset({"transformers.BitsAndBytesConfig", "transformers.utils.quantization_config.BitsAndBytesConfig"})
 RAISED = ("You cannot perform fine-tuning on purely quantized models",)
@@ -140,9 +117,9 @@ class QuantizedWithoutAdapter(Rule):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline):
+        for training in tuning.trainings(pipeline):
             model, run = training.model, training.run
-            if run is None or not isinstance(model, Model) or not is_tuned_whole(pipeline, training):
+            if run is None or not isinstance(model, Model) or not tuning.is_tuned_whole(pipeline, training):
                 continue
             location = _quantized_at(model)
             if location is not None:
@@ -158,37 +135,37 @@ class QuantizedWithoutAdapter(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
-            return confirmed(f"{stage.failure.type} when the trainer is built: 0 steps were taken")
+            return Verdict.confirmed(f"{stage.failure.type} when the trainer is built: 0 steps were taken")
         model = evidence.model
         if model is None or not evidence.passed("construction"):
-            return inconclusive(evidence.not_reached("construction"))
+            return Verdict.inconclusive(evidence.not_reached("construction"))
         share = f"{model.trainable_parameters} of {model.parameters} parameters train"
         if 0 < model.trainable_parameters < model.parameters:
-            return refuted(f"the trainer took the model: {share}", trainable=model.trainable_parameters)
-        return inconclusive(f"whether the model that was trained is quantized is not known: {share}")
+            return Verdict.refuted(f"the trainer took the model: {share}", trainable=model.trainable_parameters)
+        return Verdict.inconclusive(f"whether the model that was trained is quantized is not known: {share}")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name, config = finding.facts.get("name"), finding.facts.get("config")
         if not isinstance(config, str):
             return None
-        lora = AddImport("peft", "LoraConfig")
+        lora = fixes.AddImport("peft", "LoraConfig")
         if not isinstance(name, str):
-            given = AddArgument(finding.location, "peft_config", config)
-            return Fix.of("train a LoRA adapter", given, lora, safe=False)
-        return Fix.of(
+            given = fixes.AddArgument(finding.location, "peft_config", config)
+            return fixes.Fix.of("train a LoRA adapter", given, lora, safe=False)
+        return fixes.Fix.of(
             "train a LoRA adapter",
-            InsertBefore(finding.location, f"{name} = prepare_model_for_kbit_training({name})"),
-            InsertBefore(finding.location, f"{name} = get_peft_model({name}, {config})"),
+            fixes.InsertBefore(finding.location, f"{name} = prepare_model_for_kbit_training({name})"),
+            fixes.InsertBefore(finding.location, f"{name} = get_peft_model({name}, {config})"),
             lora,
-            AddImport("peft", "get_peft_model"),
-            AddImport("peft", "prepare_model_for_kbit_training"),
+            fixes.AddImport("peft", "get_peft_model"),
+            fixes.AddImport("peft", "prepare_model_for_kbit_training"),
             safe=False,
         )
 
 
 def _quantized_at(model: Model) -> Location | None:
     """The place that certainly loads a model in 4 or 8 bits."""
-    config = quantization_of(model)
+    config = tuning.quantization_of(model)
     given = config.arguments if config is not None and config.path in CONFIGS else model.arguments
     return model.origin if any(flag in given and is_true(given[flag]) for flag in FLAGS) else None
 
@@ -207,7 +184,7 @@ def _cure(pipeline: Pipeline, model: Model, run: TrainerRun) -> dict[str, str | 
 
 def _adapter_for(pipeline: Pipeline, model: Model) -> str | None:
     """The code of a LoRA configuration that PEFT takes for a model's task; None where it may take none."""
-    task, facts = TASKS.get(model.task), certain_facts(pipeline, model)
+    task, facts = TASKS.get(model.task), special_tokens.certain_facts(pipeline, model)
     if task is not None:
         return f'LoraConfig(task_type="{task}", target_modules="all-linear")'
     layers = LAYERS.get((facts.model_type or "") if facts is not None else "")
@@ -219,10 +196,10 @@ def _name_of(pipeline: Pipeline, model: Model, run: TrainerRun) -> str | None:
     """The name that the model is made under and given by, in the block of its Trainer; None where it has others."""
     made, trainer = model.origin, run.construction
     names = {binding.name for binding in pipeline.names_of(model)}
-    if made is None or len(names) != 1 or not is_one_scope(pipeline, made, trainer):
+    if made is None or len(names) != 1 or not blocks.is_one_scope(pipeline, made, trainer):
         return None
     given = run.arguments.get("model")
-    loading, building = statement_at(pipeline, made), statement_at(pipeline, trainer)
-    if loading is None or building is None or loading not in block_of(pipeline, building, trainer):
+    loading, building = blocks.statement_at(pipeline, made), blocks.statement_at(pipeline, trainer)
+    if loading is None or building is None or loading not in blocks.block_of(pipeline, building, trainer):
         return None
     return given.text if given is not None and given.text in names and given.text.isidentifier() else None

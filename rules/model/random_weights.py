@@ -63,33 +63,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Config,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    Training,
-    Verdict,
-    changes_before,
-    confirmed,
-    expression_of,
-    inconclusive,
-    is_left_alone,
-    lazy_pattern,
-    literal,
-    refuted,
-    text_of,
-    trainings,
-)
+from lintrain.analysis import tuning
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Config, Model, Task
+from lintrain.pipeline.values.python import literal, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.source import parsing
 
 FINE_TUNED = frozenset(
     {
@@ -138,14 +117,14 @@ class RandomWeights(Rule):
     keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline) if len(pipeline.models) == 1 else ():
+        for training in tuning.trainings(pipeline) if len(pipeline.models) == 1 else ():
             model = training.model
             if not isinstance(model, Model) or model.origin is None or not _is_random(model):
                 continue
             if _is_fine_tuning(pipeline, training) and not pipeline.source.says(ON_PURPOSE):
                 yield self._report(pipeline, training, model, model.origin)
 
-    def _report(self, pipeline: Pipeline, training: Training, model: Model, origin: Location) -> Finding:
+    def _report(self, pipeline: Pipeline, training: tuning.Training, model: Model, origin: Location) -> Finding:
         config = model.config
         told = [Related(config.origin, "an architecture, no weights", "origin")] if config and config.origin else []
         name = text_of(model.checkpoint)
@@ -161,22 +140,22 @@ class RandomWeights(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         tensors = model.trained_in("")[1]
         if not model.is_origin_known:
-            return inconclusive(
+            return Verdict.inconclusive(
                 f"the model was made before the probe began: the origin of {tensors} tensors is not known"
             )
         if not model.pretrained:
-            return confirmed(f"no checkpoint was loaded: all of {tensors} tensors are random", tensors=tensors)
+            return Verdict.confirmed(f"no checkpoint was loaded: all of {tensors} tensors are random", tensors=tensors)
         fresh = len(model.fresh)
-        return refuted(f"a checkpoint filled all but {fresh} of {tensors} tensors", fresh=fresh)
+        return Verdict.refuted(f"a checkpoint filled all but {fresh} of {tensors} tensors", fresh=fresh)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("load the checkpoint's weights", Replace(finding.location, code), safe=False)
+        return fixes.Fix.of("load the checkpoint's weights", fixes.Replace(finding.location, code), safe=False)
 
 
 def _is_random(model: Model) -> bool:
@@ -190,9 +169,11 @@ def _is_random(model: Model) -> bool:
     return is_plain and is_of_hub and model.framework == "torch"
 
 
-def _is_fine_tuning(pipeline: Pipeline, training: Training) -> bool:
+def _is_fine_tuning(pipeline: Pipeline, training: tuning.Training) -> bool:
     """Whether a model is certainly trained at the rate of fine-tuning, its weights left as they were made."""
-    if not is_left_alone(pipeline, training) or changes_before(pipeline, training, Act.REPLACE, Act.ADAPT):
+    if not tuning.is_left_alone(pipeline, training) or tuning.changes_before(
+        pipeline, training, Act.REPLACE, Act.ADAPT
+    ):
         return False
     if training.run is not None:
         settings = training.run.settings
@@ -204,7 +185,7 @@ def _is_fine_tuning(pipeline: Pipeline, training: Training) -> bool:
 
 def _pretrained(code: str, name: str | None) -> str | None:
     """The call that loads the weights of a checkpoint, where the written one is given a configuration and no more."""
-    call = expression_of(code)
+    call = parsing.expression_of(code)
     given = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
     is_config = len(given) == 1 and isinstance(call, ast.Call) and all(each.arg == "config" for each in call.keywords)
     config = ast.get_source_segment(code, given[0]) if is_config else None

@@ -68,31 +68,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Kind,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Role,
-    Rule,
-    Task,
-    Tensor,
-    TrainerRun,
-    Training,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_missing,
-    literal,
-    refuted,
-    trainings,
-)
+from lintrain.analysis import tuning
+from lintrain.pipeline.values.data import Kind
+from lintrain.pipeline.values.model import Model, Role, Task, Tensor
+from lintrain.pipeline.values.python import is_missing, literal
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 HEADS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
 LOSS_METHODS = frozenset({"compute_loss", "training_step"})
@@ -104,7 +85,7 @@ class RegressionHeadForClasses(Rule):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline):
+        for training in tuning.trainings(pipeline):
             model, run = training.model, training.run
             if run is None or not isinstance(model, Model) or not _regresses(model) or not _has_plain_loss(run):
                 continue
@@ -131,22 +112,22 @@ class RegressionHeadForClasses(Rule):
         model = evidence.model
         columns = [split.labels for split in evidence.splits if split.labels is not None]
         if model is None or not columns or model.num_labels is None:
-            return inconclusive("no label column was seen with a classifier")
+            return Verdict.inconclusive("no label column was seen with a classifier")
         if model.num_labels != 1:
-            return refuted(f"the head has {model.num_labels} outputs", outputs=model.num_labels)
+            return Verdict.refuted(f"the head has {model.num_labels} outputs", outputs=model.num_labels)
         counts, kinds = {value for column in columns for value, _ in column.counts}, {column.kind for column in columns}
         told = f"the head has 1 output, the labels have {len(counts)} values and are of the kind {', '.join(kinds)}"
         if kinds <= {"class label"} and len(counts) > 1:
-            return confirmed(told, values=len(counts))
+            return Verdict.confirmed(told, values=len(counts))
         if kinds <= {"integer", "class label"} and len(counts) <= MOST_CLASSES:
-            return inconclusive(f"{told}: grades, perhaps")
-        return refuted(told, values=len(counts))
+            return Verdict.inconclusive(f"{told}: grades, perhaps")
+        return Verdict.refuted(told, values=len(counts))
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         count = finding.facts.get("count")
         if not isinstance(count, int):
             return None
-        return Fix.of(f"write `{count}`", Replace(finding.location, str(count)), safe=False)
+        return fixes.Fix.of(f"write `{count}`", fixes.Replace(finding.location, str(count)), safe=False)
 
 
 def _regresses(model: Model) -> bool:
@@ -162,7 +143,7 @@ def _has_plain_loss(run: TrainerRun) -> bool:
     return run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
 
 
-def _classes(pipeline: Pipeline, training: Training, run: TrainerRun) -> tuple[tuple[Related, ...], int | None]:
+def _classes(pipeline: Pipeline, training: tuning.Training, run: TrainerRun) -> tuple[tuple[Related, ...], int | None]:
     """What says that the labels are classes, and how many: their column, else a metric of the best of one output."""
     dataset = run.dataset("train_dataset")
     label = dataset.label if dataset is not None else None

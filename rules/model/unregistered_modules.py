@@ -133,28 +133,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Class,
-    Evidence,
-    Finding,
-    Fix,
-    KeptModules,
-    Level,
-    Location,
-    Mapping,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Sequence,
-    Value,
-    Verdict,
-    has_parameters,
-    is_module,
-    modules_in,
-    scope_of,
-    weights_outside,
-)
+from lintrain.analysis import loop_verdicts
+from lintrain.interpreter import modules, replacing
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import KeptModules
+from lintrain.pipeline.values.python import Class, Mapping, Sequence, Value
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 BY_HAND = frozenset(
     {"parameters", "named_parameters", "add_module", "register_module", "setattr", "requires_grad_", "__setattr__"}
@@ -190,11 +174,11 @@ class UnregisteredModules(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return weights_outside(evidence, "modules")
+        return loop_verdicts.weights_outside(evidence, "modules")
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.location, each.text) for each in finding.with_role("value")]
-        return Fix.of("register the layers", *edits, safe=False) if edits else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("value")]
+        return fixes.Fix.of("register the layers", *edits, safe=False) if edits else None
 
 
 def _is_lost(pipeline: Pipeline, kept: KeptModules) -> bool:
@@ -204,17 +188,19 @@ def _is_lost(pipeline: Pipeline, kept: KeptModules) -> bool:
     layers = _layers_of(kept)
     if len(layers) < 2 and not _is_repeated(kept.value):
         return False
-    if not any(map(has_parameters, layers)) or not all(_is_made_there(pipeline, kept, layer) for layer in layers):
+    if not any(map(replacing.has_parameters, layers)) or not all(
+        _is_made_there(pipeline, kept, layer) for layer in layers
+    ):
         return False
     others = [value for name, value in kept.owner.attributes.items() if name != kept.name]
-    known = {id(part) for value in others if is_module(value) for part in modules_in(value)}
+    known = {id(part) for value in others if modules.is_module(value) for part in modules.modules_in(value)}
     return not any(id(layer) in known for layer in layers) and not _is_handled(pipeline, kept)
 
 
 def _layers_of(kept: KeptModules) -> list[Value]:
     items = kept.value.items if isinstance(kept.value, Sequence) else []
     items = list(kept.value.entries.values()) if isinstance(kept.value, Mapping) else items
-    return items if all(is_module(item) for item in items) else []
+    return items if all(modules.is_module(item) for item in items) else []
 
 
 def _is_repeated(value: Value) -> bool:
@@ -227,8 +213,8 @@ def _is_made_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bool:
     around, made = kept.owner.cls.origin, layer.origin
     if made is None or around is None:
         return False
-    storing = scope_of(pipeline, kept.location)
-    is_stored_by_function = isinstance(storing, ast.FunctionDef) and scope_of(pipeline, made) is storing
+    storing = blocks.scope_of(pipeline, kept.location)
+    is_stored_by_function = isinstance(storing, ast.FunctionDef) and blocks.scope_of(pipeline, made) is storing
     return around.holds(made) or is_stored_by_function
 
 

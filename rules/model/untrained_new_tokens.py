@@ -57,34 +57,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
+from lintrain.analysis import script_text, token_feeds
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import (
     Constant,
-    Event,
-    Evidence,
-    Finding,
-    Level,
     LibraryObject,
-    Location,
     Mapping,
-    Model,
-    Pipeline,
-    Related,
-    Rule,
     Sequence,
-    TokenSetting,
     Value,
-    Verdict,
-    confirmed,
-    inconclusive,
     is_missing,
-    lazy_pattern,
     literal,
-    mentions,
-    refuted,
     text_of,
-    token_feeds,
 )
+from lintrain.pipeline.values.tokens import TokenSetting
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
 
 TEACHES = r"modules_to_save|trainable_token|get_(input|output)_embeddings|embed_tokens|word_embeddings|\bwte\b"
 """Words of scripts that may train the embedding in some way, or fill the new rows themselves."""
@@ -103,10 +90,10 @@ class UntrainedNewTokens(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         adaptions = [event for event in pipeline.acts(Act.ADAPT) if _leaves_embedding(event)]
-        if not adaptions or mentions(pipeline, TEACHES) or not mentions(pipeline, RESIZES):
+        if not adaptions or script_text.mentions(pipeline, TEACHES) or not script_text.mentions(pipeline, RESIZES):
             return
         found: dict[Location, Finding] = {}
-        for feed in token_feeds(pipeline):
+        for feed in token_feeds.token_feeds(pipeline):
             adaption = next((each for each in adaptions if each.subject is feed.model), None)
             for addition in feed.tokenizer.additions if adaption is not None and feed.tokenizer else ():
                 token = _new_token(addition)
@@ -125,11 +112,11 @@ class UntrainedNewTokens(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None or model.embedding_trains is None or model.embedding_rows is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         rows = model.embedding_rows
         if model.embedding_trains:
-            return refuted(f"the embedding of {rows} tokens trains", rows=rows)
-        return confirmed(f"0 of the {rows} rows of the embedding train", rows=rows)
+            return Verdict.refuted(f"the embedding of {rows} tokens trains", rows=rows)
+        return Verdict.confirmed(f"0 of the {rows} rows of the embedding train", rows=rows)
 
 
 def _leaves_embedding(event: Event) -> bool:

@@ -30,7 +30,7 @@ pytorch#43259, pytorch#57473. `find_unused_parameters=True` hides the cause.
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 LEFT_OVER = ("pooler", "contact_head", "query_global", "key_global", "value_global", "mask_emb", "masked_spec_embed")
 HARMLESS = (*LEFT_OVER, "answer_class", "expert", "layerdrop", "gate")
@@ -43,19 +43,19 @@ class UnusedParameters(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
         if backward is None:
-            return inconclusive(evidence.not_reached("backward"))
+            return Verdict.inconclusive(evidence.not_reached("backward"))
         unused = [name for layer in backward.layers for name in layer.without_gradient]
         meant = [name for name in unused if not any(word in name for word in HARMLESS)]
         total = sum(layer.parameters for layer in backward.layers)
         batches = len(backward.norms)
         if not meant:
-            return refuted(
+            return Verdict.refuted(
                 f"all of {total} tensors have a gradient, {len(unused)} harmless ones aside", batches=batches
             )
         if batches < FEWEST_BATCHES:
-            return inconclusive(f"{len(meant)} of {total} tensors had no gradient on the only batch")
+            return Verdict.inconclusive(f"{len(meant)} of {total} tensors had no gradient on the only batch")
         text = f"{len(meant)} of {total} tensors have no gradient on {batches} batches, the first is `{meant[0]}`"
-        return confirmed(text, parameters=list(meant[:20]), batches=batches)
+        return Verdict.confirmed(text, parameters=list(meant[:20]), batches=batches)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

@@ -88,40 +88,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lintrain import (
-    Absent,
-    Act,
-    AddArgument,
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Model,
-    Optimizer,
-    OverfitEvidence,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    TrainerRun,
-    Unknown,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    modules_in,
-    nodes_of,
-    number_of,
-    overlap,
-    own_method,
-    reads,
-    refuted,
-    text_of,
-)
+from lintrain.analysis import trainer_methods
+from lintrain.evidence.run import OverfitEvidence
+from lintrain.interpreter import modules
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Model, Optimizer, Task
+from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 HOLDS_BACK = ("detach", "no_grad", "inference_mode", "requires_grad", "requires_grad_", "set_grad_enabled")
 """Names in a loss of one's own by which not all of a model learns from it."""
@@ -207,19 +181,23 @@ class HighLearningRate(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         overfit, rate = evidence.overfit, finding.facts.get("rate")
         if overfit is None or not overfit.losses:
-            return inconclusive("takes steps on one batch: run the probe with `--also overfit`")
+            return Verdict.inconclusive("takes steps on one batch: run the probe with `--also overfit`")
         if isinstance(rate, float) and overfit.learning_rate < rate / 2:
-            return refuted(f"the rate in force is {overfit.learning_rate:g}", learning_rate=overfit.learning_rate)
+            return Verdict.refuted(
+                f"the rate in force is {overfit.learning_rate:g}", learning_rate=overfit.learning_rate
+            )
         return _judged(overfit)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         argument = finding.facts.get("argument")
         if not isinstance(argument, str) or not finding.facts.get("is_mendable"):
             return None
         if finding.facts.get("is_default"):
-            return Fix.of(f"set `{argument}=2e-5`", AddArgument(finding.location, argument, "2e-5"), safe=False)
+            return fixes.Fix.of(
+                f"set `{argument}=2e-5`", fixes.AddArgument(finding.location, argument, "2e-5"), safe=False
+            )
         shown = f"{argument}=2e-5" if finding.facts.get("is_keyword") else "2e-5"
-        return Fix.of(f"set `{argument}=2e-5`", Replace(finding.location, shown), safe=False)
+        return fixes.Fix.of(f"set `{argument}=2e-5`", fixes.Replace(finding.location, shown), safe=False)
 
 
 def _is_number(code: str) -> bool:
@@ -233,18 +211,20 @@ def _judged(overfit: OverfitEvidence) -> Verdict:
     told = f"the loss of one batch goes from {first:.3f} to {last:.3f} in {overfit.steps} steps"
     told = f"{told} at {overfit.learning_rate:g}"
     if not first > 0:
-        return inconclusive(f"{told}: no loss that falls to 0", first=first, last=last)
+        return Verdict.inconclusive(f"{told}: no loss that falls to 0", first=first, last=last)
     if last < first * FALLS:
-        return refuted(told, first=first, last=last)
+        return Verdict.refuted(told, first=first, last=last)
     if last <= first * STANDS:
-        return inconclusive(told, first=first, last=last)
+        return Verdict.inconclusive(told, first=first, last=last)
     lower = overfit.losses_at_a_tenth[-1] if overfit.losses_at_a_tenth else None
     if lower is not None and lower < first * FALLS:
-        return confirmed(f"{told}, and to {lower:.3f} at a tenth of it", first=first, last=last, at_a_tenth=lower)
+        return Verdict.confirmed(
+            f"{told}, and to {lower:.3f} at a tenth of it", first=first, last=last, at_a_tenth=lower
+        )
     is_constant = overfit.predicted_classes == 1 and (overfit.batch_classes or 0) > 1
     if is_constant and (lower is None or max(overfit.losses) > first * RISES):
-        return confirmed(f"{told}, and one class is left", first=first, last=last)
-    return inconclusive(
+        return Verdict.confirmed(f"{told}, and one class is left", first=first, last=last)
+    return Verdict.inconclusive(
         told if lower is None else f"{told}, and to {lower:.3f} at a tenth of it", first=first, last=last
     )
 
@@ -287,25 +267,29 @@ def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
 
 def _goes_through_model(run: TrainerRun) -> bool:
     """Whether a loss of the script's own calls the whole model, and keeps nothing from learning by it."""
-    loss = own_method(run, "compute_loss")
+    loss = trainer_methods.own_method(run, "compute_loss")
     parameters = [each.arg for each in loss.node.args.args] if loss is not None else []
-    if loss is None or len(parameters) < 3 or any(reads(loss, name) for name in HOLDS_BACK):
+    if loss is None or len(parameters) < 3 or any(trainer_methods.reads(loss, name) for name in HOLDS_BACK):
         return False
-    calls = [node for node in nodes_of(loss) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    calls = [
+        node
+        for node in trainer_methods.nodes_of(loss)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
     given = [call.keywords for call in calls if isinstance(call.func, ast.Name) and call.func.id == parameters[1]]
     return any(keyword.arg is None for keywords in given for keyword in keywords)
 
 
 def _whole_model(pipeline: Pipeline, trained: tuple[Value, ...]) -> Model | None:
     """The pretrained model whose every weight is certainly trained."""
-    models = [part for value in trained for part in modules_in(value) if isinstance(part, Model)]
+    models = [part for value in trained for part in modules.modules_in(value) if isinstance(part, Model)]
     if len(models) != 1 or not models[0].is_pretrained or models[0].framework != "torch":
         return None
     model = models[0]
     if model.is_adapted or model.frozen or "quantization_config" in model.arguments:
         return None
     freezes = pipeline.acts(Act.FREEZE)
-    if any(isinstance(event.subject, Unknown) or overlap(event.subject, model) for event in freezes):
+    if any(isinstance(event.subject, Unknown) or modules.overlap(event.subject, model) for event in freezes):
         return None
     return model
 

@@ -87,37 +87,13 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Instance,
-    Level,
-    Location,
-    Module,
-    Optimizer,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainingLoop,
-    Value,
-    Verdict,
-    has_parameters,
-    is_certain_step,
-    is_one_scope,
-    lazy_pattern,
-    mentions,
-    modules_in,
-    parts_shared,
-    touches,
-    training_loops,
-    trains_by_hand,
-    weights_outside,
-    words_of,
-)
+from lintrain.analysis import handing_over, loop_verdicts, script_text, training_loops
+from lintrain.interpreter import modules, replacing
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Module, Optimizer
+from lintrain.pipeline.values.python import Instance, Value
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 STAYS = frozenset(
     {"random", "target", "targets", "teacher", "frozen", "fixed", "static", "reference", "ref", "prior", "reservoir"}
@@ -132,20 +108,20 @@ class MissingParameters(Rule):
     keywords = "backward & optim|Adam|Adafactor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
-        trained = parts_shared(pipeline, _trained(pipeline))
+        trained = handing_over.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
-        for training in training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline):
             forwards = list(_forwards(training))
-            if trained.isdisjoint(parts_shared(pipeline, (forward.subject for forward in forwards))):
+            if trained.isdisjoint(handing_over.parts_shared(pipeline, (forward.subject for forward in forwards))):
                 continue
             for forward in forwards:
                 if _is_left_out(pipeline, training, forward, trained):
                     found.setdefault(forward.location, self._report(pipeline, forward, training))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, training: TrainingLoop) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: Event, training: training_loops.TrainingLoop) -> Finding:
         name = pipeline.names_of(forward.subject)[0].name
         made = forward.subject.origin
         given = _only_parameters(pipeline, forward)
@@ -162,59 +138,75 @@ class MissingParameters(Rule):
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return weights_outside(evidence, "optimizers")
+        return loop_verdicts.weights_outside(evidence, "optimizers")
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.location, each.text) for each in finding.with_role("given")]
-        return Fix.of("give it these parameters too", *edits, safe=False) if edits else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("given")]
+        return fixes.Fix.of("give it these parameters too", *edits, safe=False) if edits else None
 
 
 def _trained(pipeline: Pipeline) -> list[Value]:
     """The modules that optimizers have, if it is known of every optimizer; else none."""
     known = [optimizer for optimizer in pipeline.optimizers if optimizer.trains and not optimizer.is_extended]
     steps = pipeline.acts(Act.STEP)
-    are_all_known = all(is_certain_step(step) and isinstance(step.subject, Optimizer) for step in steps)
+    are_all_known = all(training_loops.is_certain_step(step) and isinstance(step.subject, Optimizer) for step in steps)
     if len(known) != len(pipeline.optimizers) or not are_all_known:
         return []
     return [module for optimizer in known for module in optimizer.trains]
 
 
-def _forwards(training: TrainingLoop) -> Iterator[Event]:
+def _forwards(training: training_loops.TrainingLoop) -> Iterator[Event]:
     """The passes with gradients that come before the backward pass of a loop."""
     for event in training.inside:
         if event.act is Act.FORWARD and not event.without_grad and event.order < training.backward.order:
             yield event
 
 
-def _is_left_out(pipeline: Pipeline, training: TrainingLoop, forward: Event, trained: frozenset[int]) -> bool:
+def _is_left_out(
+    pipeline: Pipeline, training: training_loops.TrainingLoop, forward: Event, trained: frozenset[int]
+) -> bool:
     """Whether a module of the script's own, with fresh weights, certainly runs for the loss and is never changed."""
     module = forward.subject
     names = {binding.name for binding in pipeline.names_of(module)}
-    if not isinstance(module, Module | Instance) or not has_parameters(module) or len(names) != 1 or forward.uncalled:
+    if (
+        not isinstance(module, Module | Instance)
+        or not replacing.has_parameters(module)
+        or len(names) != 1
+        or forward.uncalled
+    ):
         return False
     (name,) = names
-    if not trained.isdisjoint(parts_shared(pipeline, [module])) or forward.conditions != training.backward.conditions:
+    if (
+        not trained.isdisjoint(handing_over.parts_shared(pipeline, [module]))
+        or forward.conditions != training.backward.conditions
+    ):
         return False
     held = rf"\b{re.escape(name)}\b(\.\w+)*\.(parameters|named_parameters|load_state_dict|eval|requires_grad_|detach)\("
     fate = pipeline.acts(Act.FREEZE, Act.EVAL_MODE, Act.ESCAPE, Act.NEW_PART)
-    is_detached = mentions(pipeline, r"\.detach\(|(?<!utils)\.data\b")
-    if is_detached or mentions(pipeline, held) or any(touches(event, module) for event in fate):
+    is_detached = script_text.mentions(pipeline, r"\.detach\(|(?<!utils)\.data\b")
+    if (
+        is_detached
+        or script_text.mentions(pipeline, held)
+        or any(training_loops.touches(event, module) for event in fate)
+    ):
         return False
-    stays = _stays(module) or words_of(name) & STAYS
-    return not stays and not mentions(pipeline, r"\b(globals|locals)\(\)")
+    stays = _stays(module) or training_loops.words_of(name) & STAYS
+    return not stays and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
 
 
 def _stays(module: Value) -> bool:
     """Whether a class of the script that the module is, or holds, freezes weights itself or is named for that."""
-    classes = [owner.node for part in modules_in(module) if isinstance(part, Instance) for owner in part.cls.lineage()]
-    return any(words_of(node.name) & STAYS or SETS_ASIDE.search(ast.unparse(node)) for node in classes)
+    classes = [
+        owner.node for part in modules.modules_in(module) if isinstance(part, Instance) for owner in part.cls.lineage()
+    ]
+    return any(training_loops.words_of(node.name) & STAYS or SETS_ASIDE.search(ast.unparse(node)) for node in classes)
 
 
 def _only_parameters(pipeline: Pipeline, forward: Event) -> Location | None:
     """What the only optimizer is given, where that is `net.parameters()` and the other module is made before."""
     origin = pipeline.optimizers[0].origin if len(pipeline.optimizers) == 1 else None
     made = forward.subject.origin
-    if origin is None or made is None or not made < origin or not is_one_scope(pipeline, made, origin):
+    if origin is None or made is None or not made < origin or not blocks.is_one_scope(pipeline, made, origin):
         return None
     source = pipeline.source_of(origin)
     for call in source.nodes_of(ast.Call):

@@ -87,33 +87,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Count,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Launcher,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Scheduler,
-    Value,
-    Verdict,
-    confirmed,
-    expression_of,
-    inconclusive,
-    is_missing,
-    is_one_scope,
-    length_of,
-    literal,
-    mentions,
-    refuted,
-)
+from lintrain.analysis import lr_schedules, script_text
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.counts import Count
+from lintrain.pipeline.values.model import Launcher, Scheduler
+from lintrain.pipeline.values.python import Value, is_missing, literal
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.source import parsing
 
 OTHER_WAYS = ("split_batches", "step_scheduler_with_optimizer", "dataloader_config")
 """Arguments of Accelerator that change how many steps a prepared schedule takes."""
@@ -129,10 +110,10 @@ class MultipliedSchedulerSteps(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         shared = [event for event in pipeline.acts(Act.SHARE) if _multiplies(event)]
-        if not shared or mentions(pipeline, "num_processes|world_size"):
+        if not shared or script_text.mentions(pipeline, "num_processes|world_size"):
             return
         for event in shared:
-            length = length_of(event.subject) if isinstance(event.subject, Scheduler) else None
+            length = lr_schedules.length_of(event.subject) if isinstance(event.subject, Scheduler) else None
             count = length.value if length else None
             if length is None or not isinstance(count, Count):
                 continue
@@ -153,9 +134,9 @@ class MultipliedSchedulerSteps(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop, ranks = evidence.loop, evidence.ranks
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         if ranks is None:
-            return inconclusive(evidence.unasked("ranks"))
+            return Verdict.inconclusive(evidence.unasked("ranks"))
         batches = (loop.loader.batches if loop.loader else None), ranks.batches[0]
         pairs = [
             (alone.length, shared.length, shared.steps_per_update)
@@ -163,24 +144,28 @@ class MultipliedSchedulerSteps(Rule):
             if alone.name == shared.name and alone.length and shared.length
         ]
         if len(pairs) != 1 or not all(batches):
-            return inconclusive(f"of {len(ranks.schedules)} schedules that made steps {len(pairs)} say when they end")
+            return Verdict.inconclusive(
+                f"of {len(ranks.schedules)} schedules that made steps {len(pairs)} say when they end"
+            )
         (alone, shared, pace), (all_batches, own) = pairs[0], batches
         if not pace:
-            return inconclusive(f"the schedule took 0 steps between {ranks.steps} of the optimizer")
+            return Verdict.inconclusive(f"the schedule took 0 steps between {ranks.steps} of the optimizer")
         rounds = alone / (all_batches or 1), shared / (pace * (own or 1))
         text = (
             f"its {shared} steps, {pace} for each of {own} batches, last {rounds[1]:.3g} rounds on {ranks.processes} "
             f"processes; {alone} steps last {rounds[0]:.3g} rounds on 1"
         )
-        return (confirmed if rounds[1] < TOO_SHORT * rounds[0] else refuted)(text, steps_per_update=pace)
+        return (Verdict.confirmed if rounds[1] < TOO_SHORT * rounds[0] else Verdict.refuted)(
+            text, steps_per_update=pace
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         launcher, steps = str(finding.facts.get("launcher") or ""), str(finding.facts.get("steps") or "")
         if not launcher or not steps:
             return None
         counted = [(finding.location, steps), *((each.location, each.text) for each in finding.with_role("warm-up"))]
-        edits = [Replace(location, _times(code, launcher)) for location, code in counted]
-        return Fix.of(f"multiply it by `{launcher}.num_processes`", *edits, safe=False)
+        edits = [fixes.Replace(location, _times(code, launcher)) for location, code in counted]
+        return fixes.Fix.of(f"multiply it by `{launcher}.num_processes`", *edits, safe=False)
 
 
 def _warmup(scheduler: Value) -> list[Related]:
@@ -194,12 +179,12 @@ def _warmup(scheduler: Value) -> list[Related]:
 def _owner(pipeline: Pipeline, call: Location, length: Location) -> str:
     """The name of what `prepare` is called on, empty where it is no name that is known where the length is given."""
     name = pipeline.code(call).partition(".prepare(")[0]
-    return name if name.replace(".", "_").isidentifier() and is_one_scope(pipeline, call, length) else ""
+    return name if name.replace(".", "_").isidentifier() and blocks.is_one_scope(pipeline, call, length) else ""
 
 
 def _times(code: str, launcher: str) -> str:
     """A number multiplied by the processes of an Accelerator."""
-    node = expression_of(f"({code})")
+    node = parsing.expression_of(f"({code})")
     is_plain = isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call)
     return f"{code if is_plain else f'({code})'} * {launcher}.num_processes"
 

@@ -80,36 +80,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Argument,
-    Count,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pace,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Scheduler,
-    Unit,
-    Value,
-    Verdict,
-    confirmed,
-    counts_epochs,
-    events_in,
-    expression_of,
-    inconclusive,
-    is_one_scope,
-    length_of,
-    literal,
-    pace_of,
-    refuted,
-    runs_by_launcher,
-    unit_of,
-)
+from lintrain.analysis import lr_schedules, script_text, training_loops
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.counts import Count
+from lintrain.pipeline.values.model import Scheduler
+from lintrain.pipeline.values.python import Value, literal
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.source import parsing
 
 OVERRUN = "Tried to step"
 
@@ -119,15 +98,17 @@ class OverrunOneCycle(Rule):
     keywords = "OneCycleLR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if runs_by_launcher(pipeline):  # a prepared schedule stops at its end by itself
+        if script_text.runs_by_launcher(pipeline):  # a prepared schedule stops at its end by itself
             return
         for scheduler in pipeline.schedulers:
-            length, pace = length_of(scheduler), pace_of(pipeline, scheduler)
+            length, pace = lr_schedules.length_of(scheduler), lr_schedules.pace_of(pipeline, scheduler)
             if scheduler.name != "OneCycleLR" or length is None or pace is None or not pace.per_batch:
                 continue
-            if pace.epochs is None or any(event.act is Act.LEAVE for event in events_in(pipeline, pace.epochs)):
+            if pace.epochs is None or any(
+                event.act is Act.LEAVE for event in training_loops.events_in(pipeline, pace.epochs)
+            ):
                 continue
-            if _is_short(pipeline, scheduler, length.value, pace, unit_of(length)):
+            if _is_short(pipeline, scheduler, length.value, pace, lr_schedules.unit_of(length)):
                 yield self.finding(
                     length.location,
                     f"`{pipeline.code(pace.step.location)}` runs more often than `OneCycleLR` has steps",
@@ -138,45 +119,45 @@ class OverrunOneCycle(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(OVERRUN):
-            return confirmed(f"`{OVERRUN}` beyond its end is an error")
+            return Verdict.confirmed(f"`{OVERRUN}` beyond its end is an error")
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         batches = loop.loader.batches if loop.loader else None
         schedule = next((each for each in loop.schedules if each.name == "OneCycleLR" and each.length), None)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
-            return inconclusive(f"of {len(loop.schedules)} schedules no `OneCycleLR` was seen to go on")
+            return Verdict.inconclusive(f"of {len(loop.schedules)} schedules no `OneCycleLR` was seen to go on")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
         text = f"`OneCycleLR` has {schedule.length} steps, and takes {per_epoch} in an epoch"
         if schedule.length < per_epoch or (loop.came_round and schedule.length == per_epoch):
             rounds = ", of which a second one begins" if loop.came_round else ""
-            return confirmed(f"{text}{rounds}", length=schedule.length, per_epoch=per_epoch)
+            return Verdict.confirmed(f"{text}{rounds}", length=schedule.length, per_epoch=per_epoch)
         epochs = finding.facts.get("epochs")
         if loop.came_round and not isinstance(epochs, int):
-            return inconclusive(f"{text}; how many epochs there are was not seen")
+            return Verdict.inconclusive(f"{text}; how many epochs there are was not seen")
         if isinstance(epochs, int) and schedule.length < epochs * per_epoch:
-            return confirmed(f"{text}, of {epochs}", length=schedule.length, per_epoch=per_epoch)
-        return refuted(text, length=schedule.length, per_epoch=per_epoch)
+            return Verdict.confirmed(f"{text}, of {epochs}", length=schedule.length, per_epoch=per_epoch)
+        return Verdict.refuted(text, length=schedule.length, per_epoch=per_epoch)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         total = finding.facts.get("total")
         if not isinstance(total, str) or not total:
             return None
-        return Fix.of(f"pass `total_steps={total}`", Replace(finding.location, total), safe=False)
+        return fixes.Fix.of(f"pass `total_steps={total}`", fixes.Replace(finding.location, total), safe=False)
 
 
-def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> str:
+def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> str:
     """All steps that the loops take, as code that can stand in the call; empty where that is not certain."""
     origin, epochs = scheduler.origin, pace.epochs
     given = scheduler.given.get("total_steps")
     if origin is None or epochs is None or given is not length or not origin.holds(length.location):
         return ""
-    loader, rounds = (expression_of(f"({loop.header})") for loop in (pace.training.loop, epochs))
+    loader, rounds = (parsing.expression_of(f"({loop.header})") for loop in (pace.training.loop, epochs))
     number = rounds.args[0] if isinstance(rounds, ast.Call) and len(rounds.args) == 1 else None
     is_counted = isinstance(rounds, ast.Call) and ast.unparse(rounds.func) == "range"
     if not isinstance(loader, ast.Name) or not isinstance(number, ast.Name | ast.Constant) or not is_counted:
         return ""
-    is_near = is_one_scope(pipeline, origin, epochs.location)
+    is_near = blocks.is_one_scope(pipeline, origin, epochs.location)
     is_known = all(_is_set_before(pipeline, name, scheduler) for name in (loader, number) if isinstance(name, ast.Name))
     return f"len({loader.id}) * {ast.unparse(number)}" if is_near and is_known else ""
 
@@ -191,12 +172,14 @@ def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: Scheduler) -> 
     return bool(locations) and all(location < scheduler.origin for location in locations)
 
 
-def _is_short(pipeline: Pipeline, scheduler: Scheduler, length: Value, pace: Pace, unit: Unit) -> bool:
+def _is_short(
+    pipeline: Pipeline, scheduler: Scheduler, length: Value, pace: lr_schedules.Pace, unit: lr_schedules.Unit
+) -> bool:
     """Whether a cycle ends before the loops do: counted in epochs, or in fewer rounds through the same loader."""
     if scheduler.origin is None or pace.epochs is None or pace.epochs.location.holds(scheduler.origin):
         return False
-    if unit is Unit.EPOCHS:
-        return "total_steps" in scheduler.given and counts_epochs(pipeline, pace.epochs)
+    if unit is lr_schedules.Unit.EPOCHS:
+        return "total_steps" in scheduler.given and lr_schedules.counts_epochs(pipeline, pace.epochs)
     if not isinstance(length, Count) or not length.is_exact or pace.times_around is None:
         return False
     is_same = length.of is pace.loader or (pace.loader is None and length.of is pace.training.loop.over)

@@ -169,32 +169,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Argument,
-    Configured,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Pace,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Scheduler,
-    Unit,
-    Verdict,
-    configured_schedules,
-    confirmed,
-    counts_epochs,
-    inconclusive,
-    length_of,
-    literal,
-    pace_of,
-    pace_of_updates,
-    refuted,
-    unit_of,
-)
+from lintrain.analysis import lightning_modules, lr_schedules
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.model import Scheduler
+from lintrain.pipeline.values.python import literal
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 FAR = 2
 """A schedule that ends this many times too early or too late is counted in something else."""
@@ -206,17 +185,19 @@ class ScheduleUnitMismatch(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for scheduler in pipeline.schedulers:
-            length, pace = length_of(scheduler), pace_of(pipeline, scheduler)
+            length, pace = lr_schedules.length_of(scheduler), lr_schedules.pace_of(pipeline, scheduler)
             if length is not None and pace is not None:
                 yield from self._in_loop(pipeline, scheduler, length, pace)
-            elif length is not None and (updates := pace_of_updates(pipeline, scheduler)) is not None:
+            elif length is not None and (updates := lr_schedules.pace_of_updates(pipeline, scheduler)) is not None:
                 yield from self._with_updates(pipeline, scheduler, length, *updates)
-        for configured in configured_schedules(pipeline):
+        for configured in lightning_modules.configured_schedules(pipeline):
             yield from self._in_lightning(pipeline, configured)
 
-    def _in_loop(self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> Iterator[Finding]:
+    def _in_loop(
+        self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace
+    ) -> Iterator[Finding]:
         step = pipeline.code(pace.step.location)
-        if not pace.per_batch and unit_of(length) is Unit.BATCHES:
+        if not pace.per_batch and lr_schedules.unit_of(length) is lr_schedules.Unit.BATCHES:
             message = f"the schedule counts batches, but `{step}` runs once per epoch"
             cure = "call it after every `optimizer.step()`, or count the schedule in epochs"
         elif pace.per_batch and _is_number_of_epochs(pipeline, scheduler, length, pace):
@@ -229,7 +210,7 @@ class ScheduleUnitMismatch(Rule):
         )
 
     def _with_updates(
-        self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace, batches: int
+        self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace, batches: int
     ) -> Iterator[Finding]:
         step = pipeline.code(pace.step.location)
         if _is_number_of_epochs(pipeline, scheduler, length, pace):
@@ -240,19 +221,22 @@ class ScheduleUnitMismatch(Rule):
                 help=f"count the schedule in updates, `len(loader) // {batches} * epochs`, or step it once per epoch",
             )
 
-    def _in_lightning(self, pipeline: Pipeline, configured: Configured) -> Iterator[Finding]:
-        length = length_of(configured.scheduler)
-        unit = Unit.UNKNOWN if length is None else unit_of(length)
-        if length is None or (unit, configured.interval) not in {(Unit.BATCHES, "epoch"), (Unit.EPOCHS, "step")}:
+    def _in_lightning(self, pipeline: Pipeline, configured: lightning_modules.Configured) -> Iterator[Finding]:
+        length = lr_schedules.length_of(configured.scheduler)
+        unit = lr_schedules.Unit.UNKNOWN if length is None else lr_schedules.unit_of(length)
+        if length is None or (unit, configured.interval) not in {
+            (lr_schedules.Unit.BATCHES, "epoch"),
+            (lr_schedules.Unit.EPOCHS, "step"),
+        }:
             return
         handed = configured.handed_over(pipeline)
-        pace = "once per epoch" if unit is Unit.BATCHES else "with every batch"
+        pace = "once per epoch" if unit is lr_schedules.Unit.BATCHES else "with every batch"
         yield self.finding(
             handed.location if handed else length.location,
             f"the schedule counts {unit}, but Lightning steps it {pace}",
             related=[Related(length.location, f"counted in {unit}", "length")],
-            help='add `"interval": "step"`' if unit is Unit.BATCHES else 'leave `"interval": "step"` out',
-            facts={"code": handed.with_interval("step") if handed and unit is Unit.BATCHES else None},
+            help='add `"interval": "step"`' if unit is lr_schedules.Unit.BATCHES else 'leave `"interval": "step"` out',
+            facts={"code": handed.with_interval("step") if handed and unit is lr_schedules.Unit.BATCHES else None},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -260,39 +244,39 @@ class ScheduleUnitMismatch(Rule):
             return _in_lightning(evidence)
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         batches = loop.loader.batches if loop.loader else None
         schedule = next((each for each in loop.schedules if each.steps and each.length), None)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
-            return inconclusive(f"of {len(loop.schedules)} schedules none with a known end was seen to go on")
+            return Verdict.inconclusive(f"of {len(loop.schedules)} schedules none with a known end was seen to go on")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
         text = f"`{schedule.name}` ends after {schedule.length} steps, and takes {per_epoch or 1} in an epoch"
         ends_within = schedule.length < per_epoch
         counts_batches = not per_epoch and schedule.length >= batches
-        told = confirmed if ends_within or counts_batches else refuted
+        told = Verdict.confirmed if ends_within or counts_batches else Verdict.refuted
         return told(f"{text} of {batches} batches", length=schedule.length, per_epoch=per_epoch or 1)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("step the schedule with every batch", Replace(finding.location, code), safe=True)
+        return fixes.Fix.of("step the schedule with every batch", fixes.Replace(finding.location, code), safe=True)
 
 
-def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: Pace) -> bool:
+def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> bool:
     """Whether a length is the number of times that the loop around the batches runs."""
     if pace.epochs is None or scheduler.name == "OneCycleLR":  # that one raises an error: overrun-one-cycle
         return False
     if scheduler.origin is None or pace.epochs.location.holds(scheduler.origin) or _has_one_batch(pace):
         return False
-    if unit_of(length) is Unit.EPOCHS and counts_epochs(pipeline, pace.epochs):
+    if lr_schedules.unit_of(length) is lr_schedules.Unit.EPOCHS and lr_schedules.counts_epochs(pipeline, pace.epochs):
         return True
     number = literal(length.value)
     is_told_the_end = "num_training_steps" in scheduler.given
     return is_told_the_end and isinstance(number, int) and pace.times_around == number
 
 
-def _has_one_batch(pace: Pace) -> bool:
+def _has_one_batch(pace: lr_schedules.Pace) -> bool:
     loader = pace.loader
     return loader is not None and "batch_size=len(" in loader.text.replace(" ", "")
 
@@ -302,7 +286,13 @@ def _in_lightning(evidence: Evidence) -> Verdict:
     length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
     times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
     if not isinstance(length, int) or not isinstance(times, int):
-        return inconclusive(f"a schedule of {length} steps is stepped {times} times: one of the two is not known")
+        return Verdict.inconclusive(
+            f"a schedule of {length} steps is stepped {times} times: one of the two is not known"
+        )
     said = f"the schedule has {length} steps, and Lightning takes {times} of them, one with every {interval}"
     is_far = max(length, times) >= FAR * min(length, times)
-    return confirmed(said, length=length, times=times) if is_far else refuted(said, length=length, times=times)
+    return (
+        Verdict.confirmed(said, length=length, times=times)
+        if is_far
+        else Verdict.refuted(said, length=length, times=times)
+    )

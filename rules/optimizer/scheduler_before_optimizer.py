@@ -90,27 +90,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Optimizer,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Scheduler,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_untold,
-    options_of,
-    refuted,
-    trains_by_hand,
-)
+from lintrain.analysis import lr_schedules, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Optimizer, Scheduler
+from lintrain.pipeline.values.python import options_of
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 
 class SchedulerBeforeOptimizer(Rule):
@@ -118,7 +102,7 @@ class SchedulerBeforeOptimizer(Rule):
     keywords = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         for scheduler in pipeline.schedulers:
             steps = [event for event in pipeline.acts(Act.SCHEDULER_STEP) if event.subject is scheduler]
@@ -140,28 +124,28 @@ class SchedulerBeforeOptimizer(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         early = [schedule for schedule in loop.schedules if schedule.steps_before_optimizer]
         if early and loop.steps:
             text = f"`{early[0].name}` took {early[0].steps_before_optimizer} steps before the optimizer's first one"
-            return confirmed(text, steps_before_optimizer=early[0].steps_before_optimizer)
+            return Verdict.confirmed(text, steps_before_optimizer=early[0].steps_before_optimizer)
         if any(schedule.steps for schedule in loop.schedules):
-            return refuted(f"the optimizer stepped before any of {len(loop.schedules)} schedules")
-        return inconclusive(f"{len(loop.schedules)} schedules took no step as far as the loop was seen")
+            return Verdict.refuted(f"the optimizer stepped before any of {len(loop.schedules)} schedules")
+        return Verdict.inconclusive(f"{len(loop.schedules)} schedules took no step as far as the loop was seen")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
         (later,) = finding.with_role("step")
-        edits = Replace(finding.location, later.text), Replace(later.location, code)
-        return Fix.of("step the optimizer first", *edits, safe=True)
+        edits = fixes.Replace(finding.location, later.text), fixes.Replace(later.location, code)
+        return fixes.Fix.of("step the optimizer first", *edits, safe=True)
 
 
 def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> Event | None:
     """The optimizer's first step, if it certainly comes after the schedule's own in every iteration."""
     trained = scheduler.optimizer
-    if not step.loops or not is_untold(step) or not isinstance(trained, Optimizer):
+    if not step.loops or not lr_schedules.is_untold(step) or not isinstance(trained, Optimizer):
         return None
     events = [each for each in pipeline.acts(Act.STEP, Act.ESCAPE) if trained in options_of(each.subject)]
     if not events or events[0].act is not Act.STEP or not all(each.is_inside(step.loops[-1]) for each in events):

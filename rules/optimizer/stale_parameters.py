@@ -130,31 +130,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    ABSENT,
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    MoveAfter,
-    Optimizer,
-    Pipeline,
-    Related,
-    Rule,
-    Sequence,
-    Value,
-    Verdict,
-    always_with,
-    do_overlap,
-    literal,
-    may_move,
-    options_of,
-    parts_shared,
-    training_loops,
-    weights_outside,
-)
+from lintrain.analysis import handing_over, loop_verdicts, training_loops
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.python import ABSENT, Sequence, Value, literal, options_of
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 
 class StaleParameters(Rule):
@@ -182,17 +163,19 @@ class StaleParameters(Rule):
             f"`{name}` is made before the model that it trains gets new parameters",
             related=[replaced],
             help="make the optimizer after the model is complete",
-            facts={"can_move": may_move(pipeline, made.location, replaced.location)},
+            facts={"can_move": blocks.may_move(pipeline, made.location, replaced.location)},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return weights_outside(evidence, "optimizers")
+        return loop_verdicts.weights_outside(evidence, "optimizers")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("can_move"):
             return None
         replaced = finding.with_role("replaced")[0]
-        return Fix.of("make the optimizer after that", MoveAfter(finding.location, replaced.location), safe=False)
+        return fixes.Fix.of(
+            "make the optimizer after that", fixes.MoveAfter(finding.location, replaced.location), safe=False
+        )
 
 
 def _what(replaced: Event) -> str:
@@ -204,11 +187,13 @@ def _is_lost(pipeline: Pipeline, made: Event, replaced: Event) -> bool:
     optimizer, part = made.subject, replaced.details.get("part", ABSENT)
     if not isinstance(optimizer, Optimizer) or replaced.order < made.order:
         return False
-    whole = parts_shared(pipeline, [replaced.subject])
-    if whole.isdisjoint(parts_shared(pipeline, optimizer.trains)) or not _in_one_go(made, replaced):
+    whole = handing_over.parts_shared(pipeline, [replaced.subject])
+    if whole.isdisjoint(handing_over.parts_shared(pipeline, optimizer.trains)) or not _in_one_go(made, replaced):
         return False
     others = [module for each in pipeline.optimizers if each is not optimizer for module in each.trains]
-    if not (whole | parts_shared(pipeline, [part])).isdisjoint(parts_shared(pipeline, others)):
+    if not (whole | handing_over.parts_shared(pipeline, [part])).isdisjoint(
+        handing_over.parts_shared(pipeline, others)
+    ):
         return False
     if any(event.order > replaced.order and _freezes(pipeline, event, part) for event in pipeline.acts(Act.FREEZE)):
         return False
@@ -217,12 +202,12 @@ def _is_lost(pipeline: Pipeline, made: Event, replaced: Event) -> bool:
 
 def _freezes(pipeline: Pipeline, event: Event, part: Value) -> bool:
     """Whether an event may freeze a part: one that certainly frees it is of the same kind."""
-    return literal(event.details["wanted"]) is not True and do_overlap(pipeline, event.subject, part)
+    return literal(event.details["wanted"]) is not True and handing_over.do_overlap(pipeline, event.subject, part)
 
 
 def _in_one_go(made: Event, replaced: Event) -> bool:
     """Whether both happen one after the other in one run of the script."""
-    is_nested = always_with(made, replaced) or always_with(replaced, made)
+    is_nested = training_loops.always_with(made, replaced) or training_loops.always_with(replaced, made)
     return is_nested and (not made.uncalled or made.function == replaced.function)
 
 
@@ -241,10 +226,10 @@ def _newer_model(pipeline: Pipeline, made: Event) -> Related | None:
         return None
     (old,) = optimizer.trains
     names = {binding.name for binding in pipeline.names_of(old)}
-    for training in training_loops(pipeline):
+    for training in training_loops.training_loops(pipeline):
         forwards = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
         new = forwards[0].subject if len(forwards) == 1 else None
-        if new is None or do_overlap(pipeline, new, old) or not _in_one_go(made, forwards[0]):
+        if new is None or handing_over.do_overlap(pipeline, new, old) or not _in_one_go(made, forwards[0]):
             continue
         later = [each for each in pipeline.names_of(new) if each.name in names and made.location < each.location]
         if later and all(optimizer in options_of(step.subject) for step in training.steps):

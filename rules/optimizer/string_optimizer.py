@@ -73,30 +73,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddImport,
-    Evidence,
-    Finding,
-    Fix,
-    KerasRun,
-    Level,
-    LibraryObject,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Sequence,
-    Value,
-    Verdict,
-    backbones,
-    confirmed,
-    inconclusive,
-    is_missing,
-    keras_name,
-    refuted,
-    text_of,
-)
+from lintrain.analysis import keras_runs
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import LibraryObject, Sequence, Value, is_missing, text_of
+from lintrain.pipeline.values.training import KerasRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 RATES = {
     "adadelta": 0.001,
@@ -121,13 +102,13 @@ class StringOptimizer(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
             name = text_of(run.value("optimizer"))
-            trained = [model for model in backbones(run.model) if not model.frozen and not model.is_adapted]
+            trained = [model for model in keras_runs.backbones(run.model) if not model.frozen and not model.is_adapted]
             if name is not None and name.lower() in RATES and trained and run.fits and not _may_set_rate(run):
                 yield self._report(pipeline, run, name, trained[0])
 
     def _report(self, pipeline: Pipeline, run: KerasRun, name: str, model: Model) -> Finding:
         checkpoint = text_of(model.checkpoint) or model.name
-        keras = keras_name(pipeline)
+        keras = keras_runs.keras_name(pipeline)
         return self.finding(
             run.compile_arguments["optimizer"].location,
             f'optimizer "{name}" trains a pretrained model at its default, {RATES[name.lower()]:g}',
@@ -140,18 +121,18 @@ class StringOptimizer(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model, step = evidence.model, evidence.step
         if evidence.keras is None or model is None or step is None:
-            return inconclusive(evidence.not_reached("step"))
+            return Verdict.inconclusive(evidence.not_reached("step"))
         if not model.pretrained:
-            return inconclusive(f"no checkpoint was seen to fill any of the {model.parameters} weights")
+            return Verdict.inconclusive(f"no checkpoint was seen to fill any of the {model.parameters} weights")
         rate = evidence.peak_learning_rate or 0.0
         text = f"`{step.optimizer}` steps {step.trainable_tensors} tensors of a pretrained model at {rate:g}"
-        return confirmed(text, stage="step") if rate >= LEAST else refuted(text)
+        return Verdict.confirmed(text, stage="step") if rate >= LEAST else Verdict.refuted(text)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         keras = finding.facts.get("keras")
         code = f"{keras or 'keras'}.optimizers.Adam(5e-5)"
-        imports = () if keras else (AddImport("keras"),)
-        return Fix.of(f"pass `{code}`", *imports, Replace(finding.location, code), safe=False)
+        imports = () if keras else (fixes.AddImport("keras"),)
+        return fixes.Fix.of(f"pass `{code}`", *imports, fixes.Replace(finding.location, code), safe=False)
 
 
 def _may_set_rate(run: KerasRun) -> bool:

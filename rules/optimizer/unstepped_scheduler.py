@@ -132,34 +132,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Instance,
-    Level,
-    Location,
-    Optimizer,
-    Pipeline,
-    Related,
-    Rule,
-    Scheduler,
-    Verdict,
-    confirmed,
-    every_node,
-    handed_on,
-    inconclusive,
-    is_one_scope,
-    lazy_pattern,
-    nodes_of_kind,
-    options_of,
-    refuted,
-    spread_names,
-    trains_by_hand,
-    way_out,
-)
+from lintrain.analysis import script_text, training_loops
+from lintrain.pipeline import blocks, callers
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Optimizer, Scheduler
+from lintrain.pipeline.values.python import Instance, options_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 LOOKS = frozenset({"get_last_lr", "get_lr", "state_dict", "load_state_dict", "last_epoch", "base_lrs"})
 """What can be done with a schedule without stepping it."""
@@ -177,7 +155,7 @@ class UnsteppedScheduler(Rule):
     keywords = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline):
             return
         for scheduler in pipeline.schedulers:
             step = _step_of_its_optimizer(pipeline, scheduler)
@@ -197,22 +175,26 @@ class UnsteppedScheduler(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         idle = [schedule for schedule in loop.schedules if not schedule.steps]
         if loop.schedules and not idle:
             first = loop.schedules[0]
-            return refuted(
+            return Verdict.refuted(
                 f"`{first.name}` took {first.steps} steps beside {loop.steps} of the optimizer", steps=first.steps
             )
         if idle and len(idle) == len(loop.schedules) and loop.ended and loop.steps:
-            return confirmed(f"`{idle[0].name}` took 0 steps in an epoch with {loop.steps} of the optimizer", steps=0)
-        return inconclusive(f"{len(idle)} of {len(loop.schedules)} schedules took no step as far as the loop was seen")
+            return Verdict.confirmed(
+                f"`{idle[0].name}` took 0 steps in an epoch with {loop.steps} of the optimizer", steps=0
+            )
+        return Verdict.inconclusive(
+            f"{len(idle)} of {len(loop.schedules)} schedules took no step as far as the loop was seen"
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         steps, statement = finding.with_role("step"), finding.facts.get("statement")
         if not steps or not isinstance(statement, str):
             return None
-        return Fix.of(f"insert `{statement}`", InsertAfter(steps[0].location, statement), safe=False)
+        return fixes.Fix.of(f"insert `{statement}`", fixes.InsertAfter(steps[0].location, statement), safe=False)
 
 
 def _is_made_to_set_the_rate(pipeline: Pipeline, scheduler: Scheduler) -> bool:
@@ -238,7 +220,7 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     if len(names) != 1:
         return None
     (name,) = names
-    spread, handed = spread_names(pipeline.source, names)
+    spread, handed = callers.spread_names(pipeline.source, names)
     named = pipeline.told(_names_by_text, None)
     if not spread.isdisjoint(pipeline.told(_imported_names, None)) or not ALL_NAMES.isdisjoint(named):
         return None
@@ -251,13 +233,13 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
 
 def _names_by_text(pipeline: Pipeline, _: None) -> dict[str, list[ast.Name]]:
     found: dict[str, list[ast.Name]] = {}
-    for node in nodes_of_kind(pipeline, ast.Name):
+    for node in script_text.nodes_of_kind(pipeline, ast.Name):
         found.setdefault(node.id, []).append(node)
     return found
 
 
 def _imported_names(pipeline: Pipeline, _: None) -> frozenset[str]:
-    return frozenset(node.name for node in nodes_of_kind(pipeline, ast.alias))
+    return frozenset(node.name for node in script_text.nodes_of_kind(pipeline, ast.alias))
 
 
 def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
@@ -272,7 +254,7 @@ def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     if all(event.uncalled for event in pipeline.acts(Act.STEP)):  # another script makes the objects of this class
         return None
     looked_at = pipeline.told(_looked_at, None)
-    for node in every_node(pipeline):
+    for node in script_text.every_node(pipeline):
         match node:
             case ast.Attribute(attr=attr) if attr == "__dict__" or (
                 attr == name and not isinstance(node.ctx, ast.Store) and id(node) not in looked_at
@@ -307,8 +289,8 @@ def _kept_by_a_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.Clas
 def _class_of(pipeline: Pipeline, location: Location, own: str) -> ast.ClassDef | None:
     """The class whose object a name stands for: `self` in a method, or in a function that only one method calls."""
     source = pipeline.source_of(location)
-    *_, (_, called) = way_out(pipeline, location)[:2]
-    given = [node for node, names in source.told(handed_on).items() if names == (own,) and node.id == "self"]
+    *_, (_, called) = callers.way_out(pipeline, location)[:2]
+    given = [node for node, names in source.told(callers.handed_on).items() if names == (own,) and node.id == "self"]
     if not any(called.holds(source.location(node)) for node in given) if called != location else own != "self":
         return None
     around = [owner for owner in source.nodes_of(ast.ClassDef) if source.location(owner).holds(called)]
@@ -317,7 +299,7 @@ def _class_of(pipeline: Pipeline, location: Location, own: str) -> ast.ClassDef 
 
 def _looked_at(pipeline: Pipeline, _: None) -> set[int]:
     """The nodes of which only something harmless is read."""
-    nodes = (node for node in nodes_of_kind(pipeline, ast.Attribute) if node.attr in LOOKS)
+    nodes = (node for node in script_text.nodes_of_kind(pipeline, ast.Attribute) if node.attr in LOOKS)
     return {id(node.value) for node in nodes}
 
 
@@ -338,7 +320,7 @@ def _counts_steps(pipeline: Pipeline, scheduler: Scheduler, step: Related) -> bo
         is_of_steps
         and is_alone
         and scheduler.origin is not None
-        and is_one_scope(pipeline, scheduler.origin, step.location)
+        and blocks.is_one_scope(pipeline, scheduler.origin, step.location)
     )
 
 

@@ -64,28 +64,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    LibraryCall,
-    Location,
-    LoopEvidence,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainingArguments,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_left_out,
-    is_since,
-    literal,
-    refuted,
-)
+from lintrain.analysis import evaluation_schedule, gradient_accumulation
+from lintrain.evidence.run import LoopEvidence
+from lintrain.pipeline.record import LibraryCall
+from lintrain.pipeline.values.python import Value, literal
+from lintrain.pipeline.values.training import TrainingArguments
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 SCHEDULES = frozenset(
     {
@@ -109,7 +93,7 @@ class WarmupExceedsTraining(Rule):
             location = settings.locations.get("warmup_steps")
             if warmup is None or total is None or location is None or not _warms_up(settings) or warmup < total:
                 continue
-            takes_share = is_since(pipeline.targets, "transformers", (5, 0))
+            takes_share = gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 0))
             yield self._report(location, warmup, total, settings.locations.get("max_steps"), takes_share=takes_share)
         for call in pipeline.calls:
             yield from self._of_schedule(call)
@@ -140,17 +124,19 @@ class WarmupExceedsTraining(Rule):
         if schedule is None and evidence.loop is not None:
             return _in_own_loop(finding, evidence.loop)
         if schedule is None:
-            return inconclusive(f"no schedule was played through: {evidence.not_reached('step')}")
+            return Verdict.inconclusive(f"no schedule was played through: {evidence.not_reached('step')}")
         share = schedule.highest_at / schedule.steps
         said = f"the rate is highest, {schedule.highest:.2g}, at step {schedule.highest_at + 1} of {schedule.steps}"
         if schedule.highest_at == schedule.steps - 1 > 0:
-            return confirmed(said, share=share)
-        return refuted(said, share=share) if share <= MOST_SHARE else inconclusive(said, share=share)
+            return Verdict.confirmed(said, share=share)
+        return Verdict.refuted(said, share=share) if share <= MOST_SHARE else Verdict.inconclusive(said, share=share)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("takes_share"):
             return None
-        return Fix.of("warm up over a tenth of the run", Replace(finding.location, "warmup_steps=0.1"), safe=False)
+        return fixes.Fix.of(
+            "warm up over a tenth of the run", fixes.Replace(finding.location, "warmup_steps=0.1"), safe=False
+        )
 
 
 def _steps(value: Value) -> int | None:
@@ -160,7 +146,7 @@ def _steps(value: Value) -> int | None:
 
 def _warms_up(settings: TrainingArguments) -> bool:
     """Whether the schedule certainly has a warm-up."""
-    if is_left_out(settings, "lr_scheduler_type"):
+    if evaluation_schedule.is_left_out(settings, "lr_scheduler_type"):
         return True
     name = literal(settings.value("lr_scheduler_type"))
     return isinstance(name, str) and name != CONSTANT
@@ -171,8 +157,12 @@ def _in_own_loop(finding: Finding, loop: LoopEvidence) -> Verdict:
     total = finding.facts.get("total")
     peak = next((schedule.peak for schedule in loop.schedules if schedule.peak is not None), None)
     if peak is None or not isinstance(total, int):
-        return inconclusive(f"of {len(loop.schedules)} schedules none shows the end of its warm-up")
+        return Verdict.inconclusive(f"of {len(loop.schedules)} schedules none shows the end of its warm-up")
     said = f"the rate gets to its largest value at step {peak} of {total}"
     if peak >= total - 1:
-        return confirmed(said, peak=peak, total=total)
-    return refuted(said, peak=peak, total=total) if peak <= MOST_SHARE * total else inconclusive(said, peak=peak)
+        return Verdict.confirmed(said, peak=peak, total=total)
+    return (
+        Verdict.refuted(said, peak=peak, total=total)
+        if peak <= MOST_SHARE * total
+        else Verdict.inconclusive(said, peak=peak)
+    )

@@ -84,27 +84,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    AddArgument,
-    Constant,
-    Event,
-    Finding,
-    Fix,
-    Level,
-    Library,
-    LibraryCall,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainingLoop,
-    Value,
-    hides_gradients,
-    training_loops,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.record import LibraryCall
+from lintrain.pipeline.values.python import Constant, Library, Value
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, fixes
 
 OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
 AUTOCASTS = OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
@@ -117,12 +101,12 @@ class AutocastWithoutScaler(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         casts = [call for call in pipeline.calls if call.path in AUTOCASTS]
-        if not casts or not trains_by_hand(pipeline) or pipeline.launchers or _speaks_of_scale(pipeline):
+        if not casts or not training_loops.trains_by_hand(pipeline) or pipeline.launchers or _speaks_of_scale(pipeline):
             return
         found: dict[Location, Finding] = {}
-        for training in training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline):
             cast = next((call for call in casts if _casts_forward(pipeline, training, call)), None)
-            if cast is not None and not hides_gradients(pipeline, training):
+            if cast is not None and not iterations.hides_gradients(pipeline, training):
                 found.setdefault(training.backward.location, self._report(pipeline, training.backward, cast))
         yield from found.values()
 
@@ -140,14 +124,14 @@ class AutocastWithoutScaler(Rule):
             facts={"names_none": written is None and "torch" in _modules(pipeline)},
         )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         casts, formats = finding.with_role("autocast"), finding.with_role("format")
         title = "compute in bfloat16"
         if formats:
-            return Fix.of(title, Replace(formats[0].location, "torch.bfloat16"), safe=False)
+            return fixes.Fix.of(title, fixes.Replace(formats[0].location, "torch.bfloat16"), safe=False)
         if not casts or not finding.facts.get("names_none"):
             return None
-        return Fix.of(title, AddArgument(casts[0].location, "dtype", "torch.bfloat16"), safe=False)
+        return fixes.Fix.of(title, fixes.AddArgument(casts[0].location, "dtype", "torch.bfloat16"), safe=False)
 
 
 def _modules(pipeline: Pipeline) -> set[str]:
@@ -163,7 +147,7 @@ def _speaks_of_scale(pipeline: Pipeline) -> bool:
     return any(isinstance(name, str) and re.search("scal|set_autocast", name, re.IGNORECASE) for name in names)
 
 
-def _casts_forward(pipeline: Pipeline, training: TrainingLoop, call: LibraryCall) -> bool:
+def _casts_forward(pipeline: Pipeline, training: training_loops.TrainingLoop, call: LibraryCall) -> bool:
     """Whether a call turns on float16 on a GPU for a pass that the loop's backward goes through."""
     if not training.loop.location.holds(call.location) or not _is_float16(call):
         return False

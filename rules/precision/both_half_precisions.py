@@ -50,23 +50,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_true,
-    lazy_pattern,
-    refuted,
-)
+from lintrain.pipeline.values.python import is_true
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 WRITTEN = lazy_pattern(r"fp16\s*=\s*True")
 RAISED = ("At most one of fp16 and bf16 can be True",)
@@ -106,16 +91,16 @@ class BothHalfPrecisions(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
-            return confirmed(f"{stage.failure.type} when the arguments are made: 0 steps were taken")
+            return Verdict.confirmed(f"{stage.failure.type} when the arguments are made: 0 steps were taken")
         if evidence.ran(finding.location):
             modes = {name: bool(evidence.arguments.get(name)) for name in ("fp16", "bf16")}
             told = ", ".join(f"`{name}={value}`" for name, value in modes.items())
-            return refuted(f"the script ran past line {finding.location.line}, and trains with {told}", **modes)
-        return inconclusive("whether the script came to this line is not known")
+            return Verdict.refuted(f"the script ran past line {finding.location.line}, and trains with {told}", **modes)
+        return Verdict.inconclusive("whether the script came to this line is not known")
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [RemoveArgument(each.location, "fp16") for each in finding.with_role("call")]
-        return Fix.of("keep `bf16=True` alone", *edits, safe=False) if edits else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.RemoveArgument(each.location, "fp16") for each in finding.with_role("call")]
+        return fixes.Fix.of("keep `bf16=True` alone", *edits, safe=False) if edits else None
 
 
 def _is_expected(pipeline: Pipeline, location: Location) -> bool:

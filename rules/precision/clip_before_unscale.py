@@ -77,30 +77,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    InsertBefore,
-    Level,
-    Pipeline,
-    Related,
-    Rule,
-    Scaler,
-    TrainingLoop,
-    Verdict,
-    clippings,
-    confirmed,
-    contradict,
-    inconclusive,
-    is_of,
-    is_switched_off,
-    one_per_location,
-    refuted,
-    text_of_event,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Scaler
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
 
 
 class ClipBeforeUnscale(Rule):
@@ -110,12 +90,14 @@ class ClipBeforeUnscale(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if pipeline.acts(Act.UNSCALE):
             return
-        plain = [(training, clip) for training, clip in clippings(pipeline) if "launcher" not in clip.details]
+        plain = [
+            (training, clip) for training, clip in iterations.clippings(pipeline) if "launcher" not in clip.details
+        ]
         steps = ((clip, _scaled_step_after(pipeline, training, clip)) for training, clip in plain)
         yield from one_per_location(self._report(clip, step) for clip, step in steps if step)
 
     def _report(self, clip: Event, step: Event) -> Finding:
-        scaler, optimizer = text_of_event(step, "scaler_text"), text_of_event(step)
+        scaler, optimizer = training_loops.text_of_event(step, "scaler_text"), training_loops.text_of_event(step)
         return self.finding(
             clip.location,
             f"gradients are clipped while `{scaler}` still has them multiplied by its scale",
@@ -127,22 +109,24 @@ class ClipBeforeUnscale(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.clipped_while_scaled} of {loop.clips} clippings found gradients multiplied by the scale"
         if not loop.clips:
-            return inconclusive(text, clips=loop.clips)
+            return Verdict.inconclusive(text, clips=loop.clips)
         if not loop.scaled:
-            return inconclusive(
+            return Verdict.inconclusive(
                 f"on {evidence.device} the scaler is switched off, and multiplies nothing", clips=loop.clips
             )
-        return (confirmed if loop.clipped_while_scaled else refuted)(text, clips=loop.clips)
+        return (Verdict.confirmed if loop.clipped_while_scaled else Verdict.refuted)(text, clips=loop.clips)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         statement = str(finding.facts["statement"])
-        return Fix.of(f"insert `{statement}` before clipping", InsertBefore(finding.location, statement), safe=True)
+        return fixes.Fix.of(
+            f"insert `{statement}` before clipping", fixes.InsertBefore(finding.location, statement), safe=True
+        )
 
 
-def _scaled_step_after(pipeline: Pipeline, training: TrainingLoop, clip: Event) -> Event | None:
+def _scaled_step_after(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> Event | None:
     """The scaler's step that follows a clipping with nothing of its kind between them."""
     escaped = any(isinstance(event.subject, Scaler) for event in pipeline.acts(Act.ESCAPE))
     at = bisect_left(training.inside, clip.order, key=_order)
@@ -151,7 +135,7 @@ def _scaled_step_after(pipeline: Pipeline, training: TrainingLoop, clip: Event) 
     if escaped or before is None or after is None or before.act is not Act.BACKWARD or after.act is not Act.STEP:
         return None
     scaler = after.details.get("scaler")
-    if scaler is None or is_switched_off(scaler) or is_of(pipeline, clip, after.subject) is False:
+    if scaler is None or iterations.is_switched_off(scaler) or iterations.is_of(pipeline, clip, after.subject) is False:
         return None
     is_scaled = ".scale(" in pipeline.code(before.location) or isinstance(scaler, Scaler)
     return after if is_scaled else None
@@ -165,5 +149,6 @@ def _first_with(clip: Event, inside: Sequence[Event], numbers: Iterable[int]) ->
     """The first backward call or step, of the events with these numbers, that an iteration with the clipping has."""
     events = (inside[number] for number in numbers)
     return next(
-        (event for event in events if event.act in {Act.STEP, Act.BACKWARD} and not contradict(event, clip)), None
+        (event for event in events if event.act in {Act.STEP, Act.BACKWARD} and not iterations.contradict(event, clip)),
+        None,
     )

@@ -85,25 +85,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Training,
-    is_left_alone,
-    lazy_pattern,
-    literal,
-    scales_gradients,
-    text_of,
-    trainings,
-    weights_format,
-)
+from lintrain.analysis import tuning
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import literal, text_of
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, fixes, lazy_pattern
 
 PRONE = lazy_pattern(
     r"(^|/)(flan-t5|mt5|umt5|byt5|(t5-)?v1_1|t5-v1_1|long-?t5|t5-(large|3b|11b)|madlad400|flan-ul2|t0(pp|_3b)?$)[\w.-]*",
@@ -120,15 +105,15 @@ class Fp16OverflowProneModel(Rule):
     keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline):
+        for training in tuning.trainings(pipeline):
             model = training.model
-            if not isinstance(model, Model) or not _is_prone(model) or not is_left_alone(pipeline, training):
+            if not isinstance(model, Model) or not _is_prone(model) or not tuning.is_left_alone(pipeline, training):
                 continue
             location = _fp16_at(pipeline, training)
             if location is not None:
                 yield self._report(pipeline, training, model, location)
 
-    def _report(self, pipeline: Pipeline, training: Training, model: Model, location: Location) -> Finding:
+    def _report(self, pipeline: Pipeline, training: tuning.Training, model: Model, location: Location) -> Finding:
         name = text_of(model.checkpoint) or model.name
         settings = training.run.settings if training.run else None
         is_argument = settings is not None and settings.locations.get("fp16") == location
@@ -141,10 +126,10 @@ class Fp16OverflowProneModel(Rule):
             facts={"is_argument": is_argument and pipeline.code(location).startswith("fp16=")},
         )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("is_argument"):
             return None
-        return Fix.of("train in bfloat16", Replace(finding.location, "bf16=True"), safe=False)
+        return fixes.Fix.of("train in bfloat16", fixes.Replace(finding.location, "bf16=True"), safe=False)
 
 
 def _is_prone(model: Model) -> bool:
@@ -154,9 +139,9 @@ def _is_prone(model: Model) -> bool:
     return model.is_pretrained and isinstance(name, str) and PRONE.search(name) is not None
 
 
-def _fp16_at(pipeline: Pipeline, training: Training) -> Location | None:
+def _fp16_at(pipeline: Pipeline, training: tuning.Training) -> Location | None:
     """What certainly makes a training compute in float16, unless that ends the run before anything overflows."""
-    kept, scaler = weights_format(pipeline, training), scales_gradients(pipeline, training)
+    kept, scaler = tuning.weights_format(pipeline, training), tuning.scales_gradients(pipeline, training)
     if kept is None or kept.name != "float16":
         return scaler
     breaks = training.optimizer is not None and training.optimizer.name in {"Adam", "AdamW"}

@@ -81,26 +81,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_tuned_whole,
-    quantization_of,
-    refuted,
-    scales_gradients,
-    trainings,
-    weights_format,
-)
+from lintrain.analysis import tuning
+from lintrain.pipeline.values.model import Model
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 TEXT = "Attempting to unscale FP16 gradients"
 
@@ -110,12 +93,16 @@ class Fp16WeightsWithScaler(Rule):
     keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline):
-            model, kept = training.model, weights_format(pipeline, training)
+        for training in tuning.trainings(pipeline):
+            model, kept = training.model, tuning.weights_format(pipeline, training)
             if not isinstance(model, Model) or kept is None or kept.name != "float16":
                 continue
-            scaler = scales_gradients(pipeline, training)
-            if scaler is None or quantization_of(model) is not None or not is_tuned_whole(pipeline, training):
+            scaler = tuning.scales_gradients(pipeline, training)
+            if (
+                scaler is None
+                or tuning.quantization_of(model) is not None
+                or not tuning.is_tuned_whole(pipeline, training)
+            ):
                 continue
             yield self.finding(
                 kept.location,
@@ -128,18 +115,18 @@ class Fp16WeightsWithScaler(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(TEXT):
-            return confirmed(f"`{TEXT}`")
+            return Verdict.confirmed(f"`{TEXT}`")
         if evidence.model is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         count, every = evidence.model.formats.get("float16", 0), sum(evidence.model.formats.values())
         told = f"{count} of {every} tensors that train are in float16"
         if count and evidence.arguments.get("fp16") is True:
-            return confirmed(f"{told}, and `fp16=True` scales their gradients on a GPU", float16=count)
-        return refuted(told, float16=count)
+            return Verdict.confirmed(f"{told}, and `fp16=True` scales their gradients on a GPU", float16=count)
+        return Verdict.refuted(told, float16=count)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
         wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
-        return Fix.of(f"write `{wanted}`", Replace(finding.location, wanted), safe=False)
+        return fixes.Fix.of(f"write `{wanted}`", fixes.Replace(finding.location, wanted), safe=False)

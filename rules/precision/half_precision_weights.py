@@ -89,39 +89,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lintrain import (
-    Absent,
-    Act,
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Format,
-    Level,
-    Location,
-    Model,
-    Optimizer,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TrainerRun,
-    Training,
-    Verdict,
-    confirmed,
-    facts_of,
-    inconclusive,
-    is_missing,
-    is_since,
-    is_true,
-    is_tuned_whole,
-    literal,
-    quantization_of,
-    refuted,
-    text_of,
-    trainings,
-    weights_format,
-)
+from lintrain.analysis import gradient_accumulation, tuning
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.model import Model, Optimizer
+from lintrain.pipeline.values.python import Absent, Constant, is_missing, is_true, literal, text_of
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 COARSE = 2e-5
 """The highest rate at which fewer than a third of bfloat16 weights move: 3.5 % of them at 1e-6, 17 % at 1e-5, 31 % at
@@ -146,12 +119,12 @@ class HalfPrecisionWeights(Rule):
     keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for training in trainings(pipeline):
+        for training in tuning.trainings(pipeline):
             model = training.model
-            if not isinstance(model, Model) or not is_tuned_whole(pipeline, training) or _is_sharded(pipeline):
+            if not isinstance(model, Model) or not tuning.is_tuned_whole(pipeline, training) or _is_sharded(pipeline):
                 continue
-            kept = weights_format(pipeline, training) or _saved_format(pipeline, model)
-            if kept is None or quantization_of(model) is not None:
+            kept = tuning.weights_format(pipeline, training) or _saved_format(pipeline, model)
+            if kept is None or tuning.quantization_of(model) is not None:
                 continue
             rate = _rate(training)
             if kept.name == "bfloat16" and rate is not None and rate.value <= COARSE:
@@ -159,7 +132,7 @@ class HalfPrecisionWeights(Rule):
             elif kept.name == "float16" and _underflows(pipeline, training):
                 yield self._breaks(kept, training.optimizer)
 
-    def _rounds(self, pipeline: Pipeline, kept: Format, rate: Rate) -> Finding:
+    def _rounds(self, pipeline: Pipeline, kept: tuning.Format, rate: Rate) -> Finding:
         return self.finding(
             kept.location,
             f"bfloat16 weights are trained at {rate.value:g}: most steps round to nothing",
@@ -169,7 +142,7 @@ class HalfPrecisionWeights(Rule):
             facts={"code": pipeline.code(kept.location) if kept.is_argument else None},
         )
 
-    def _breaks(self, kept: Format, optimizer: Optimizer | None) -> Finding:
+    def _breaks(self, kept: tuning.Format, optimizer: Optimizer | None) -> Finding:
         origin, name = (optimizer.origin, optimizer.name) if optimizer else (None, "Adam")
         return self.finding(
             kept.location,
@@ -182,25 +155,27 @@ class HalfPrecisionWeights(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.step is None or evidence.model is None:
-            return inconclusive(evidence.not_reached("step"))
+            return Verdict.inconclusive(evidence.not_reached("step"))
         share, formats = evidence.step.changed_share, evidence.model.formats
         if evidence.step.non_finite:
             lost, tensors = evidence.step.non_finite, evidence.step.trainable_tensors
             text = f"{lost} of {tensors} tensors ({', '.join(formats)}) hold NaN or infinity after two steps"
-            return confirmed(text, non_finite=lost)
+            return Verdict.confirmed(text, non_finite=lost)
         if share is None:
-            return inconclusive(f"{evidence.step.changed_tensors} tensors changed, and no share of weights was counted")
+            return Verdict.inconclusive(
+                f"{evidence.step.changed_tensors} tensors changed, and no share of weights was counted"
+            )
         told = f"{share:.0%} of the weights with a gradient moved in two steps ({', '.join(formats)})"
         if share < FEW and {"bfloat16", "float16"} & formats.keys():
-            return confirmed(told, share=share)
-        return refuted(told, share=share) if share > MOST else inconclusive(told)
+            return Verdict.confirmed(told, share=share)
+        return Verdict.refuted(told, share=share) if share > MOST else Verdict.inconclusive(told)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
         wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
-        return Fix.of(f"write `{wanted}`", Replace(finding.location, wanted), safe=False)
+        return fixes.Fix.of(f"write `{wanted}`", fixes.Replace(finding.location, wanted), safe=False)
 
 
 def _is_sharded(pipeline: Pipeline) -> bool:
@@ -208,18 +183,22 @@ def _is_sharded(pipeline: Pipeline) -> bool:
     return any(PLUGINS & launcher.arguments.keys() for launcher in pipeline.launchers)
 
 
-def _saved_format(pipeline: Pipeline, model: Model) -> Format | None:
+def _saved_format(pipeline: Pipeline, model: Model) -> tuning.Format | None:
     """The format that a checkpoint was saved in, which transformers keeps since its version 5."""
     names = {"dtype", "torch_dtype", "config"}
     if not model.is_pretrained or not model.is_complete or names & model.arguments.keys() or model.origin is None:
         return None
     if pipeline.acts(Act.CAST) or not isinstance(literal(model.checkpoint), str):
         return None
-    facts = facts_of(pipeline, model) if is_since(pipeline.targets, "transformers", (5, 0)) else None
-    return Format("bfloat16", model.origin, False) if facts is not None and facts.dtype == "bfloat16" else None
+    facts = (
+        tuning.facts_of(pipeline, model)
+        if gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 0))
+        else None
+    )
+    return tuning.Format("bfloat16", model.origin, False) if facts is not None and facts.dtype == "bfloat16" else None
 
 
-def _rate(training: Training) -> Rate | None:
+def _rate(training: tuning.Training) -> Rate | None:
     """The one learning rate that an Adam certainly has."""
     if training.run is not None:
         return _rate_of_run(training.run)
@@ -242,7 +221,7 @@ def _rate_of_run(run: TrainerRun) -> Rate | None:
     return Rate(float(value), location) if is_adam and isinstance(value, int | float) and location is not None else None
 
 
-def _underflows(pipeline: Pipeline, training: Training) -> bool:
+def _underflows(pipeline: Pipeline, training: tuning.Training) -> bool:
     """Whether an Adam of the script's own loop divides zero by zero; with a scaler the run ends before."""
     has_scaler = any("scaler" in event.details for event in pipeline.acts(Act.STEP))
     return training.optimizer is not None and _has_plain_eps(training.optimizer) and not has_scaler

@@ -57,28 +57,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Level,
-    Location,
-    Pipeline,
-    Rule,
-    Scaler,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_left_after,
-    is_switched_off,
-    may_hide,
-    refuted,
-    text_of_event,
-    trains_by_hand,
-)
+from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Scaler
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, fixes
 
 REFUSED = (
     "step() has already been called since the last update()",
@@ -91,7 +73,7 @@ class MissingScalerUpdate(Rule):
     keywords = "scaler|Scaler"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not trains_by_hand(pipeline) or pipeline.acts(Act.SCALER_UPDATE):
+        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.SCALER_UPDATE):
             return
         found: dict[Location, Finding] = {}
         for step in pipeline.acts(Act.STEP):
@@ -100,7 +82,7 @@ class MissingScalerUpdate(Rule):
         yield from found.values()
 
     def _report(self, step: Event) -> Finding:
-        scaler = text_of_event(step, "scaler_text")
+        scaler = training_loops.text_of_event(step, "scaler_text")
         return self.finding(
             step.location,
             f"`{scaler}` is never updated, and refuses its second step",
@@ -111,28 +93,30 @@ class MissingScalerUpdate(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*REFUSED)
         if failed is not None and failed.failure is not None:
-            return confirmed(f"`{failed.failure.message}`")
+            return Verdict.confirmed(f"`{failed.failure.message}`")
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         if not loop.scaled:
-            return inconclusive(
+            return Verdict.inconclusive(
                 f"on {evidence.device} the scaler is switched off, and lets all {loop.steps} steps pass"
             )
         text = f"the scaler let {loop.steps} steps pass"
-        return refuted(text, steps=loop.steps) if loop.steps > 1 else inconclusive(text)
+        return Verdict.refuted(text, steps=loop.steps) if loop.steps > 1 else Verdict.inconclusive(text)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         statement = str(finding.facts["statement"])
-        return Fix.of(f"insert `{statement}` after the step", InsertAfter(finding.location, statement), safe=True)
+        return fixes.Fix.of(
+            f"insert `{statement}` after the step", fixes.InsertAfter(finding.location, statement), safe=True
+        )
 
 
 def _fails_next_time(pipeline: Pipeline, step: Event) -> bool:
     """Whether an enabled scaler of this script steps in each iteration, and nobody else gets it."""
     scaler = step.details.get("scaler")
-    if not isinstance(scaler, Scaler) or is_switched_off(scaler) or not step.loops:
+    if not isinstance(scaler, Scaler) or iterations.is_switched_off(scaler) or not step.loops:
         return False
     escapes = pipeline.acts(Act.ESCAPE)
-    hidden = any(event.subject is scaler or may_hide(pipeline, event, step.subject) for event in escapes)
+    hidden = any(event.subject is scaler or training_loops.may_hide(pipeline, event, step.subject) for event in escapes)
     made_inside = scaler.origin is not None and step.loops[-1].location.holds(scaler.origin)
-    return not hidden and not made_inside and not is_left_after(pipeline, step, step.loops[-1])
+    return not hidden and not made_inside and not training_loops.is_left_after(pipeline, step, step.loops[-1])

@@ -111,30 +111,11 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-from lintrain import (
-    Act,
-    Class,
-    Constant,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Instance,
-    Level,
-    Library,
-    LibraryCall,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    modules_in,
-    refuted,
-)
+from lintrain.interpreter import modules
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.record import LibraryCall
+from lintrain.pipeline.values.python import Class, Constant, Instance, Library
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 SMALLEST = -65504
 OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
@@ -159,7 +140,7 @@ class UnsafeSoftmaxMask(Rule):
         casts = {call.location for call in pipeline.calls if call.path in AUTOCASTS and _is_float16(pipeline, call)}
         for forward in pipeline.acts(Act.FORWARD) if casts else ():
             cast = _cast_around(pipeline, forward, casts)
-            for part in modules_in(forward.subject) if cast is not None else ():
+            for part in modules.modules_in(forward.subject) if cast is not None else ():
                 if isinstance(part, Instance) and cast is not None:
                     for finding in self._in_class(pipeline, part.cls, cast):
                         found.setdefault(finding.location, finding)
@@ -186,20 +167,24 @@ class UnsafeSoftmaxMask(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(OVERFLOW):
-            return confirmed(f"`{OVERFLOW}`")
+            return Verdict.confirmed(f"`{OVERFLOW}`")
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.backwards} forward passes filled in a number that their format holds"
         return (
-            refuted(text, passes=loop.backwards) if loop.backwards else inconclusive(evidence.not_reached("backward"))
+            Verdict.refuted(text, passes=loop.backwards)
+            if loop.backwards
+            else Verdict.inconclusive(evidence.not_reached("backward"))
         )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name = finding.facts.get("name")
         if not isinstance(name, str):
             return None
-        return Fix.of("fill in the smallest", Replace(finding.location, f"torch.finfo({name}.dtype).min"), safe=True)
+        return fixes.Fix.of(
+            "fill in the smallest", fixes.Replace(finding.location, f"torch.finfo({name}.dtype).min"), safe=True
+        )
 
 
 def _cast_around(pipeline: Pipeline, forward: Event, casts: Collection[Location]) -> Location | None:

@@ -81,30 +81,12 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    LossCall,
-    LossEvidence,
-    Operation,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Shape,
-    Verdict,
-    argument_in,
-    callee_in,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    losses_called,
-    refuted,
-    tensors_given,
-)
+from lintrain.analysis import loss_calls
+from lintrain.evidence.run import LossEvidence
+from lintrain.pipeline.values.tensors import Operation, Shape
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.source import calls
 
 SPREADING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses that broadcast; those of classes raise."""
@@ -125,8 +107,8 @@ class BroadcastLoss(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in losses_called(pipeline, *SPREADING):
-            predictions, targets = tensors_given(loss), tensors_given(loss, "target")
+        for loss in loss_calls.losses_called(pipeline, *SPREADING):
+            predictions, targets = loss_calls.tensors_given(loss), loss_calls.tensors_given(loss, "target")
             pairs = [(one.shape, other.shape) for one in predictions for other in targets]
             if pairs and all(_spread(one, other) for one, other in pairs):
                 found.setdefault(loss.location, self._report(loss, *pairs[0], targets[0].made))
@@ -149,16 +131,16 @@ class BroadcastLoss(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         losses = loop.losses_of(*SPREADING)
         for loss in losses:
             if _is_spread(loss):
                 shapes = f"{loss.input_shape} and targets of {loss.target_shape}"
                 pairs = prod(loss.input_shape) * prod(loss.target_shape)
-                return confirmed(f"predictions of {shapes} are compared in {pairs} pairs", pairs=pairs)
+                return Verdict.confirmed(f"predictions of {shapes} are compared in {pairs} pairs", pairs=pairs)
         if losses:
-            return refuted(f"predictions are of {losses[0].input_shape}, targets of {losses[0].target_shape}")
-        return inconclusive(f"none of {len(loop.losses)} losses in the first batch compares numbers")
+            return Verdict.refuted(f"predictions are of {losses[0].input_shape}, targets of {losses[0].target_shape}")
+        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch compares numbers")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         for loss in evidence.loop.losses_of(*SPREADING) if evidence.loop else ():
@@ -173,20 +155,22 @@ class BroadcastLoss(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         column = finding.facts.get("column")
         if isinstance(column, str):
             return _squeezed(finding, column)
-        edits = [Replace(each.location, each.text) for each in finding.with_role("prediction")]
-        return Fix.of("drop the last axis of the prediction", *edits, safe=True) if edits else None
+        edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("prediction")]
+        return fixes.Fix.of("drop the last axis of the prediction", *edits, safe=True) if edits else None
 
 
-def _squeezed(finding: Finding, column: str) -> Fix | None:
+def _squeezed(finding: Finding, column: str) -> fixes.Fix | None:
     """The call of a loss that a run showed, with one of its arguments squeezed; None where it may be another call."""
-    callee, given = callee_in(finding), argument_in(finding, *ARGUMENTS[column])
+    callee, given = calls.callee_in(finding), calls.argument_in(finding, *ARGUMENTS[column])
     if callee is None or given is None or not NAMES_LOSS.search(callee[1]) or not CALLABLE.fullmatch(given[1]):
         return None
-    return Fix.of(f"drop the last axis of the {column}", Replace(given[0], f"{given[1]}.squeeze(-1)"), safe=False)
+    return fixes.Fix.of(
+        f"drop the last axis of the {column}", fixes.Replace(given[0], f"{given[1]}.squeeze(-1)"), safe=False
+    )
 
 
 def _spread(one: Shape, other: Shape) -> bool:

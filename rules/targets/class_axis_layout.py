@@ -92,28 +92,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    CLASSES,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    LossCall,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Tensor,
-    Verdict,
-    callee_of,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    losses_called,
-    refuted,
-    tensors_given,
-)
+from lintrain.analysis import loss_calls
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.tensors import CLASSES
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 """Code that a method can be called on as it is."""
@@ -125,8 +108,8 @@ class ClassAxisLayout(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in losses_called(pipeline, "cross_entropy"):
-            predictions, targets = tensors_given(loss), tensors_given(loss, "target")
+        for loss in loss_calls.losses_called(pipeline, "cross_entropy"):
+            predictions, targets = loss_calls.tensors_given(loss), loss_calls.tensors_given(loss, "target")
             if not predictions:
                 continue
             if all(_has_classes_last(each, targets) for each in predictions):
@@ -145,7 +128,7 @@ class ClassAxisLayout(Rule):
             related.append(Related(given.location, f"of shape {logits.shape}", "logits", code))
         return self.finding(
             loss.location,
-            f"`{callee_of(loss)}` takes the second axis of {logits.shape} for the classes",
+            f"`{loss_calls.callee_of(loss)}` takes the second axis of {logits.shape} for the classes",
             related=related,
             help="put the classes second (`.transpose(1, 2)`), or flatten rows and tokens into one axis",
         )
@@ -160,24 +143,24 @@ class ClassAxisLayout(Rule):
             told, cure = "targets are numbers with a point, and classes are whole ones", "convert them: `.long()`"
         else:
             return None
-        return self.finding(loss.location, f"`{callee_of(loss)}`: {told}", related=related, help=cure)
+        return self.finding(loss.location, f"`{loss_calls.callee_of(loss)}`: {told}", related=related, help=cure)
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         losses = loop.losses_of("cross_entropy", "nll_loss")
         for loss in losses:
             shapes = f"logits of {loss.input_shape}, targets of {loss.target_shape} and {loss.target_dtype}"
             if loss.value is None:
-                return confirmed(f"`{loss.function}` raised on {shapes}")
+                return Verdict.confirmed(f"`{loss.function}` raised on {shapes}")
         if losses:
-            return refuted(f"`{losses[0].function}` took logits of {losses[0].input_shape}, and gave a loss")
-        return inconclusive(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy")
+            return Verdict.refuted(f"`{losses[0].function}` took logits of {losses[0].input_shape}, and gave a loss")
+        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy")
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.location, each.text) for each in finding.with_role("logits")]
-        return Fix.of("put the classes second", *edits, safe=False) if edits else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("logits")]
+        return fixes.Fix.of("put the classes second", *edits, safe=False) if edits else None
 
 
 def _has_classes_last(logits: Tensor, targets: tuple[Tensor, ...]) -> bool:

@@ -101,30 +101,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Collator,
-    Evidence,
-    Finding,
-    Fix,
-    Given,
-    Level,
-    ModelCall,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    Task,
-    Verdict,
-    are_same_tokens,
-    confirmed,
-    given_datasets,
-    inconclusive,
-    is_missing,
-    keeps_labels,
-    last_map,
-    one_per_location,
-    refuted,
-)
+from lintrain.analysis import run_data
+from lintrain.pipeline import shifts
+from lintrain.pipeline.values.data import Collator
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import is_missing
+from lintrain.pipeline.values.training import ModelCall
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
 
 MOST_OF_THEM = 0.95
 
@@ -135,7 +118,7 @@ class DecoderInputsAreLabels(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._of_call(call) for call in pipeline.model_calls)
-        for given in given_datasets(pipeline):
+        for given in run_data.given_datasets(pipeline):
             if _gives_the_answer(given):
                 yield self._of_rows(given)
 
@@ -143,7 +126,7 @@ class DecoderInputsAreLabels(Rule):
         decoder, labels = call.arguments.get("decoder_input_ids"), call.arguments.get("labels")
         if decoder is None or labels is None or call.model.task is not Task.SEQ2SEQ_LM:
             return None
-        if not are_same_tokens(decoder.value, labels.value):
+        if not shifts.are_same_tokens(decoder.value, labels.value):
             return None
         return self.finding(
             decoder.location,
@@ -155,11 +138,11 @@ class DecoderInputsAreLabels(Rule):
             help="leave `decoder_input_ids` out: the model makes them of the labels",
         )
 
-    def _of_rows(self, given: Given) -> Finding:
+    def _of_rows(self, given: run_data.Given) -> Finding:
         return self.finding(
             given.argument.location,
             f"in {given.text} the `decoder_input_ids` are the labels",
-            related=last_map(given.datasets[0]),
+            related=run_data.last_map(given.datasets[0]),
             help="leave `decoder_input_ids` out: the model makes them of the labels",
             subject=given.parameter,
         )
@@ -167,25 +150,27 @@ class DecoderInputsAreLabels(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or not targets.scored:
-            return inconclusive("the batch holds no labels that are tokens")
+            return Verdict.inconclusive("the batch holds no labels that are tokens")
         if targets.equal_to_decoder is None:
-            return refuted(f"no decoder inputs lie beside the {targets.scored} labels", scored=targets.scored)
+            return Verdict.refuted(f"no decoder inputs lie beside the {targets.scored} labels", scored=targets.scored)
         text = f"{targets.equal_to_decoder} of {targets.scored} labels are the decoder's input at their own position"
-        told = confirmed if targets.equal_to_decoder > MOST_OF_THEM * targets.scored else refuted
+        told = Verdict.confirmed if targets.equal_to_decoder > MOST_OF_THEM * targets.scored else Verdict.refuted
         return told(text, equal_to_decoder=targets.equal_to_decoder)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         calls = finding.with_role("call")
         if not calls:
             return None
         call = calls[0].location
-        return Fix.of("let the model make them of the labels", RemoveArgument(call, "decoder_input_ids"), safe=True)
+        return fixes.Fix.of(
+            "let the model make them of the labels", fixes.RemoveArgument(call, "decoder_input_ids"), safe=True
+        )
 
 
-def _gives_the_answer(given: Given) -> bool:
+def _gives_the_answer(given: run_data.Given) -> bool:
     columns = [(dataset.columns or {}).get("decoder_input_ids") for dataset in given.datasets]
     copied = all(column is not None and column.copied_from == "labels" for column in columns)
     model = given.run.model
@@ -193,11 +178,11 @@ def _gives_the_answer(given: Given) -> bool:
     return given.parameter == "train_dataset" and copied and is_encoder_decoder and _leaves_them(given)
 
 
-def _leaves_them(given: Given) -> bool:
+def _leaves_them(given: run_data.Given) -> bool:
     """Whether the collator makes no decoder inputs itself: that for sequences does where it has the model."""
     collator = given.run.value("data_collator")
     given_model = (
         collator.arguments.get("model", collator.arguments.get("1")) if isinstance(collator, Collator) else None
     )
     makes = given_model is not None and not is_missing(given_model)
-    return keeps_labels(given.run) and not makes
+    return shifts.keeps_labels(given.run) and not makes

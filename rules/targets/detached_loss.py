@@ -109,30 +109,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Act,
-    Event,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Operation,
-    Pipeline,
-    Related,
-    Replace,
-    Role,
-    Rule,
-    Tensor,
-    Verdict,
-    confirmed,
-    inconclusive,
-    options_of,
-    refuted,
-    statement_at,
-    text_of_event,
-    uses_of,
-)
+from lintrain.analysis import training_loops
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.python import options_of
+from lintrain.pipeline.values.tensors import Operation
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 HOW = {
     "item": "`.item()` makes a plain number",
@@ -165,7 +148,7 @@ class DetachedLoss(Rule):
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, location: Location, event: Event, cut: str) -> Finding:
-        text = text_of_event(event)
+        text = training_loops.text_of_event(event)
         loss = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the loss"
         how = HOW.get(cut, f"`{cut}` has no gradient")
         statement, code = _loss_without(pipeline, location, event)
@@ -183,23 +166,23 @@ class DetachedLoss(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*RAISED)
         if failed is not None and failed.failure is not None:
-            return confirmed(f"the {failed.name} stage ends with `{failed.failure.message.splitlines()[0]}`")
+            return Verdict.confirmed(f"the {failed.name} stage ends with `{failed.failure.message.splitlines()[0]}`")
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         reached = sum(use.reached for use in loop.optimizers)
         text = f"{reached} of {loop.backwards} backward passes reached a weight of an optimizer"
         if not loop.backwards:
-            return inconclusive(text)
-        return (refuted if reached else confirmed)(text, reached=reached)
+            return Verdict.inconclusive(text)
+        return (Verdict.refuted if reached else Verdict.confirmed)(text, reached=reached)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         loss, backwards = finding.facts.get("loss"), finding.with_role("statement")
         if not isinstance(loss, str):
             return None
         if backwards:
-            return Fix.of("take the statement out", Replace(backwards[0].location, ""), safe=False)
-        return Fix.of("keep the loss as it is", Replace(finding.location, loss), safe=False)
+            return fixes.Fix.of("take the statement out", fixes.Replace(backwards[0].location, ""), safe=False)
+        return fixes.Fix.of("keep the loss as it is", fixes.Replace(finding.location, loss), safe=False)
 
 
 def _cut_of(event: Event) -> Operation | None:
@@ -227,14 +210,14 @@ def _loss_without(pipeline: Pipeline, location: Location, event: Event) -> tuple
 
     Only where the script does nothing with the loss but go back from it: it may want a number elsewhere.
     """
-    statement = statement_at(pipeline, location)
+    statement = blocks.statement_at(pipeline, location)
     loss = pipeline.code(event.location).partition(".backward(")[0]
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if name == loss:
             source = pipeline.source_of(location)
         case _:
             return None, None
-    uses = uses_of(pipeline, name, location)
+    uses = blocks.uses_of(pipeline, name, location)
     inside = [node for node in uses if source.location(statement).holds(source.location(node))]
     kept = _read_only(pipeline, name, location) if "tensor" in ast.unparse(made.func) else 0
     if (

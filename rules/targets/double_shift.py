@@ -95,36 +95,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lintrain import (
-    ColumnValues,
-    Evidence,
-    Finding,
-    Fix,
-    Given,
-    Level,
-    ModelCall,
-    ModelOutput,
-    OwnBatch,
-    Padding,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    TargetAlignment,
-    Value,
-    Verdict,
-    are_next_tokens,
-    confirmed,
-    given_datasets,
-    inconclusive,
-    keeps_labels,
-    last_map,
-    one_per_location,
-    own_batches,
-    refuted,
-    shifts_labels,
-    tokens_of,
-)
+from lintrain.analysis import collators, run_data
+from lintrain.evidence.run import TargetAlignment
+from lintrain.pipeline import shifts
+from lintrain.pipeline.values.data import ColumnValues, Padding
+from lintrain.pipeline.values.model import ModelOutput
+from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.training import ModelCall
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
 
 MOST_OF_THEM = 0.95
 
@@ -135,18 +113,18 @@ class DoubleShift(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._of_call(call) for call in pipeline.model_calls)
-        for given in given_datasets(pipeline):
+        for given in run_data.given_datasets(pipeline):
             if _is_moved(given):
                 yield self._of_rows(given)
-        for batch in own_batches(pipeline):
-            if batch.run.model is not None and shifts_labels(batch.run.model) and _has_next_tokens(batch.parts):
+        for batch in collators.own_batches(pipeline):
+            if batch.run.model is not None and shifts.shifts_labels(batch.run.model) and _has_next_tokens(batch.parts):
                 yield self._of_collator(batch)
 
     def _of_call(self, call: ModelCall) -> Finding | None:
-        tokens, labels = tokens_of(call), call.arguments.get("labels")
+        tokens, labels = shifts.tokens_of(call), call.arguments.get("labels")
         if tokens is None or labels is None or not _reads_the_loss(call) or "shift_labels" in call.arguments:
             return None
-        if not shifts_labels(call.model) or not are_next_tokens(tokens.value, labels.value):
+        if not shifts.shifts_labels(call.model) or not shifts.are_next_tokens(tokens.value, labels.value):
             return None
         return self.finding(
             labels.location,
@@ -156,16 +134,16 @@ class DoubleShift(Rule):
             facts={"labels": tokens.text if tokens.text and labels.text and not _is_padded(tokens.value) else None},
         )
 
-    def _of_rows(self, given: Given) -> Finding:
+    def _of_rows(self, given: run_data.Given) -> Finding:
         return self.finding(
             given.argument.location,
             f"{given.text} has labels that are moved by one token, and the model moves them",
-            related=last_map(given.datasets[0], "the rows get their labels here"),
+            related=run_data.last_map(given.datasets[0], "the rows get their labels here"),
             help="let `labels` be the same tokens as `input_ids`",
             subject=given.parameter,
         )
 
-    def _of_collator(self, batch: OwnBatch) -> Finding:
+    def _of_collator(self, batch: collators.OwnBatch) -> Finding:
         return self.finding(
             batch.location,
             "its batches have labels that are moved by one token, and the model moves them",
@@ -178,23 +156,23 @@ class DoubleShift(Rule):
             return _in_own_loop(evidence.loop.alignment)
         batch = evidence.batch()
         if batch is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or targets.equal_to_next is None or targets.equal_to_inputs is None or not targets.with_next:
-            return inconclusive("the batch holds no labels beside its tokens")
+            return Verdict.inconclusive("the batch holds no labels beside its tokens")
         text = f"{targets.equal_to_next} of {targets.with_next} labels are the token after the input's"
         if targets.equal_to_inputs > MOST_OF_THEM * targets.scored:
             same = f"{targets.equal_to_inputs} of {targets.scored} labels are the token at their own position"
-            return refuted(same, equal_to_inputs=targets.equal_to_inputs)
+            return Verdict.refuted(same, equal_to_inputs=targets.equal_to_inputs)
         if targets.equal_to_next > MOST_OF_THEM * targets.with_next:
-            return confirmed(text, equal_to_next=targets.equal_to_next)
-        return refuted(text, equal_to_next=targets.equal_to_next)
+            return Verdict.confirmed(text, equal_to_next=targets.equal_to_next)
+        return Verdict.refuted(text, equal_to_next=targets.equal_to_next)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         labels = finding.facts.get("labels")
         if not isinstance(labels, str) or not labels:
             return None
-        return Fix.of("give the same tokens as labels", Replace(finding.location, labels), safe=True)
+        return fixes.Fix.of("give the same tokens as labels", fixes.Replace(finding.location, labels), safe=True)
 
 
 def _is_padded(tokens: Value) -> bool:
@@ -208,19 +186,19 @@ def _reads_the_loss(call: ModelCall) -> bool:
 
 def _has_next_tokens(parts: Mapping[str, Value]) -> bool:
     tokens, labels = parts.get("input_ids"), parts.get("labels")
-    return tokens is not None and labels is not None and are_next_tokens(tokens, labels)
+    return tokens is not None and labels is not None and shifts.are_next_tokens(tokens, labels)
 
 
-def _is_moved(given: Given) -> bool:
+def _is_moved(given: run_data.Given) -> bool:
     """Whether the labels of a run's rows are moved, and its collator leaves them as they are."""
     columns = [(dataset.columns or {}).get("labels") for dataset in given.datasets]
     if given.parameter != "train_dataset" or not all(column is not None and column.is_moved for column in columns):
         return False
-    return keeps_labels(given.run) and given.run.model is not None and shifts_labels(given.run.model)
+    return shifts.keeps_labels(given.run) and given.run.model is not None and shifts.shifts_labels(given.run.model)
 
 
 def _in_own_loop(targets: TargetAlignment) -> Verdict:
     """The loss that was computed tells more than the batch: the model has moved its labels there."""
     if targets.offset is None:
-        return inconclusive(targets.described, scored=targets.scored)
-    return (confirmed if targets.offset == 2 else refuted)(targets.described, offset=targets.offset)
+        return Verdict.inconclusive(targets.described, scored=targets.scored)
+    return (Verdict.confirmed if targets.offset == 2 else Verdict.refuted)(targets.described, offset=targets.offset)

@@ -56,27 +56,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    LossCall,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Tensor,
-    Verdict,
-    callee_of,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    losses_called,
-    refuted,
-    tensors_given,
-)
+from lintrain.analysis import loss_calls
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 """Code that a method can be called on as it is."""
@@ -88,9 +71,9 @@ class IntegerBceTargets(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits"):
-            targets = tensors_given(loss, "target")
-            if targets and tensors_given(loss) and all(target.kind == "int" for target in targets):
+        for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits"):
+            targets = loss_calls.tensors_given(loss, "target")
+            if targets and loss_calls.tensors_given(loss) and all(target.kind == "int" for target in targets):
                 found.setdefault(loss.location, self._report(loss, targets[0]))
         yield from found.values()
 
@@ -103,7 +86,7 @@ class IntegerBceTargets(Rule):
             related.append(Related(loss.target.location, "whole numbers", "target", code))
         return self.finding(
             loss.location,
-            f"targets of `{callee_of(loss)}` are whole numbers",
+            f"targets of `{loss_calls.callee_of(loss)}` are whole numbers",
             related=related,
             help="convert them: `.float()`",
         )
@@ -111,15 +94,15 @@ class IntegerBceTargets(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         losses = loop.losses_of("binary_cross_entropy", "binary_cross_entropy_with_logits")
         for loss in losses:
             if loss.value is None and "float" not in loss.target_dtype:
-                return confirmed(f"`{loss.function}` got targets of {loss.target_dtype}, and raised")
+                return Verdict.confirmed(f"`{loss.function}` got targets of {loss.target_dtype}, and raised")
         if losses:
-            return refuted(f"targets of `{losses[0].function}` are of {losses[0].target_dtype}")
-        return inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
+            return Verdict.refuted(f"targets of `{losses[0].function}` are of {losses[0].target_dtype}")
+        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.location, each.text) for each in finding.with_role("target")]
-        return Fix.of("convert the targets", *edits, safe=True) if edits else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("target")]
+        return fixes.Fix.of("convert the targets", *edits, safe=True) if edits else None

@@ -44,31 +44,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Argument,
-    Encoding,
-    Evidence,
-    Finding,
-    Fix,
-    KerasRun,
-    Level,
-    Location,
-    Mapping,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Slices,
-    Unknown,
-    Value,
-    Verdict,
-    confirmed,
-    expression_of,
-    inconclusive,
-    is_missing,
-    refuted,
-)
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.data import Encoding, Slices
+from lintrain.pipeline.values.python import Mapping, Unknown, Value, is_missing
+from lintrain.pipeline.values.training import KerasRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.source import parsing
 
 LABELS = ("labels", "label")
 
@@ -114,21 +95,21 @@ class KerasLabelsInInputs(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         names = ", ".join(f"`{name}`" for name in keras.inputs)
         if keras.has_targets:
-            return refuted(f"the batch has targets beside its inputs {names}")
+            return Verdict.refuted(f"the batch has targets beside its inputs {names}")
         stage = evidence.failed_stage
         if stage is not None and set(LABELS) & set(keras.inputs):
-            return confirmed(f"no targets beside the {len(keras.inputs)} inputs {names}", stage=stage.name)
-        return inconclusive(f"no stage fails on the inputs {names}")
+            return Verdict.confirmed(f"no targets beside the {len(keras.inputs)} inputs {names}", stage=stage.name)
+        return Verdict.inconclusive(f"no stage fails on the inputs {names}")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         calls, inputs, labels = finding.with_role("fit"), finding.facts.get("inputs"), finding.facts.get("labels")
         if not calls or not isinstance(inputs, str) or not isinstance(labels, str):
             return None
-        edits = Replace(finding.location, inputs), AddArgument(calls[0].location, "y", labels)
-        return Fix.of(f"pass `y={labels}`", *edits, safe=False)
+        edits = fixes.Replace(finding.location, inputs), fixes.AddArgument(calls[0].location, "y", labels)
+        return fixes.Fix.of(f"pass `y={labels}`", *edits, safe=False)
 
 
 def _label_among(inputs: Value) -> str | None:
@@ -147,7 +128,7 @@ def _label_among(inputs: Value) -> str | None:
 def _parted(code: str, label: str) -> tuple[str, str] | None:
     """The inputs of a written dictionary without its labels, and the labels; None where there are no others."""
     try:
-        given = expression_of(code)
+        given = parsing.expression_of(code)
     except SyntaxError:
         return None
     if not isinstance(given, ast.Dict) or "\n" in code:

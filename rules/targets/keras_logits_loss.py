@@ -39,33 +39,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddImport,
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    KerasRun,
-    Layer,
-    Level,
-    LibraryObject,
-    Model,
-    Network,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    Value,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_missing,
-    keras_name,
-    number_of,
-    refuted,
-    text_of,
-)
+from lintrain.analysis import keras_runs
+from lintrain.pipeline.values.model import Layer, Model, Network, Task
+from lintrain.pipeline.values.python import Constant, LibraryObject, Value, is_missing, number_of, text_of
+from lintrain.pipeline.values.training import KerasRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 LOSSES = {
     "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
@@ -90,7 +68,7 @@ class KerasLogitsLoss(Rule):
         is_mild = isinstance(output, Layer) and number_of(output.arguments.get("units", Constant(None))) == 1
         is_layer = isinstance(output, Layer)
         note = "the last layer: no activation" if is_layer else "models of transformers give logits"
-        keras = keras_name(pipeline)
+        keras = keras_runs.keras_name(pipeline)
         code = f"{keras or 'keras'}.losses.{loss}(from_logits=True)"
         return self.finding(
             run.compile_arguments["loss"].location,
@@ -105,22 +83,22 @@ class KerasLogitsLoss(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or not keras.loss or keras.are_within_one is None:
-            return inconclusive(evidence.not_reached("forward"))
+            return Verdict.inconclusive(evidence.not_reached("forward"))
         if keras.from_logits:
-            return refuted(f"`{keras.loss}` takes {keras.span} for logits")
+            return Verdict.refuted(f"`{keras.loss}` takes {keras.span} for logits")
         if not keras.are_within_one:
-            return confirmed(f"`{keras.loss}` takes {keras.span} for probabilities", stage="forward")
+            return Verdict.confirmed(f"`{keras.loss}` takes {keras.span} for probabilities", stage="forward")
         if keras.are_probabilities or keras.loss == "binary_crossentropy":
-            return refuted(f"{keras.span} are probabilities")
-        return inconclusive(f"{keras.span} may be either")
+            return Verdict.refuted(f"{keras.span} are probabilities")
+        return Verdict.inconclusive(f"{keras.span} may be either")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        imports = () if finding.facts.get("keras") else (AddImport("keras"),)
+        imports = () if finding.facts.get("keras") else (fixes.AddImport("keras"),)
         safe = finding.facts.get("is_layer") is True
-        return Fix.of(f"pass `{code}`", *imports, Replace(finding.location, code), safe=safe)
+        return fixes.Fix.of(f"pass `{code}`", *imports, fixes.Replace(finding.location, code), safe=safe)
 
 
 def _probability_loss(loss: Value) -> str | None:

@@ -64,26 +64,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    Layer,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    RenameArgument,
-    Rule,
-    Verdict,
-    activation_of,
-    confirmed,
-    inconclusive,
-    loss_of,
-    refuted,
-    units_of,
-)
+from lintrain.analysis import keras_runs
+from lintrain.pipeline.values.model import Layer
+from lintrain.pipeline.values.python import Constant
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class KerasSingleUnitSoftmax(Rule):
@@ -92,10 +76,10 @@ class KerasSingleUnitSoftmax(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
-            output, loss = run.output, loss_of(run)
-            if not isinstance(output, Layer) or units_of(output) != 1:
+            output, loss = run.output, keras_runs.loss_of(run)
+            if not isinstance(output, Layer) or keras_runs.units_of(output) != 1:
                 continue
-            if activation_of(output) == "softmax" and output.made is not None:
+            if keras_runs.activation_of(output) == "softmax" and output.made is not None:
                 yield self._constant(output, output.made, loss.name if loss else "")
             elif loss is not None and loss.name == "categorical_crossentropy":
                 made = [Related(output.origin, "the last layer: 1 unit", "origin")] if output.origin else []
@@ -120,18 +104,18 @@ class KerasSingleUnitSoftmax(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or keras.units is None:
-            return inconclusive(evidence.not_reached("forward"))
+            return Verdict.inconclusive(evidence.not_reached("forward"))
         if keras.units != 1:
-            return refuted(f"the outputs have {keras.units} units")
+            return Verdict.refuted(f"the outputs have {keras.units} units")
         if keras.output_minimum == keras.output_maximum == 1.0:
-            return confirmed(f"all {keras.output_shape[0]} outputs are 1", stage="forward")
+            return Verdict.confirmed(f"all {keras.output_shape[0]} outputs are 1", stage="forward")
         if keras.loss == "categorical_crossentropy":
             losses = evidence.forward.losses if evidence.forward else ()
-            return confirmed(f"a categorical loss over {keras.units} unit is {max(losses, default=0.0):.3g}")
-        return refuted(f"{keras.span} of {keras.units} unit")
+            return Verdict.confirmed(f"a categorical loss over {keras.units} unit is {max(losses, default=0.0):.3g}")
+        return Verdict.refuted(f"{keras.span} of {keras.units} unit")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("is_binary"):
             return None
-        edit = RenameArgument(finding.location, "activation", "activation", '"sigmoid"')
-        return Fix.of('write `activation="sigmoid"`', edit, safe=True)
+        edit = fixes.RenameArgument(finding.location, "activation", "activation", '"sigmoid"')
+        return fixes.Fix.of('write `activation="sigmoid"`', edit, safe=True)

@@ -54,26 +54,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    KerasRun,
-    Layer,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    Verdict,
-    activation_of,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    loss_of,
-    refuted,
-)
+from lintrain.analysis import keras_runs
+from lintrain.pipeline.values.model import Layer
+from lintrain.pipeline.values.training import KerasRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 ACTIVATIONS = {
     "categorical_crossentropy": "softmax",
@@ -91,11 +75,11 @@ class KerasSoftmaxLogitsLoss(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
-            loss, output = loss_of(run), run.output
+            loss, output = keras_runs.loss_of(run), run.output
             if loss is None or loss.from_logits is not True or not isinstance(output, Layer):
                 continue
             activation = ACTIVATIONS.get(loss.name)
-            if activation is not None and activation_of(output) == activation:
+            if activation is not None and keras_runs.activation_of(output) == activation:
                 yield self._report(pipeline, run, output, activation, loss.made)
 
     def _report(
@@ -115,12 +99,12 @@ class KerasSoftmaxLogitsLoss(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or not keras.loss or keras.are_probabilities is None or keras.sums is None:
-            return inconclusive(evidence.not_reached("forward"))
+            return Verdict.inconclusive(evidence.not_reached("forward"))
         if not keras.from_logits:
-            return refuted(f"`{keras.loss}` takes {keras.span} for probabilities")
+            return Verdict.refuted(f"`{keras.loss}` takes {keras.span} for probabilities")
         if keras.corrected is not None:
             own, other = keras.corrected
-            return refuted(
+            return Verdict.refuted(
                 f"Keras goes back to the logits: a loss of {own:.3g}, which would be {other:.3g} without that"
             )
         if keras.loss == "binary_crossentropy":
@@ -130,11 +114,11 @@ class KerasSoftmaxLogitsLoss(Rule):
             are_probabilities = keras.are_probabilities
             told = f"{keras.span}, in rows that add up to {keras.sums[0]:.3f} to {keras.sums[1]:.3f}"
         if are_probabilities:
-            return confirmed(f"`{keras.loss}` takes {told} for logits", stage="forward")
-        return refuted(f"`{keras.loss}` gets {told}")
+            return Verdict.confirmed(f"`{keras.loss}` takes {told} for logits", stage="forward")
+        return Verdict.refuted(f"`{keras.loss}` gets {told}")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         call = finding.location_in_facts
         if call is None:
             return None
-        return Fix.of("leave out `from_logits=True`", RemoveArgument(call, "from_logits"), safe=True)
+        return fixes.Fix.of("leave out `from_logits=True`", fixes.RemoveArgument(call, "from_logits"), safe=True)

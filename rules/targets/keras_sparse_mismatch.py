@@ -63,25 +63,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Constant,
-    Evidence,
-    Finding,
-    Fix,
-    KerasLabels,
-    KerasRun,
-    LabelledBatches,
-    Level,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    loss_of,
-    refuted,
-)
+from lintrain.analysis import keras_runs
+from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
+from lintrain.pipeline.values.python import Constant
+from lintrain.pipeline.values.training import KerasRun
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 WANTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossentropy": True}
 
@@ -92,7 +78,7 @@ class KerasSparseMismatch(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.keras_runs:
-            loss, labels = loss_of(run), _labels_of(run)
+            loss, labels = keras_runs.loss_of(run), _labels_of(run)
             if loss is None or labels is None or loss.name not in WANTS_ONE_HOT:
                 continue
             if WANTS_ONE_HOT[loss.name] is not labels.is_one_hot:
@@ -113,17 +99,21 @@ class KerasSparseMismatch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or keras.targets_are_rows is None or keras.loss not in WANTS_ONE_HOT:
-            return inconclusive(evidence.not_reached("forward"))
+            return Verdict.inconclusive(evidence.not_reached("forward"))
         shapes = f"targets {list(keras.target_shape)} for outputs {list(keras.output_shape)}"
         if WANTS_ONE_HOT[keras.loss] is keras.targets_are_rows:
-            return refuted(f"`{keras.loss}` gets {shapes}")
+            return Verdict.refuted(f"`{keras.loss}` gets {shapes}")
         if evidence.failed_with("shape", "Shapes "):
-            return confirmed(f"`{keras.loss}` gets {shapes}", stage="forward")
-        return inconclusive(f"`{keras.loss}` gets {shapes} and raises nothing")
+            return Verdict.confirmed(f"`{keras.loss}` gets {shapes}", stage="forward")
+        return Verdict.inconclusive(f"`{keras.loss}` gets {shapes} and raises nothing")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         other = finding.facts.get("other")
-        return Fix.of(f"take `{other}`", Replace(finding.location, f'"{other}"'), safe=False) if other else None
+        return (
+            fixes.Fix.of(f"take `{other}`", fixes.Replace(finding.location, f'"{other}"'), safe=False)
+            if other
+            else None
+        )
 
 
 def _labels_of(run: KerasRun) -> KerasLabels | LabelledBatches | None:

@@ -30,7 +30,7 @@ Karpathy: A Recipe for Training Neural Networks, "verify loss at init".
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 TOO_LARGE, TOO_SMALL = 3.0, 0.2
 USUAL = 2.0
@@ -42,21 +42,21 @@ class LossFarFromChance(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         forward = evidence.forward
         if forward is None:
-            return inconclusive(evidence.not_reached("forward"))
+            return Verdict.inconclusive(evidence.not_reached("forward"))
         if forward.chance is None or not forward.fresh_head or not forward.standard_loss:
-            return inconclusive("only a new classification head under the library's own loss starts at chance")
+            return Verdict.inconclusive("only a new classification head under the library's own loss starts at chance")
         if not forward.losses:
-            return inconclusive("the weights had stepped before the first loss was seen")
+            return Verdict.inconclusive("the weights had stepped before the first loss was seen")
         if not forward.finite:
-            return inconclusive("the loss is not finite")
+            return Verdict.inconclusive("the loss is not finite")
         loss = sum(forward.losses) / len(forward.losses)
         ratio = loss / forward.chance
         text = f"the first loss is {loss:.3f}, guessing gives {forward.chance:.3f}"
         if ratio > TOO_LARGE or ratio < TOO_SMALL:
-            return confirmed(f"{text} ({ratio:.1f} times as much)", loss=loss, chance=forward.chance)
+            return Verdict.confirmed(f"{text} ({ratio:.1f} times as much)", loss=loss, chance=forward.chance)
         if ratio <= USUAL:
-            return refuted(text, loss=loss, chance=forward.chance)
-        return inconclusive(text, loss=loss, chance=forward.chance)
+            return Verdict.refuted(text, loss=loss, chance=forward.chance)
+        return Verdict.inconclusive(text, loss=loss, chance=forward.chance)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

@@ -59,30 +59,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Argument,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    LossCall,
-    ModelCall,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    are_same_tokens,
-    confirmed,
-    inconclusive,
-    lazy_pattern,
-    losses_called,
-    refuted,
-    shifts_labels,
-    tensors_given,
-    tokens_of,
-)
+from lintrain.analysis import loss_calls
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline import shifts
+from lintrain.pipeline.values.training import LossCall, ModelCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
 
@@ -93,9 +74,9 @@ class MissingShift(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in losses_called(pipeline, "cross_entropy"):
+        for loss in loss_calls.losses_called(pipeline, "cross_entropy"):
             for call in pipeline.model_calls:
-                if shifts_labels(call.model) and _compares_with_its_inputs(loss, call):
+                if shifts.shifts_labels(call.model) and _compares_with_its_inputs(loss, call):
                     found.setdefault(loss.location, self._report(loss, call))
         yield from found.values()
 
@@ -114,27 +95,27 @@ class MissingShift(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         targets = loop.alignment
         if targets is None or targets.offset is None:
-            return inconclusive(
+            return Verdict.inconclusive(
                 targets.described if targets else f"0 of {len(loop.losses)} losses lie beside the tokens"
             )
-        return (refuted if targets.offset else confirmed)(targets.described, offset=targets.offset)
+        return (Verdict.refuted if targets.offset else Verdict.confirmed)(targets.described, offset=targets.offset)
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.location, each.text) for each in finding.with_role("all positions")]
-        return Fix.of("compare with the next token", *edits, safe=True) if len(edits) == 2 else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("all positions")]
+        return fixes.Fix.of("compare with the next token", *edits, safe=True) if len(edits) == 2 else None
 
 
 def _compares_with_its_inputs(loss: LossCall, call: ModelCall) -> bool:
     """Whether all logits of a call are compared with all tokens that it read."""
-    tensors = tensors_given(loss)
+    tensors = loss_calls.tensors_given(loss)
     whole = [each for each in tensors if each.made and each.made.name == "logits" and not each.is_sliced]
-    tokens = tokens_of(call)
+    tokens = shifts.tokens_of(call)
     if not whole or len(whole) != len(tensors) or any(each.model is not call.model for each in whole):
         return False
-    return tokens is not None and loss.target is not None and are_same_tokens(tokens.value, loss.target.value)
+    return tokens is not None and loss.target is not None and shifts.are_same_tokens(tokens.value, loss.target.value)
 
 
 def _moved(argument: Argument | None, stretch: str) -> list[Related]:

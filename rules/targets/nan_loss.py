@@ -42,18 +42,8 @@ transformers#25065, transformers#27212.
 import math
 from collections.abc import Iterator
 
-from lintrain import (
-    BackwardEvidence,
-    Evidence,
-    Finding,
-    ForwardEvidence,
-    Level,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    refuted,
-)
+from lintrain.evidence.run import BackwardEvidence, ForwardEvidence
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 
 class NanLoss(Rule):
@@ -63,22 +53,22 @@ class NanLoss(Rule):
         source = _bad_data(evidence)
         forward, backward = evidence.forward, evidence.backward
         if forward is None:
-            return inconclusive(evidence.not_reached("forward"))
+            return Verdict.inconclusive(evidence.not_reached("forward"))
         if not forward.finite:
             bad = sum(not math.isfinite(loss) for loss in forward.losses)
             text = f"{bad} of {len(forward.losses)} losses are not finite{_birth(forward)}{source}"
-            return confirmed(text, module=forward.first_non_finite, input_was=forward.first_non_finite_input)
+            return Verdict.confirmed(text, module=forward.first_non_finite, input_was=forward.first_non_finite_input)
         if source:
-            return confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
+            return Verdict.confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
         half = evidence.arguments.get("fp16")
         if backward is not None and not backward.finite and not half:
             bad = sum(not math.isfinite(norm) for norm in backward.norms)
-            return confirmed(
+            return Verdict.confirmed(
                 f"{bad} of {len(backward.norms)} gradient norms are not finite{_birth_of_gradient(backward)}"
             )
         if half and evidence.device == "cpu":
-            return inconclusive("fp16 was asked for, and the CPU computes otherwise than a GPU")
-        return refuted(f"loss and gradients are finite on {len(forward.losses)} batches")
+            return Verdict.inconclusive("fp16 was asked for, and the CPU computes otherwise than a GPU")
+        return Verdict.refuted(f"loss and gradients are finite on {len(forward.losses)} batches")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

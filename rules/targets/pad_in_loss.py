@@ -114,40 +114,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    ABSENT,
-    Argument,
-    Column,
-    ColumnValues,
-    Dataset,
-    Encoding,
-    Evidence,
-    Finding,
-    Fix,
-    Given,
-    Kind,
-    Level,
-    Location,
-    ModelCall,
-    ModelOutput,
-    Padding,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Sequence,
-    Task,
-    Verdict,
-    confirmed,
-    given_datasets,
-    inconclusive,
-    is_missing,
-    keeps_labels,
-    last_map,
-    own_batches,
-    refuted,
-    text_of,
-)
+from lintrain.analysis import collators, run_data
+from lintrain.interpreter.call import Argument
+from lintrain.pipeline import shifts
+from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding
+from lintrain.pipeline.values.model import ModelOutput, Task
+from lintrain.pipeline.values.python import ABSENT, Sequence, is_missing, text_of
+from lintrain.pipeline.values.training import ModelCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 SCORE_TOKENS = frozenset({Task.CAUSAL_LM, Task.SEQ2SEQ_LM})
 
@@ -163,10 +137,10 @@ class PadInLoss(Rule):
             if labels is not None and _trains_on_tokens(call) and _is_padded_here(labels.value):
                 found.setdefault(labels.location, self._of_call(labels.location, labels.value, code=_masked(labels)))
         yield from found.values()
-        for given in given_datasets(pipeline):
+        for given in run_data.given_datasets(pipeline):
             if _scores_padding(given):
                 yield self._of_rows(given)
-        for batch in own_batches(pipeline):
+        for batch in collators.own_batches(pipeline):
             part = batch.parts.get("labels")
             if batch.run.model is not None and batch.run.model.task in SCORE_TOKENS and _is_padded_here(part):
                 yield self._of_call(batch.location, part, "data_collator")
@@ -187,11 +161,11 @@ class PadInLoss(Rule):
             facts={"code": code},
         )
 
-    def _of_rows(self, given: Given) -> Finding:
+    def _of_rows(self, given: run_data.Given) -> Finding:
         return self.finding(
             given.argument.location,
             f"padding is scored: {given.text} has padded labels, none of them -100",
-            related=last_map(given.datasets[0], "labels are padded tokens here"),
+            related=run_data.last_map(given.datasets[0], "labels are padded tokens here"),
             help="pad in the collator (DataCollatorForLanguageModeling, DataCollatorForSeq2Seq), which masks padding",
             subject=given.parameter,
         )
@@ -200,22 +174,24 @@ class PadInLoss(Rule):
         beside = evidence.loop.alignment if evidence.loop else None
         if beside is not None and beside.padding is not None:
             text = f"{beside.padding} of {beside.scored} scored targets of the loss are padding"
-            return (confirmed if beside.padding else refuted)(text, padding=beside.padding, scored=beside.scored)
+            return (Verdict.confirmed if beside.padding else Verdict.refuted)(
+                text, padding=beside.padding, scored=beside.scored
+            )
         batch = evidence.batch()
         if batch is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or targets.padding is None:
-            return inconclusive("padding cannot be told from text in the labels of the batch")
+            return Verdict.inconclusive("padding cannot be told from text in the labels of the batch")
         text = f"{targets.padding} of {targets.scored} scored labels are padding"
-        told = confirmed if targets.padding else refuted
+        told = Verdict.confirmed if targets.padding else Verdict.refuted
         return told(text, padding=targets.padding, scored=targets.scored)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         code = finding.facts.get("code")
         if not isinstance(code, str):
             return None
-        return Fix.of("mask the padding", Replace(finding.location, code), safe=True)
+        return fixes.Fix.of("mask the padding", fixes.Replace(finding.location, code), safe=True)
 
 
 def _trains_on_tokens(call: ModelCall) -> bool:
@@ -240,12 +216,12 @@ def _is_unmasked(column: Column) -> bool:
     return column.kind is Kind.TOKENS and not column.is_masked
 
 
-def _scores_padding(given: Given) -> bool:
+def _scores_padding(given: run_data.Given) -> bool:
     """Whether all rows that a run is given have padded labels, and its collator leaves them as they are."""
     model = given.run.model
     if given.parameter != "train_dataset" or model is None or model.task not in SCORE_TOKENS:
         return False
-    return keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
+    return shifts.keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
 
 
 def _has_padded_labels(dataset: Dataset) -> bool:
@@ -253,7 +229,7 @@ def _has_padded_labels(dataset: Dataset) -> bool:
     labels = (dataset.columns or {}).get("labels")
     if labels is None or not _is_unmasked(labels):
         return False
-    is_batched = any("batched=True" in made.text for made in last_map(dataset))
+    is_batched = any("batched=True" in made.text for made in run_data.last_map(dataset))
     return labels.padding is Padding.FIXED or (labels.padding is Padding.LONGEST and is_batched)
 
 

@@ -80,28 +80,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    LossCall,
-    Operation,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    callee_in,
-    callee_of,
-    confirmed,
-    inconclusive,
-    losses_called,
-    operations_before,
-    refuted,
-    uses_of,
-)
+from lintrain.analysis import loss_calls
+from lintrain.pipeline import blocks
+from lintrain.pipeline.values.tensors import Operation
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.source import calls
 
 GIVEN = {
     "linear": "logits",
@@ -120,8 +104,8 @@ class RawLogitsInNllLoss(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in losses_called(pipeline, "nll_loss"):
-            made = operations_before(loss, *GIVEN)
+        for loss in loss_calls.losses_called(pipeline, "nll_loss"):
+            made = loss_calls.operations_before(loss, *GIVEN)
             if made:
                 found.setdefault(loss.location, self._report(pipeline, made[0], loss))
         yield from found.values()
@@ -131,7 +115,7 @@ class RawLogitsInNllLoss(Rule):
         callee, code = _better(pipeline, made, loss) or (None, None)
         return self.finding(
             loss.location,
-            f"`{callee_of(loss)}` gets {given}, and takes log-probabilities",
+            f"`{loss_calls.callee_of(loss)}` gets {given}, and takes log-probabilities",
             related=[
                 *([Related(made.location, f"gives {given}", "origin")] if made.location else []),
                 *([Related(callee, "written here", "callee")] if callee else []),
@@ -143,17 +127,19 @@ class RawLogitsInNllLoss(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         losses = loop.losses_of("nll_loss")
         for loss in losses:
             least, most = loss.sums_of_exponentials or (1.0, 1.0)
             if not loss.gives_log_probabilities:
-                return confirmed(f"the exponentials of a row add up to {least:.3g} to {most:.3g}, not to 1", sum=most)
+                return Verdict.confirmed(
+                    f"the exponentials of a row add up to {least:.3g} to {most:.3g}, not to 1", sum=most
+                )
         if losses:
-            return refuted("the exponentials of every row add up to 1", calls=len(losses))
+            return Verdict.refuted("the exponentials of every row add up to 1", calls=len(losses))
         if loop.losses:
-            return refuted(f"`{loop.losses[0].function}` is the loss, and `nll_loss` got 0 calls")
-        return inconclusive(f"{len(loop.losses)} losses of torch were seen in the first batch")
+            return Verdict.refuted(f"`{loop.losses[0].function}` is the loss, and `nll_loss` got 0 calls")
+        return Verdict.inconclusive(f"{len(loop.losses)} losses of torch were seen in the first batch")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         for loss in evidence.loop.losses_of("nll_loss") if evidence.loop else ():
@@ -168,20 +154,20 @@ class RawLogitsInNllLoss(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if finding.facts.get("are_logits"):
             return _of_logits(finding)
         callees, code = finding.with_role("callee"), finding.facts.get("code")
         if not callees or not isinstance(code, str):
             return None
-        return Fix.of(f"write `{code}`", Replace(callees[0].location, code), safe=False)
+        return fixes.Fix.of(f"write `{code}`", fixes.Replace(callees[0].location, code), safe=False)
 
 
-def _of_logits(finding: Finding) -> Fix | None:
+def _of_logits(finding: Finding) -> fixes.Fix | None:
     """The call that a run showed, with the loss that takes logits; None where the loss is made elsewhere."""
-    callee = callee_in(finding)
+    callee = calls.callee_in(finding)
     renamed = _renamed(callee[0], callee[1], "nll_loss", "cross_entropy") if callee else None
-    return Fix.of(f"write `{renamed[1]}`", Replace(*renamed), safe=False) if renamed else None
+    return fixes.Fix.of(f"write `{renamed[1]}`", fixes.Replace(*renamed), safe=False) if renamed else None
 
 
 def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Location, str] | None:
@@ -197,7 +183,7 @@ def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Locati
         return _renamed(loss.location, code, "nll_loss", "cross_entropy")
     name = code.partition("(")[0]
     locations = [binding.value.origin for binding in pipeline.bindings if binding.name == name]
-    if len(locations) != 1 or locations[0] is None or len(uses_of(pipeline, name, loss.location)) != 1:
+    if len(locations) != 1 or locations[0] is None or len(blocks.uses_of(pipeline, name, loss.location)) != 1:
         return None
     return _renamed(locations[0], pipeline.code(locations[0]), "NLLLoss", "CrossEntropyLoss")
 

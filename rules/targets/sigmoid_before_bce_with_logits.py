@@ -91,26 +91,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    LossCall,
-    Operation,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    callee_of,
-    confirmed,
-    inconclusive,
-    losses_called,
-    operations_before,
-    refuted,
-)
+from lintrain.analysis import loss_calls
+from lintrain.pipeline.values.tensors import Operation
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 RAW = ("linear", "logits", "conv1d", "conv2d")
 """Operations that give numbers of any sign and size."""
@@ -122,12 +106,12 @@ class SigmoidBeforeBceWithLogits(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in losses_called(pipeline, "binary_cross_entropy_with_logits"):
-            for sigmoid in operations_before(loss, "sigmoid"):
+        for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy_with_logits"):
+            for sigmoid in loss_calls.operations_before(loss, "sigmoid"):
                 if sigmoid.location is not None:
                     found.setdefault(sigmoid.location, self._twice(sigmoid, sigmoid.location, loss))
-        for loss in losses_called(pipeline, "binary_cross_entropy"):
-            made = operations_before(loss, *RAW)
+        for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy"):
+            made = loss_calls.operations_before(loss, *RAW)
             if made:
                 found.setdefault(loss.location, self._never(made[0], loss))
         yield from found.values()
@@ -135,7 +119,7 @@ class SigmoidBeforeBceWithLogits(Rule):
     def _twice(self, sigmoid: Operation, location: Location, loss: LossCall) -> Finding:
         return self.finding(
             location,
-            f"a sigmoid stands here, and `{callee_of(loss)}` applies its own",
+            f"a sigmoid stands here, and `{loss_calls.callee_of(loss)}` applies its own",
             related=[Related(loss.location, "this loss takes logits and applies the sigmoid itself", "loss")],
             help="leave the sigmoid out; a threshold of 0.5 on probabilities is one of 0 on logits",
             facts={"logits": sigmoid.given if sigmoid.text else None},
@@ -149,7 +133,7 @@ class SigmoidBeforeBceWithLogits(Rule):
         )
         return self.finding(
             loss.location,
-            f"`{callee_of(loss)}` takes probabilities, and gets logits without a sigmoid",
+            f"`{loss_calls.callee_of(loss)}` takes probabilities, and gets logits without a sigmoid",
             related=origin,
             help="use `BCEWithLogitsLoss`, which applies the sigmoid itself",
         )
@@ -157,18 +141,18 @@ class SigmoidBeforeBceWithLogits(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         for loss in loop.losses_of("binary_cross_entropy_with_logits", "binary_cross_entropy"):
             if loss.input_minimum is None or loss.input_maximum is None:
                 continue
             text = f"inputs of `{loss.function}` lie between {loss.input_minimum:.3g} and {loss.input_maximum:.3g}"
             are_probabilities = loss.input_minimum >= 0.0 and loss.input_maximum <= 1.0
-            told = confirmed if are_probabilities is loss.function.endswith("with_logits") else refuted
+            told = Verdict.confirmed if are_probabilities is loss.function.endswith("with_logits") else Verdict.refuted
             return told(text, minimum=loss.input_minimum, maximum=loss.input_maximum)
-        return inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
+        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         logits = finding.facts.get("logits")
         if not isinstance(logits, str) or not logits:
             return None
-        return Fix.of("take the logits as they are", Replace(finding.location, logits), safe=False)
+        return fixes.Fix.of("take the logits as they are", fixes.Replace(finding.location, logits), safe=False)

@@ -128,28 +128,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    LossCall,
-    LossEvidence,
-    Operation,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    callee_of,
-    confirmed,
-    inconclusive,
-    losses_called,
-    operations_before,
-    refuted,
-    tensors_given,
-)
+from lintrain.analysis import loss_calls
+from lintrain.evidence.run import LossEvidence
+from lintrain.pipeline.values.tensors import Operation
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
 
@@ -160,10 +143,10 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in losses_called(pipeline, "cross_entropy"):
+        for loss in loss_calls.losses_called(pipeline, "cross_entropy"):
             if _has_soft_targets(loss):
                 continue
-            for softmax in operations_before(loss, "softmax"):
+            for softmax in loss_calls.operations_before(loss, "softmax"):
                 if softmax.location is not None:
                     found.setdefault(softmax.location, self._report(softmax, softmax.location, loss))
         yield from found.values()
@@ -171,7 +154,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     def _report(self, softmax: Operation, location: Location, loss: LossCall) -> Finding:
         return self.finding(
             location,
-            f"a softmax stands here, and `{callee_of(loss)}` applies its own",
+            f"a softmax stands here, and `{loss_calls.callee_of(loss)}` applies its own",
             related=[Related(loss.location, "cross-entropy takes logits and applies log-softmax itself", "loss")],
             help="leave the softmax out, and apply it where probabilities are read",
             facts={"logits": softmax.given if softmax.text else None},
@@ -180,16 +163,22 @@ class SoftmaxBeforeCrossEntropy(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         losses = [loss for loss in loop.losses_of("cross_entropy") if _is_of_classes(loss)]
         given = next((loss for loss in losses if loss.gives_probabilities), None)
         if given is not None and given.sums_of_inputs:
             least, most = given.sums_of_inputs
-            return confirmed(f"the inputs of `cross_entropy` add up to {least:.3f} to {most:.3f} in each row", sum=most)
+            return Verdict.confirmed(
+                f"the inputs of `cross_entropy` add up to {least:.3f} to {most:.3f} in each row", sum=most
+            )
         if losses and losses[0].sums_of_inputs:
             least, most = losses[0].sums_of_inputs
-            return refuted(f"the inputs of `cross_entropy` add up to {least:.3g} to {most:.3g} in the rows", sum=most)
-        return inconclusive(f"none of {len(loop.losses)} losses in the first batch is a `cross_entropy` of classes")
+            return Verdict.refuted(
+                f"the inputs of `cross_entropy` add up to {least:.3g} to {most:.3g} in the rows", sum=most
+            )
+        return Verdict.inconclusive(
+            f"none of {len(loop.losses)} losses in the first batch is a `cross_entropy` of classes"
+        )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
@@ -200,16 +189,16 @@ class SoftmaxBeforeCrossEntropy(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         logits = finding.facts.get("logits")
         if not isinstance(logits, str) or not logits:
             return None
-        return Fix.of("take the logits as they are", Replace(finding.location, logits), safe=False)
+        return fixes.Fix.of("take the logits as they are", fixes.Replace(finding.location, logits), safe=False)
 
 
 def _has_soft_targets(loss: LossCall) -> bool:
     """Targets that are probabilities themselves: such a loss compares distributions, by a recipe of its own."""
-    targets = tensors_given(loss, "target")
+    targets = loss_calls.tensors_given(loss, "target")
     return any(target.kind == "float" or (target.made and target.made.name in DISTRIBUTIONS) for target in targets)
 
 

@@ -69,38 +69,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Constant,
-    Encoding,
+from lintrain.analysis import script_text, special_tokens
+from lintrain.pipeline.values.data import Encoding, Tokenizer
+from lintrain.pipeline.values.python import Constant, Value, is_missing, is_true, literal, text_of
+from lintrain.pipeline.values.tokens import SpecialToken, Templated
+from lintrain.rule import (
     Evidence,
     Finding,
-    Fix,
     Level,
     Location,
     Pipeline,
     Related,
-    RenameArgument,
     Rule,
     Source,
-    SpecialToken,
     Targets,
-    Templated,
-    Tokenizer,
-    Value,
     Verdict,
-    certain_facts,
-    confirmed,
-    inconclusive,
-    is_missing,
-    is_true,
+    fixes,
     lazy_pattern,
-    literal,
-    mentions,
-    opening_of,
-    refuted,
-    text_of,
-    written_texts,
 )
 
 PUTS_BOS = frozenset({"gemma", "gemma2", "llama", "mistral"})
@@ -135,7 +120,7 @@ class DoubleBos(Rule):
         )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if mentions(pipeline, TAKES_FIRST_OFF):
+        if script_text.mentions(pipeline, TAKES_FIRST_OFF):
             return
         reported: set[Location] = set()
         for encoding in pipeline.encodings:
@@ -159,17 +144,19 @@ class DoubleBos(Rule):
         batch = evidence.batch()
         edges = batch.edges if batch else None
         if edges is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         text = f"{edges.starts_with_two_bos} of {edges.rows} rows begin with two begin-of-text tokens"
         if edges.starts_with_two_bos > FEW * edges.rows:
-            return confirmed(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
-        return refuted(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
+            return Verdict.confirmed(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
+        return Verdict.refuted(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
 
-    def fix(self, finding: Finding) -> Fix:
-        edit: AddArgument | RenameArgument = AddArgument(finding.location, "add_special_tokens", "False")
+    def fix(self, finding: Finding) -> fixes.Fix:
+        edit: fixes.AddArgument | fixes.RenameArgument = fixes.AddArgument(
+            finding.location, "add_special_tokens", "False"
+        )
         if finding.facts.get("is_given"):
-            edit = RenameArgument(finding.location, "add_special_tokens", "add_special_tokens", "False")
-        return Fix.of("pass `add_special_tokens=False`", edit, safe=True)
+            edit = fixes.RenameArgument(finding.location, "add_special_tokens", "add_special_tokens", "False")
+        return fixes.Fix.of("pass `add_special_tokens=False`", edit, safe=True)
 
 
 def _puts_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> bool:
@@ -180,18 +167,18 @@ def _puts_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> b
     wanted = tokenizer.attributes.get("add_bos_token", tokenizer.arguments.get("add_bos_token"))
     if wanted is not None:
         return is_true(wanted)
-    facts = certain_facts(pipeline, tokenizer)
+    facts = special_tokens.certain_facts(pipeline, tokenizer)
     return facts is not None and facts.model_type in PUTS_BOS and tokenizer.is_complete
 
 
 def _opening(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> Value | None:
     """What writes the token at the beginning of the text that is tokenized; None where nothing certainly does."""
-    facts = certain_facts(pipeline, tokenizer)
+    facts = special_tokens.certain_facts(pipeline, tokenizer)
     written = WRITTEN.get((facts.model_type or "") if facts else "", ())
     if facts is not None and facts.model_type == "llama" and LLAMA_3.search(text_of(tokenizer.checkpoint) or ""):
         written = ("<|begin_of_text|>",)
-    for text in written_texts(encoding):
-        match opening_of(text):
+    for text in special_tokens.written_texts(encoding):
+        match special_tokens.opening_of(text):
             case SpecialToken(name="bos_token", owner=owner) as token if owner is tokenizer:
                 return token
             case Templated(owner=owner) as chat if owner is tokenizer and _template_has_bos(tokenizer):

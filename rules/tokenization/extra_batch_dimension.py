@@ -108,25 +108,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Collator,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    TokenFeed,
-    Verdict,
-    confirmed,
-    has_own_model,
-    inconclusive,
-    refuted,
-    token_feeds,
-)
+from lintrain.analysis import run_data, token_feeds
+from lintrain.pipeline.values.data import Collator
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 TAKES_OFF = ("squeeze", ".view(", "reshape", "flatten", "torch.cat")
 """Code that a loop takes such a dimension off with."""
@@ -144,7 +128,7 @@ class ExtraBatchDimension(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for feed in token_feeds(pipeline):
+        for feed in token_feeds.token_feeds(pipeline):
             ids, encoding = feed.columns.get("input_ids"), feed.encoding
             if ids is None or not ids.is_stacked or encoding is None or encoding.origin is None:
                 continue
@@ -164,23 +148,25 @@ class ExtraBatchDimension(Rule):
         ids = batch.tensor("input_ids") if batch else None
         failed = evidence.failed_with(*SHAPES)
         if ids is not None and len(ids.shape) == 3 and ids.shape[1] == 1:
-            return confirmed(f"the batch of `input_ids` is {list(ids.shape)}")
+            return Verdict.confirmed(f"the batch of `input_ids` is {list(ids.shape)}")
         if failed is not None and ids is None:
-            return confirmed(f"rows of 1 x tokens make no batch: the {failed.name} stage fails on them")
+            return Verdict.confirmed(f"rows of 1 x tokens make no batch: the {failed.name} stage fails on them")
         if ids is None:
-            return inconclusive(evidence.not_reached("batch"))
-        return refuted(f"the batch of `input_ids` is {list(ids.shape)}")
+            return Verdict.inconclusive(evidence.not_reached("batch"))
+        return Verdict.refuted(f"the batch of `input_ids` is {list(ids.shape)}")
 
-    def fix(self, finding: Finding) -> Fix:
+    def fix(self, finding: Finding) -> fixes.Fix:
         pads = finding.facts.get("pads") is True
-        return Fix.of("leave out `return_tensors`", RemoveArgument(finding.location, "return_tensors"), safe=pads)
+        return fixes.Fix.of(
+            "leave out `return_tensors`", fixes.RemoveArgument(finding.location, "return_tensors"), safe=pads
+        )
 
 
-def _reaches_the_model(pipeline: Pipeline, feed: TokenFeed) -> bool:
+def _reaches_the_model(pipeline: Pipeline, feed: token_feeds.TokenFeed) -> bool:
     """Whether the rows certainly come to a library's model in the shape that they have."""
     if not feed.is_stacked_plainly:
         return False
     if feed.run is not None:
-        return not has_own_model(feed.run) and not feed.run.overrides & {"compute_loss", "training_step"}
+        return not run_data.has_own_model(feed.run) and not feed.run.overrides & {"compute_loss", "training_step"}
     is_known = feed.model is not None and feed.model.path.startswith("transformers.")
     return is_known and not any(code in source.text for source in pipeline.sources.values() for code in TAKES_OFF)

@@ -47,7 +47,7 @@ trl#1820, trl#588; Transformers documentation, `DataCollatorForSeq2Seq.label_pad
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 TOLERATED, MANY = 0.01, 0.05
 TASKS = frozenset({"CausalLM", "ConditionalGeneration", "Seq2SeqLM", "TokenClassification"})
@@ -59,15 +59,17 @@ class FullyMaskedLabels(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None or batch.labels is None:
-            return inconclusive(evidence.not_reached("batch") if batch is None else "the batch has no labels of tokens")
+            return Verdict.inconclusive(
+                evidence.not_reached("batch") if batch is None else "the batch has no labels of tokens"
+            )
         if evidence.model is None or evidence.model.task not in TASKS:
-            return inconclusive("the model's task is not one of rows with a label for each token")
+            return Verdict.inconclusive("the model's task is not one of rows with a label for each token")
         labels = batch.labels
         share = labels.rows_without / max(labels.rows, 1)
         text = f"{labels.rows_without} of {labels.rows} rows have no label but -100 ({share:.0%})"
         if share > TOLERATED:
-            return confirmed(text, rows=labels.rows, without=labels.rows_without)
-        return refuted(text, rows=labels.rows, without=labels.rows_without)
+            return Verdict.confirmed(text, rows=labels.rows, without=labels.rows_without)
+        return Verdict.refuted(text, rows=labels.rows, without=labels.rows_without)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         labels = evidence.batches[0].labels if evidence.batches else None

@@ -55,7 +55,7 @@ Hugging Face course, chapter 2, "Handling multiple sequences".
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 NOTHING, UNFELT, FELT = 1e-6, 1e-4, 1e-2
 """Shares of the largest answer: what rounding changes, what nobody notices, and what is noticed."""
@@ -67,18 +67,18 @@ class IgnoredAttentionMask(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         mask = evidence.responses.mask if evidence.responses else None
         if mask is None:
-            return inconclusive("no batch with padding was seen")
+            return Verdict.inconclusive("no batch with padding was seen")
         told = f"attending to {mask.padding} tokens of padding changes the answers by {mask.change:.2g} of the largest"
         if not mask.given:
-            return inconclusive(f"the model was given no mask; {told}")
+            return Verdict.inconclusive(f"the model was given no mask; {told}")
         if mask.change > NOTHING:
-            return refuted(told, change=mask.change)
+            return Verdict.refuted(told, change=mask.change)
         if mask.cut is None:
-            return inconclusive(f"{told}, and no row could be asked without its padding")
+            return Verdict.inconclusive(f"{told}, and no row could be asked without its padding")
         text = f"{told}, and cutting {mask.cut_tokens} of them off one row changes its answer by {mask.cut:.2g}"
         if mask.cut > FELT:
-            return confirmed(text, change=mask.cut, padding=mask.padding)
-        return refuted(text, change=mask.cut) if mask.cut < UNFELT else inconclusive(text)
+            return Verdict.confirmed(text, change=mask.cut, padding=mask.padding)
+        return Verdict.refuted(text, change=mask.cut) if mask.cut < UNFELT else Verdict.inconclusive(text)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

@@ -39,7 +39,7 @@ Hugging Face course, chapter 2, "Handling multiple sequences".
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 TOLERATED_SHARE = 0.01
 
@@ -50,22 +50,24 @@ class MismatchedAttentionMask(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         ids, mask = batch.tensor("input_ids"), batch.tensor("attention_mask")
         if ids is None or mask is None or len(mask.shape) != 2 or batch.tensor("position_ids"):
-            return inconclusive("the batch holds no plain pair of `input_ids` and `attention_mask`")
+            return Verdict.inconclusive("the batch holds no plain pair of `input_ids` and `attention_mask`")
         if batch.mask_shape_differs:
-            return confirmed(f"`attention_mask` is {list(mask.shape)}, `input_ids` {list(ids.shape)}")
+            return Verdict.confirmed(f"`attention_mask` is {list(mask.shape)}, `input_ids` {list(ids.shape)}")
         if batch.mask_empty_rows:
-            return confirmed(f"{batch.mask_empty_rows} rows have a mask of zeros only", rows=batch.mask_empty_rows)
+            return Verdict.confirmed(
+                f"{batch.mask_empty_rows} rows have a mask of zeros only", rows=batch.mask_empty_rows
+            )
         attended = batch.attended_tokens or 0
         if batch.pad_is_eos or not attended:
-            return inconclusive("the padding token is the end-of-text token, so padding and text look alike")
+            return Verdict.inconclusive("the padding token is the end-of-text token, so padding and text look alike")
         share = batch.mask_on_padding / attended
         if share > TOLERATED_SHARE:
             text = f"{batch.mask_on_padding} of {attended} attended tokens are padding ({share:.0%})"
-            return confirmed(text, padding=batch.mask_on_padding, attended=attended)
-        return refuted(f"{batch.mask_on_padding} of {attended} attended tokens are padding", attended=attended)
+            return Verdict.confirmed(text, padding=batch.mask_on_padding, attended=attended)
+        return Verdict.refuted(f"{batch.mask_on_padding} of {attended} attended tokens are padding", attended=attended)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

@@ -63,29 +63,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Collator,
-    Evidence,
-    Feeding,
-    Finding,
-    Fix,
-    Level,
-    Loader,
-    Location,
-    ModelCall,
-    Pipeline,
-    Related,
-    Rule,
-    Task,
-    Verdict,
-    confirmed,
-    feedings,
-    inconclusive,
-    number_of,
-    ragged_at,
-    refuted,
-)
+from lintrain.analysis import loaders, raggedness
+from lintrain.pipeline.values.data import Collator
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import number_of
+from lintrain.pipeline.values.training import ModelCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 ROUNDING = 1e-6
 """A change of the answers that is none, as a share of the largest."""
@@ -97,8 +81,8 @@ class MissingAttentionMask(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for feeding in feedings(pipeline):
-            reasons = ragged_at(pipeline, feeding.loader.dataset)
+        for feeding in loaders.feedings(pipeline):
+            reasons = raggedness.ragged_at(pipeline, feeding.loader.dataset)
             if not reasons or not _pads(feeding.loader):
                 continue
             for call in pipeline.model_calls:
@@ -117,26 +101,28 @@ class MissingAttentionMask(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return inconclusive(evidence.without_loop)
+            return Verdict.inconclusive(evidence.without_loop)
         batch = evidence.batch()
         if batch is None or not loop.inputs:
-            return inconclusive(f"of {loop.batches} batches it was not seen what the model got")
+            return Verdict.inconclusive(f"of {loop.batches} batches it was not seen what the model got")
         if "attention_mask" in loop.inputs:
-            return refuted("the model got `attention_mask`", inputs=", ".join(loop.inputs))
+            return Verdict.refuted("the model got `attention_mask`", inputs=", ".join(loop.inputs))
         if batch.padding_tokens is None:
-            return inconclusive(
+            return Verdict.inconclusive(
                 "no padding is known in the batch, and the model got `" + "`, `".join(loop.inputs) + "`"
             )
         text = f"the model got {batch.padding_tokens} tokens of padding, and no `attention_mask`"
         mask = evidence.responses.mask if evidence.responses else None
         if mask is not None and not mask.given:
             told = f"{text}, which changes the answers by {mask.change:.2g} of the largest"
-            return (confirmed if mask.change > ROUNDING else refuted)(told, padding=mask.padding, change=mask.change)
-        return (confirmed if batch.padding_tokens else refuted)(text, padding=batch.padding_tokens)
+            return (Verdict.confirmed if mask.change > ROUNDING else Verdict.refuted)(
+                told, padding=mask.padding, change=mask.change
+            )
+        return (Verdict.confirmed if batch.padding_tokens else Verdict.refuted)(text, padding=batch.padding_tokens)
 
-    def fix(self, finding: Finding) -> Fix:
+    def fix(self, finding: Finding) -> fixes.Fix:
         mask = str(finding.facts["mask"])
-        return Fix.of("pass the mask", AddArgument(finding.location, "attention_mask", mask), safe=True)
+        return fixes.Fix.of("pass the mask", fixes.AddArgument(finding.location, "attention_mask", mask), safe=True)
 
 
 def _pads(loader: Loader) -> bool:
@@ -150,7 +136,7 @@ def _padded_at(loader: Loader) -> list[Related]:
     return [Related(location, "each batch is padded here", "padded")] if location else []
 
 
-def _is_in(feeding: Feeding, call: ModelCall) -> bool:
+def _is_in(feeding: loaders.Feeding, call: ModelCall) -> bool:
     return call.location.path == feeding.loop.location.path and feeding.loop.location.holds(call.location)
 
 

@@ -96,40 +96,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    ColumnValues,
-    Constant,
-    Encoding,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rows,
-    Rule,
-    Sequence,
-    SpecialToken,
-    Task,
-    Text,
-    TokenFeed,
-    Tokenizer,
-    Value,
-    Verdict,
-    certain_facts,
-    confirmed,
-    inconclusive,
-    is_handed_over,
-    is_missing,
-    lazy_pattern,
-    literal,
-    parts_of,
-    refuted,
-    token_feeds,
-    written_texts,
-)
+from lintrain.analysis import special_tokens, token_feeds
+from lintrain.pipeline.values.data import ColumnValues, Encoding, Rows, Tokenizer
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.tokens import SpecialToken, Text
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 ADDS_NONE = frozenset({"gpt2", "gpt_neo", "llama", "mistral", "phi"})
 """Model types whose published tokenizers end no text by themselves."""
@@ -151,7 +123,7 @@ class MissingEos(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for feed in token_feeds(pipeline):
+        for feed in token_feeds.token_feeds(pipeline):
             encoding, tokenizer = feed.encoding, feed.tokenizer
             if encoding is None or tokenizer is None or encoding.origin is None or encoding.origin in reported:
                 continue
@@ -172,17 +144,17 @@ class MissingEos(Rule):
         batch = evidence.batch()
         edges = batch.edges if batch else None
         if edges is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         text = f"{edges.ends_with_eos} of {edges.rows} rows end with the end-of-text token"
         if edges.equal_lengths:
-            return inconclusive(f"{text}; all rows are equally long, so they may be cut", rows=edges.rows)
+            return Verdict.inconclusive(f"{text}; all rows are equally long, so they may be cut", rows=edges.rows)
         if edges.ends_with_eos > MOST * edges.rows:
-            return refuted(text, rows=edges.rows, ended=edges.ends_with_eos)
-        return confirmed(text, rows=edges.rows, ended=edges.ends_with_eos)
+            return Verdict.refuted(text, rows=edges.rows, ended=edges.ends_with_eos)
+        return Verdict.confirmed(text, rows=edges.rows, ended=edges.ends_with_eos)
 
-    def fix(self, finding: Finding) -> Fix | None:
-        edits = [Replace(each.location, each.text) for each in finding.with_role("text")]
-        return Fix.of("append the end-of-text token", *edits, safe=False) if edits else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("text")]
+        return fixes.Fix.of("append the end-of-text token", *edits, safe=False) if edits else None
 
 
 def _speaks_of_eos(pipeline: Pipeline) -> bool:
@@ -192,24 +164,24 @@ def _speaks_of_eos(pipeline: Pipeline) -> bool:
     return any("eos" in line.lower() and not SPEAKS_OF_PADDING.search(line) for line in code)
 
 
-def _adds_none(pipeline: Pipeline, feed: TokenFeed, tokenizer: Tokenizer) -> bool:
+def _adds_none(pipeline: Pipeline, feed: token_feeds.TokenFeed, tokenizer: Tokenizer) -> bool:
     """Whether a causal model reads what its tokenizer certainly ends with nothing."""
-    facts = certain_facts(pipeline, tokenizer)
+    facts = special_tokens.certain_facts(pipeline, tokenizer)
     is_causal = feed.model is not None and feed.model.task is Task.CAUSAL_LM
     told = {"add_eos_token", "eos_token"} & {*tokenizer.arguments, *tokenizer.attributes}
     known = facts is not None and facts.model_type in ADDS_NONE and tokenizer.is_complete
-    return is_causal and known and not told and not is_handed_over(pipeline, tokenizer)
+    return is_causal and known and not told and not special_tokens.is_handed_over(pipeline, tokenizer)
 
 
 def _is_form(encoding: Encoding) -> bool:
     """Whether the text is a form that the script fills in: its words around columns, and no end of text among them."""
-    texts = [text for text in written_texts(encoding) if isinstance(text, Text)]
+    texts = [text for text in special_tokens.written_texts(encoding) if isinstance(text, Text)]
     overflow = encoding.arguments.get("return_overflowing_tokens", Constant(None))
     return bool(texts) and is_missing(overflow) and all(_fills_in(text) for text in texts)
 
 
 def _fills_in(text: Text) -> bool:
-    parts = list(parts_of(text))
+    parts = list(special_tokens.parts_of(text))
     literals = [part.value for part in parts if isinstance(part, Constant) and isinstance(part.value, str)]
     varying = [part for part in parts if not isinstance(part, Constant)]
     has_words = any(re.search(r"[A-Za-z]{3}", words) for words in literals)

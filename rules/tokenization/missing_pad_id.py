@@ -63,33 +63,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Collation,
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Rule,
-    Task,
-    Verdict,
-    certain_facts,
-    collations,
-    confirmed,
-    inconclusive,
-    is_handed_over,
-    is_missing,
-    lacks_pad,
-    lazy_pattern,
-    mentions,
-    number_of,
-    refuted,
-    text_of,
-)
+from lintrain.analysis import collators, script_text, special_tokens
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import is_missing, number_of, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 NO_ID = "Cannot handle batch sizes > 1 if no padding token is defined"
 DECODERS = frozenset({"gpt2", "gpt_neo", "llama", "mistral", "phi"})
@@ -103,14 +80,18 @@ class MissingPadId(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for collation in collations(pipeline):
+        for collation in collators.collations(pipeline):
             model = collation.model
             if model is None or model.origin is None or model.origin in reported or not _pools(pipeline, model):
                 continue
             # without a padding token the padding itself fails first: missing-pad-token
-            if collation.tokenizer is None or lacks_pad(pipeline, collation.tokenizer) or not _is_untold(collation):
+            if (
+                collation.tokenizer is None
+                or special_tokens.lacks_pad(pipeline, collation.tokenizer)
+                or not _is_untold(collation)
+            ):
                 continue
-            if mentions(pipeline, SETS_IT):
+            if script_text.mentions(pipeline, SETS_IT):
                 continue
             reported.add(model.origin)
             yield self.finding(
@@ -124,31 +105,42 @@ class MissingPadId(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_ID)
         if failed is not None:
-            return confirmed(f"the {failed.name} stage ends with `{NO_ID}`")
+            return Verdict.confirmed(f"the {failed.name} stage ends with `{NO_ID}`")
         if evidence.model is None:
-            return inconclusive("the model was not reached")
+            return Verdict.inconclusive("the model was not reached")
         wanted = evidence.tokenizer.pad_id if evidence.tokenizer else None
         text = f"the model's `pad_token_id` is {evidence.model.pad_id}, the tokenizer's {wanted}"
         if evidence.model.pad_id is not None and evidence.model.pad_id == wanted:
-            return refuted(text, pad_id=wanted)
-        return confirmed(text) if evidence.model.pad_id is not None and wanted is not None else inconclusive(text)
+            return Verdict.refuted(text, pad_id=wanted)
+        return (
+            Verdict.confirmed(text)
+            if evidence.model.pad_id is not None and wanted is not None
+            else Verdict.inconclusive(text)
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         statement = finding.facts.get("statement")
         if not isinstance(statement, str):
             return None
-        return Fix.of("tell the model its padding token", InsertAfter(finding.location, statement), safe=True)
+        return fixes.Fix.of(
+            "tell the model its padding token", fixes.InsertAfter(finding.location, statement), safe=True
+        )
 
 
 def _pools(pipeline: Pipeline, model: Model) -> bool:
     """Whether a model certainly is a decoder that classifies, whose checkpoint names no padding token."""
-    facts = certain_facts(pipeline, model)
+    facts = special_tokens.certain_facts(pipeline, model)
     is_known = facts is not None and facts.model_type in DECODERS and facts.has_pad_token is False
     is_plain = model.how == "from_pretrained" and model.is_complete and "config" not in model.arguments
-    return model.task is Task.SEQUENCE_CLASSIFICATION and is_known and is_plain and not is_handed_over(pipeline, model)
+    return (
+        model.task is Task.SEQUENCE_CLASSIFICATION
+        and is_known
+        and is_plain
+        and not special_tokens.is_handed_over(pipeline, model)
+    )
 
 
-def _is_untold(collation: Collation) -> bool:
+def _is_untold(collation: collators.Collation) -> bool:
     """Whether batches of several rows reach the model, and no Trainer copies the tokenizer's ids into it."""
     run = collation.run
     if run is None:
@@ -160,7 +152,7 @@ def _is_untold(collation: Collation) -> bool:
     return is_missing(size) or (number_of(size) or 0) > 1
 
 
-def _cure(pipeline: Pipeline, collation: Collation, model: Model, origin: Location) -> dict[str, str | None]:
+def _cure(pipeline: Pipeline, collation: collators.Collation, model: Model, origin: Location) -> dict[str, str | None]:
     """The statement that sets the id, where both have one name and the tokenizer has its token before the model."""
     tokenizer = collation.tokenizer
     names = [{binding.name for binding in pipeline.names_of(value)} for value in (model, tokenizer) if value]

@@ -134,32 +134,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Level,
-    Location,
-    Model,
-    Padding,
-    Pipeline,
-    Related,
-    Rule,
-    Tokenizer,
-    Verdict,
-    block_of,
-    collations,
-    confirmed,
-    inconclusive,
-    is_one_scope,
-    lacks_pad,
-    literal,
-    masks_words,
-    refuted,
-    statement_at,
-    text_of,
-)
+from lintrain.analysis import collators, special_tokens
+from lintrain.pipeline import blocks
+from lintrain.pipeline.values.data import Padding, Tokenizer
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import literal, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 NO_TOKEN = "Asking to pad but the tokenizer does not have a padding token"
 
@@ -176,7 +156,7 @@ class MissingPadToken(Rule):
                 location is None
                 or location in reported
                 or _may_have_one(tokenizer)
-                or not lacks_pad(pipeline, tokenizer)
+                or not special_tokens.lacks_pad(pipeline, tokenizer)
             ):
                 continue
             reported.add(location)
@@ -193,19 +173,19 @@ class MissingPadToken(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_TOKEN)
         if failed is not None:
-            return confirmed(f"the {failed.name} stage ends with `{NO_TOKEN}`")
+            return Verdict.confirmed(f"the {failed.name} stage ends with `{NO_TOKEN}`")
         tokenizer = evidence.tokenizer
         if tokenizer is None:
-            return inconclusive("the run's tokenizer is not known")
+            return Verdict.inconclusive("the run's tokenizer is not known")
         if tokenizer.pad_id is not None:
-            return refuted(f"the tokenizer pads with id {tokenizer.pad_id}", pad_id=tokenizer.pad_id)
-        return inconclusive("the tokenizer has no padding token, and nothing was padded")
+            return Verdict.refuted(f"the tokenizer pads with id {tokenizer.pad_id}", pad_id=tokenizer.pad_id)
+        return Verdict.inconclusive("the tokenizer has no padding token, and nothing was padded")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         last, statements = finding.with_role("last"), finding.facts.get("statements")
         if not last or not isinstance(statements, str):
             return None
-        return Fix.of("add a padding token", InsertAfter(last[0].location, statements), safe=False)
+        return fixes.Fix.of("add a padding token", fixes.InsertAfter(last[0].location, statements), safe=False)
 
 
 def _padded_at(pipeline: Pipeline, tokenizer: Tokenizer) -> list[Location]:
@@ -221,10 +201,10 @@ def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Location]]:
         tokenizer = encoding.tokenizer
         if pads and encoding.origin and isinstance(tokenizer, Tokenizer) and encoding.depth <= tokenizer.depth:
             found.setdefault(id(tokenizer), []).append(encoding.origin)
-    for collation in collations(pipeline):
+    for collation in collators.collations(pipeline):
         collator = collation.collator
         # one that masks words ends earlier, for want of a mask token: mlm-on-causal-model
-        pads = collator is None or (collator.pads is True and not masks_words(collator))
+        pads = collator is None or (collator.pads is True and not collators.masks_words(collator))
         if pads and collation.tokenizer is not None:
             location = (collator.origin if collator else None) or collation.location
             found.setdefault(id(collation.tokenizer), []).append(location)
@@ -264,10 +244,10 @@ def _are_side_by_side(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) ->
     """Whether both are made in one block by statements of their own, the tokenizer unused in between."""
     assert tokenizer.origin is not None
     assert model.origin is not None
-    if not is_one_scope(pipeline, tokenizer.origin, model.origin):
+    if not blocks.is_one_scope(pipeline, tokenizer.origin, model.origin):
         return False
-    one, other = (statement_at(pipeline, location) for location in (tokenizer.origin, model.origin))
-    block = block_of(pipeline, one, tokenizer.origin) if one is not None else []
+    one, other = (blocks.statement_at(pipeline, location) for location in (tokenizer.origin, model.origin))
+    block = blocks.block_of(pipeline, one, tokenizer.origin) if one is not None else []
     if one is None or other not in block or not isinstance(one, ast.Assign) or not isinstance(other, ast.Assign):
         return False
     first, last = sorted((block.index(one), block.index(other)))

@@ -82,26 +82,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    TokenFeed,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_missing,
-    learned_positions,
-    may_be_short,
-    refuted,
-    token_feeds,
-)
+from lintrain.analysis import token_feeds, token_positions
+from lintrain.pipeline.values.python import is_missing
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 
 class MissingTruncation(Rule):
@@ -110,12 +93,17 @@ class MissingTruncation(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for feed in token_feeds(pipeline):
+        for feed in token_feeds.token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
                 continue
-            limit, name = learned_positions(pipeline, feed)
-            if ids.truncated is not False or limit is None or may_be_short(feed.dataset) or _is_chunked(feed):
+            limit, name = token_positions.learned_positions(pipeline, feed)
+            if (
+                ids.truncated is not False
+                or limit is None
+                or token_positions.may_be_short(feed.dataset)
+                or _is_chunked(feed)
+            ):
                 continue
             reported.add(encoding.origin)
             yield self.finding(
@@ -130,21 +118,21 @@ class MissingTruncation(Rule):
         limit = evidence.model.positions if evidence.model else None
         columns = [column for split in evidence.splits if (column := split.column("input_ids")) and column.lengths]
         if limit is None or not columns:
-            return inconclusive("the model's positions or the lengths of its inputs are not known")
+            return Verdict.inconclusive("the model's positions or the lengths of its inputs are not known")
         longest = max(column.lengths[-1] for column in columns)
         rows = sum(column.rows_read for column in columns)
         text = f"the longest of {rows} rows has {longest} tokens for {limit} positions"
         if longest > limit:
-            return confirmed(text, longest=longest, positions=limit)
-        return refuted(text, longest=longest, positions=limit)
+            return Verdict.confirmed(text, longest=longest, positions=limit)
+        return Verdict.refuted(text, longest=longest, positions=limit)
 
-    def fix(self, finding: Finding) -> Fix:
-        return Fix.of(
-            "cut rows to the tokenizer's limit", AddArgument(finding.location, "truncation", "True"), safe=False
+    def fix(self, finding: Finding) -> fixes.Fix:
+        return fixes.Fix.of(
+            "cut rows to the tokenizer's limit", fixes.AddArgument(finding.location, "truncation", "True"), safe=False
         )
 
 
-def _is_chunked(feed: TokenFeed) -> bool:
+def _is_chunked(feed: token_feeds.TokenFeed) -> bool:
     """Whether rows are chosen, perhaps by their length, or spread over several."""
     encoding = feed.encoding
     overflow = encoding.arguments.get("return_overflowing_tokens") if encoding else None

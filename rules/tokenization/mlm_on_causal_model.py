@@ -60,27 +60,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    Collation,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    RenameArgument,
-    Rule,
-    Task,
-    Verdict,
-    collations,
-    confirmed,
-    inconclusive,
-    is_missing,
-    masks_words,
-    refuted,
-)
+from lintrain.analysis import collators
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import is_missing
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 NO_MASK = "does not have a mask token"
 OF_BOTH_KINDS = ("XLM", "XLNet", "UMT5", "T5", "Prophet")
@@ -95,7 +78,7 @@ class MlmOnCausalModel(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for collation in collations(pipeline):
+        for collation in collators.collations(pipeline):
             collator, masks = collation.collator, _masks(collation)
             if collator is None or collator.origin is None or masks is None or collator.origin in reported:
                 continue
@@ -119,10 +102,10 @@ class MlmOnCausalModel(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_MASK)
         if failed is not None:
-            return confirmed(f"the {failed.name} stage ends with `This tokenizer {NO_MASK}`")
+            return Verdict.confirmed(f"the {failed.name} stage ends with `This tokenizer {NO_MASK}`")
         batch = evidence.batch()
         if batch is None or batch.labels is None or evidence.model is None:
-            return inconclusive(
+            return Verdict.inconclusive(
                 evidence.not_reached("batch") if batch is None else "the batch holds no labels of tokens"
             )
         labels = batch.labels
@@ -130,33 +113,33 @@ class MlmOnCausalModel(Rule):
         text = f"{labels.supervised} of {labels.attended} tokens have a label, {labels.masked_inputs} of them masked"
         is_masking = share < MOST_MASKED and labels.masked_inputs > 0
         if is_masking is (evidence.model.task == "MaskedLM"):
-            return refuted(text, supervised=labels.supervised, attended=labels.attended)
-        return confirmed(text, supervised=labels.supervised, attended=labels.attended)
+            return Verdict.refuted(text, supervised=labels.supervised, attended=labels.attended)
+        return Verdict.confirmed(text, supervised=labels.supervised, attended=labels.attended)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         wanted = finding.facts.get("wanted") is True
-        edit: AddArgument | RenameArgument = AddArgument(finding.location, "mlm", str(wanted))
+        edit: fixes.AddArgument | fixes.RenameArgument = fixes.AddArgument(finding.location, "mlm", str(wanted))
         if finding.facts.get("is_given"):
             if not finding.facts.get("is_named"):
                 return None
-            edit = RenameArgument(finding.location, "mlm", "mlm", str(wanted))
-        return Fix.of(f"pass `mlm={wanted}`", edit, safe=not wanted)
+            edit = fixes.RenameArgument(finding.location, "mlm", "mlm", str(wanted))
+        return fixes.Fix.of(f"pass `mlm={wanted}`", edit, safe=not wanted)
 
 
-def _masks(collation: Collation) -> bool | None:
+def _masks(collation: collators.Collation) -> bool | None:
     run = collation.run
     if collation.collator is None or (run is not None and run.overrides & {"compute_loss", "training_step"}):
         return None
     if run is not None and not is_missing(run.value("compute_loss_func")):
         return None
-    return masks_words(collation.collator)
+    return collators.masks_words(collation.collator)
 
 
-def _task(collation: Collation) -> str:
+def _task(collation: collators.Collation) -> str:
     return collation.model.task.value if collation.model else ""
 
 
-def _wanted(collation: Collation) -> bool | None:
+def _wanted(collation: collators.Collation) -> bool | None:
     """Whether the model's labels are those of masked words; None where its class does not say."""
     model = collation.model
     if model is None or model.name.startswith(OF_BOTH_KINDS):

@@ -58,26 +58,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Padding,
-    Pipeline,
-    Related,
-    RenameArgument,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    learned_positions,
-    may_be_short,
-    pads_take_positions,
-    refuted,
-    token_feeds,
-)
+from lintrain.analysis import token_feeds, token_positions
+from lintrain.pipeline.values.data import Padding
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 POSITION_ERRORS = (
     "index out of range in self",
@@ -93,13 +76,17 @@ class OverLongInput(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for feed in token_feeds(pipeline):
+        for feed in token_feeds.token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
-            limit, name = learned_positions(pipeline, feed) if feed.model else (None, "")
+            limit, name = token_positions.learned_positions(pipeline, feed) if feed.model else (None, "")
             if encoding is None or encoding.origin is None or ids is None or limit is None or encoding.depth:
                 continue
-            is_padded = ids.padding is Padding.FIXED and pads_take_positions(pipeline, feed)
-            asked = encoding.max_length if is_padded or (ids.truncated and not may_be_short(feed.dataset)) else None
+            is_padded = ids.padding is Padding.FIXED and token_positions.pads_take_positions(pipeline, feed)
+            asked = (
+                encoding.max_length
+                if is_padded or (ids.truncated and not token_positions.may_be_short(feed.dataset))
+                else None
+            )
             if asked is None or asked <= limit or encoding.origin in reported:
                 continue
             reported.add(encoding.origin)
@@ -120,10 +107,10 @@ class OverLongInput(Rule):
         limit = evidence.model.positions if evidence.model else None
         longest = longest_input(evidence)
         if limit is None or longest is None:
-            return inconclusive("the model's positions or the lengths of its inputs are not known")
+            return Verdict.inconclusive("the model's positions or the lengths of its inputs are not known")
         passed = most_passed(evidence)
         if limit < longest <= passed:
-            return refuted(
+            return Verdict.refuted(
                 f"batches of {passed} tokens, padding among them, go through the model of {limit} positions",
                 longest=longest,
                 positions=limit,
@@ -131,20 +118,20 @@ class OverLongInput(Rule):
         if longest > limit:
             failure = evidence.failed_with(*POSITION_ERRORS)
             ends = f"; the {failure.name} stage fails on it" if failure else ""
-            return confirmed(f"{longest} tokens for {limit} positions{ends}", longest=longest, positions=limit)
-        return refuted(
+            return Verdict.confirmed(f"{longest} tokens for {limit} positions{ends}", longest=longest, positions=limit)
+        return Verdict.refuted(
             f"the longest input has {longest} tokens for {limit} positions", longest=longest, positions=limit
         )
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("is_written"):
             return None
         limit = str(finding.facts["positions"])
-        fitting = RenameArgument(finding.location, "max_length", "max_length", limit)
-        return Fix.of("take the model's positions", fitting, safe=bool(finding.facts["is_padded"]))
+        fitting = fixes.RenameArgument(finding.location, "max_length", "max_length", limit)
+        return fixes.Fix.of("take the model's positions", fitting, safe=bool(finding.facts["is_padded"]))
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         decays = evidence.model is not None and evidence.model.rotary

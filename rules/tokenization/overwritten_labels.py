@@ -90,26 +90,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    AddImport,
-    Collator,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Verdict,
-    confirmed,
-    inconclusive,
-    last_map,
-    masks_words,
-    refuted,
-    token_feeds,
-)
+from lintrain.analysis import collators, run_data, token_feeds
+from lintrain.pipeline.values.data import Collator
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 IGNORED = -100
 
@@ -120,17 +103,17 @@ class OverwrittenLabels(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for feed in token_feeds(pipeline):
+        for feed in token_feeds.token_feeds(pipeline):
             labels, collator = feed.columns.get("labels"), feed.collator
             if labels is None or not labels.is_masked or feed.location in reported:
                 continue
             # one that masks words is a mistake of its own with such labels: mlm-on-causal-model
-            if not isinstance(collator, Collator) or masks_words(collator) is not False:
+            if not isinstance(collator, Collator) or collators.masks_words(collator) is not False:
                 continue
             if _masks_padding(pipeline):
                 return
             reported.add(feed.location)
-            related = last_map(feed.dataset, "some labels are set to -100 here") if feed.dataset else ()
+            related = run_data.last_map(feed.dataset, "some labels are set to -100 here") if feed.dataset else ()
             made = [Related(collator.origin, "makes labels of the inputs", "collator")] if collator.origin else []
             yield self.finding(
                 feed.location,
@@ -144,22 +127,22 @@ class OverwrittenLabels(Rule):
         batch, split = evidence.batch(), evidence.split("train_dataset")
         column = split.column("labels") if split else None
         if batch is None or batch.labels is None or column is None:
-            return inconclusive(evidence.not_reached("batch") if batch is None else "the data has no `labels`")
+            return Verdict.inconclusive(evidence.not_reached("batch") if batch is None else "the data has no `labels`")
         if column.minimum != IGNORED:
-            return inconclusive("no label of the data is -100")
+            return Verdict.inconclusive("no label of the data is -100")
         seen = batch.labels
         scored = seen.supervised - seen.pad_supervised
         text = f"the data masks labels, and {scored} of {seen.attended} attended tokens of the batches are scored"
         if scored >= seen.attended:
-            return confirmed(text, scored=scored, attended=seen.attended)
-        return refuted(text, scored=scored, attended=seen.attended)
+            return Verdict.confirmed(text, scored=scored, attended=seen.attended)
+        return Verdict.refuted(text, scored=scored, attended=seen.attended)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         made, code = finding.with_role("collator"), finding.facts.get("code")
         if not made or not isinstance(code, str):
             return None
-        edits = Replace(made[0].location, code), AddImport("transformers", "DataCollatorForSeq2Seq")
-        return Fix.of("keep the labels of the data", *edits, safe=False)
+        edits = fixes.Replace(made[0].location, code), fixes.AddImport("transformers", "DataCollatorForSeq2Seq")
+        return fixes.Fix.of("keep the labels of the data", *edits, safe=False)
 
 
 def _masks_padding(pipeline: Pipeline) -> bool:

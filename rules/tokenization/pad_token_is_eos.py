@@ -77,32 +77,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Tokenizer,
-    TokenSetting,
-    Verdict,
-    collations,
-    confirmed,
-    inconclusive,
-    is_one_scope,
-    masks_words,
-    mentions,
-    padding_by_eos,
-    put_into_data,
-    refuted,
-    statement_at,
-)
+from lintrain.analysis import collators, script_text, special_tokens
+from lintrain.pipeline import blocks
+from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.tokens import TokenSetting
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 IGNORED = "-100"
 TELLS_MODEL = r"\.pad_token_id\s*=[^=]"
@@ -116,8 +96,8 @@ class PadTokenIsEos(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
-            setting = padding_by_eos(pipeline, tokenizer)
-            written = put_into_data(pipeline, tokenizer, "eos")
+            setting = special_tokens.padding_by_eos(pipeline, tokenizer)
+            written = special_tokens.put_into_data(pipeline, tokenizer, "eos")
             unlabelled = _unlabelled_at(pipeline, tokenizer)
             if setting is None or written is None or unlabelled is None or setting.location in reported:
                 continue
@@ -136,26 +116,26 @@ class PadTokenIsEos(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         labels = batch.labels
         if labels is None or not labels.eos_attended:
-            return inconclusive("no end of text was seen among the attended tokens of the batches")
+            return Verdict.inconclusive("no end of text was seen among the attended tokens of the batches")
         text = f"{labels.eos_supervised} of {labels.eos_attended} ends of text have a label"
         if labels.eos_supervised:
-            return refuted(text, supervised=labels.eos_supervised, attended=labels.eos_attended)
-        return confirmed(text, supervised=0, attended=labels.eos_attended)
+            return Verdict.refuted(text, supervised=labels.eos_supervised, attended=labels.eos_attended)
+        return Verdict.confirmed(text, supervised=0, attended=labels.eos_attended)
 
-    def fix(self, finding: Finding) -> Fix | None:
-        added = [Replace(each.location, each.text) for each in finding.with_role("setting")]
-        resized = [InsertAfter(each.location, each.text) for each in finding.with_role("model") if each.text]
-        return Fix.of("pad with a token of its own", *added, *resized, safe=False) if added else None
+    def fix(self, finding: Finding) -> fixes.Fix | None:
+        added = [fixes.Replace(each.location, each.text) for each in finding.with_role("setting")]
+        resized = [fixes.InsertAfter(each.location, each.text) for each in finding.with_role("model") if each.text]
+        return fixes.Fix.of("pad with a token of its own", *added, *resized, safe=False) if added else None
 
 
 def _unlabelled_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Location | None:
     """Where labels of padding are set to -100 by its id: in the library's collator, or in code of the script."""
-    for collation in collations(pipeline):
+    for collation in collators.collations(pipeline):
         collator = collation.collator
-        if collator is not None and collation.tokenizer is tokenizer and masks_words(collator) is False:
+        if collator is not None and collation.tokenizer is tokenizer and collators.masks_words(collator) is False:
             return collator.origin
     for test in pipeline.token_tests:
         token = test.token
@@ -172,7 +152,10 @@ def _masks_labels(pipeline: Pipeline, location: Location) -> bool:
 
 def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> list[Related]:
     """The statement that adds a padding token and the one that resizes, behind the later of tokenizer and model."""
-    statement, names = statement_at(pipeline, setting.location), [each.name for each in pipeline.names_of(tokenizer)]
+    statement, names = (
+        blocks.statement_at(pipeline, setting.location),
+        [each.name for each in pipeline.names_of(tokenizer)],
+    )
     model = pipeline.models[0] if len(pipeline.models) == 1 else None
     target = _name_of(pipeline, model) if model else None
     if model is None or model.origin is None or target is None or len(names) != 1 or len(tokenizer.settings) != 1:
@@ -183,11 +166,11 @@ def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> li
     )
     is_plain = isinstance(statement, ast.Assign) and ast.unparse(statement) == f"{name}.pad_token = {name}.eos_token"
     later = max(location, model.origin)
-    if not is_plain or not is_one_scope(pipeline, location, model.origin) or _is_used_before(pipeline, later):
+    if not is_plain or not blocks.is_one_scope(pipeline, location, model.origin) or _is_used_before(pipeline, later):
         return []
     resized = f"{target}.resize_token_embeddings(len({name}))"
     is_there = _resizes(pipeline, later, resized)
-    if is_there is None or mentions(pipeline, TELLS_MODEL):
+    if is_there is None or script_text.mentions(pipeline, TELLS_MODEL):
         return []
     return [
         Related(location, "padding is set here", "setting", f'{name}.add_special_tokens({{"pad_token": "<|pad|>"}})'),
@@ -198,7 +181,7 @@ def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> li
 def _name_of(pipeline: Pipeline, model: Model) -> str | None:
     """The name that a model is given where it is made; None where it has several, or none there."""
     names = {binding.name for binding in pipeline.names_of(model)}
-    match statement_at(pipeline, model.origin) if model.origin else None:
+    match blocks.statement_at(pipeline, model.origin) if model.origin else None:
         case ast.Assign(targets=[ast.Name(id=name)]) if names == {name}:
             return name
         case _:
@@ -216,9 +199,11 @@ def _resizes(pipeline: Pipeline, later: Location, wanted: str) -> bool | None:
     source = pipeline.source_of(later)
     calls = [node for node in source.nodes_of(ast.Call) if "resize_token_embeddings" in ast.unparse(node.func)]
     if not calls:
-        return None if mentions(pipeline, "resize_token_embeddings") else False
+        return None if script_text.mentions(pipeline, "resize_token_embeddings") else False
     locations = [source.location(call) for call in calls if ast.unparse(call) == wanted]
     is_wanted = (
-        len(locations) == len(calls) == 1 and later < locations[0] and is_one_scope(pipeline, later, locations[0])
+        len(locations) == len(calls) == 1
+        and later < locations[0]
+        and blocks.is_one_scope(pipeline, later, locations[0])
     )
     return True if is_wanted else None

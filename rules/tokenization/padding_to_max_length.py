@@ -68,29 +68,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    Collator,
-    Evidence,
-    Finding,
-    Fix,
-    Kind,
-    Level,
-    Location,
-    Padding,
-    Pipeline,
-    Related,
-    RemoveArgument,
-    Rule,
-    TokenFeed,
-    Verdict,
-    confirmed,
-    inconclusive,
-    is_missing,
-    lazy_pattern,
-    mentions,
-    refuted,
-    token_feeds,
-)
+from lintrain.analysis import script_text, token_feeds
+from lintrain.pipeline.values.data import Collator, Kind, Padding
+from lintrain.pipeline.values.python import is_missing
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 WANTS_ONE_SHAPE = lazy_pattern(
     r"\b(xla|tpu|torch_xla|optimum|openvino|onnx|cuda_?graphs?|TPU\w*)\b|torch_compile|\.compile\("
@@ -108,13 +89,13 @@ class PaddingToMaxLength(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for feed in token_feeds(pipeline):
+        for feed in token_feeds.token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
                 continue
             if ids.padding is not Padding.FIXED or not _pads_batches(feed) or "labels" in encoding.columns:
                 continue
-            if mentions(pipeline, WANTS_ONE_SHAPE):
+            if script_text.mentions(pipeline, WANTS_ONE_SHAPE):
                 continue
             reported.add(encoding.origin)
             yield self.finding(
@@ -128,21 +109,25 @@ class PaddingToMaxLength(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None or batch.attended_tokens is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         padding = batch.padding_tokens or 0
         share = padding / max(padding + batch.attended_tokens, 1)
         text = f"{padding} of {padding + batch.attended_tokens} tokens are padding ({share:.0%})"
         if share > MUCH:
-            return confirmed(text, padding=padding, share=share)
-        return refuted(text, padding=padding, share=share) if share < LITTLE else inconclusive(text, share=share)
+            return Verdict.confirmed(text, padding=padding, share=share)
+        return (
+            Verdict.refuted(text, padding=padding, share=share)
+            if share < LITTLE
+            else Verdict.inconclusive(text, share=share)
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         if not finding.facts.get("is_named"):
             return None
-        return Fix.of("leave out `padding`", RemoveArgument(finding.location, "padding"), safe=False)
+        return fixes.Fix.of("leave out `padding`", fixes.RemoveArgument(finding.location, "padding"), safe=False)
 
 
-def _pads_batches(feed: TokenFeed) -> bool:
+def _pads_batches(feed: token_feeds.TokenFeed) -> bool:
     """Whether a collator of the libraries pads each batch, in a run whose labels are no lists, or are padded too."""
     column = feed.columns.get("labels")
     name = feed.collator.name if isinstance(feed.collator, Collator) else ""

@@ -78,32 +78,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain import (
-    ABSENT,
-    ColumnValues,
-    Encoding,
-    Evidence,
-    Finding,
-    Function,
-    Level,
-    Location,
-    Model,
-    Pipeline,
-    Related,
-    Rule,
-    Source,
-    Targets,
-    Tokenizer,
-    Verdict,
-    certain_facts,
-    confirmed,
-    inconclusive,
-    is_missing,
-    mentions,
-    refuted,
-    text_of,
-    token_feeds,
-)
+from lintrain.analysis import script_text, special_tokens, token_feeds
+from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import ABSENT, Function, is_missing, text_of
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict
 
 SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5", "umt5"})
 """Model types whose embedding has more rows than the tokenizer has tokens: the number says nothing of the words."""
@@ -132,7 +111,11 @@ class TokenizerModelMismatch(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
         for location, tokenizer, model in [*_fed(pipeline), *_called(pipeline)]:
-            if location in reported or not _differ(pipeline, tokenizer, model) or mentions(pipeline, NEW_WORDS):
+            if (
+                location in reported
+                or not _differ(pipeline, tokenizer, model)
+                or script_text.mentions(pipeline, NEW_WORDS)
+            ):
                 continue
             reported.add(location)
             names = f"`{text_of(tokenizer.checkpoint)}`", f"`{text_of(model.checkpoint)}`"
@@ -150,13 +133,13 @@ class TokenizerModelMismatch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         tokenizer, model = evidence.tokenizer, evidence.model
         if tokenizer is None or model is None or tokenizer.shared is None:
-            return inconclusive("the model's own tokenizer is not on this machine")
+            return Verdict.inconclusive("the model's own tokenizer is not on this machine")
         text = f"{tokenizer.shared:.0%} of the tokens have the id that `{model.checkpoint}` was trained with"
         if tokenizer.shared >= SAME:
-            return refuted(text, shared=tokenizer.shared)
+            return Verdict.refuted(text, shared=tokenizer.shared)
         if tokenizer.shared < OTHER:
-            return confirmed(text, shared=tokenizer.shared)
-        return inconclusive(text, shared=tokenizer.shared)
+            return Verdict.confirmed(text, shared=tokenizer.shared)
+        return Verdict.inconclusive(text, shared=tokenizer.shared)
 
 
 def _loads(call: ast.Call) -> bool:
@@ -165,7 +148,7 @@ def _loads(call: ast.Call) -> bool:
 
 def _fed(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
     """The tokenizers and models of rows that a Trainer or a loader reads."""
-    for feed in token_feeds(pipeline):
+    for feed in token_feeds.token_feeds(pipeline):
         if feed.tokenizer is not None and feed.model is not None:
             yield feed.location, feed.tokenizer, feed.model
 
@@ -191,7 +174,7 @@ def _loader_of(pipeline: Pipeline, made: Encoding) -> Location | None:
 
 def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     """Whether two well-known checkpoints certainly have different vocabularies: of different sizes."""
-    own, other = certain_facts(pipeline, tokenizer), certain_facts(pipeline, model)
+    own, other = special_tokens.certain_facts(pipeline, tokenizer), special_tokens.certain_facts(pipeline, model)
     if own is None or other is None or own.vocab_size is None or other.vocab_size is None:
         return False
     config = model.config

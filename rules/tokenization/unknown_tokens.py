@@ -30,7 +30,7 @@ Hugging Face course, chapter 6, "WordPiece tokenization".
 
 from collections.abc import Iterator
 
-from lintrain import Evidence, Finding, Level, Rule, Verdict, confirmed, inconclusive, refuted
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 MUCH, LITTLE = 0.03, 0.01
 FEWEST_TOKENS = 300
@@ -44,15 +44,15 @@ class UnknownTokens(Rule):
         ordinary = sum(batch.ordinary_tokens or 0 for batch in batches)
         unknown = sum(batch.unknown_tokens or 0 for batch in batches)
         if ordinary < FEWEST_TOKENS:
-            return inconclusive(f"{ordinary} tokens were seen, fewer than {FEWEST_TOKENS} say nothing")
+            return Verdict.inconclusive(f"{ordinary} tokens were seen, fewer than {FEWEST_TOKENS} say nothing")
         pieces = sorted({piece for batch in batches for piece in batch.unknown_pieces})[:5]
         lost = f", such as {', '.join(f'`{piece}`' for piece in pieces)}" if pieces else ""
         text = f"{unknown} of {ordinary} tokens are unknown ({unknown / ordinary:.1%})"
         if unknown / ordinary > MUCH:
-            return confirmed(text + lost, unknown=unknown, tokens=ordinary, pieces=list(pieces))
+            return Verdict.confirmed(text + lost, unknown=unknown, tokens=ordinary, pieces=list(pieces))
         if unknown / ordinary < LITTLE:
-            return refuted(text, unknown=unknown, tokens=ordinary)
-        return inconclusive(f"{text}, between {LITTLE:.0%} and {MUCH:.0%}", unknown=unknown, tokens=ordinary)
+            return Verdict.refuted(text, unknown=unknown, tokens=ordinary)
+        return Verdict.inconclusive(f"{text}, between {LITTLE:.0%} and {MUCH:.0%}", unknown=unknown, tokens=ordinary)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(

@@ -70,40 +70,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    OWN_LOADING,
-    PLAIN_TRAINERS,
-    AddArgument,
-    AddImport,
-    Collator,
-    ColumnValues,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Loader,
-    Location,
-    Pipeline,
-    Related,
-    Rows,
-    Rule,
-    Task,
-    TrainerRun,
-    Value,
-    Verdict,
-    confirmed,
-    expects_error,
-    inconclusive,
-    is_default_collator,
-    is_missing,
-    literal,
-    ragged_at,
-    ragged_copy_at,
-    refuted,
-    tokenized_copies,
-    tokenizer_name,
-)
+from lintrain.analysis import loaders, raggedness, run_data
+from lintrain.pipeline.values.data import Collator, ColumnValues, Dataset, Rows
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import Value, is_missing, literal
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 COLLATORS = {
     Task.SEQUENCE_CLASSIFICATION: "DataCollatorWithPadding({})",
@@ -125,17 +98,17 @@ class UnpaddedBatch(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
-            if run.path in PLAIN_TRAINERS and not run.overrides & OWN_LOADING:
+            if run.path in run_data.PLAIN_TRAINERS and not run.overrides & run_data.OWN_LOADING:
                 yield from self._check_trainer(pipeline, run)
         for loader in pipeline.loaders:
-            reasons = ragged_at(pipeline, loader.dataset)
+            reasons = raggedness.ragged_at(pipeline, loader.dataset)
             if loader.origin and reasons and _stacks_rows(loader):
                 yield self._report_loader(pipeline, loader, reasons, loader.origin)
         found: dict[Location, Finding] = {}
         for misuse in pipeline.misuses:
             rows = misuse.value.dataset if misuse.use == "collate" and isinstance(misuse.value, ColumnValues) else None
-            reasons = ragged_at(pipeline, rows.dataset) if isinstance(rows, Rows) else ()
-            if reasons and not expects_error(pipeline, misuse.location):
+            reasons = raggedness.ragged_at(pipeline, rows.dataset) if isinstance(rows, Rows) else ()
+            if reasons and not loaders.expects_error(pipeline, misuse.location):
                 found.setdefault(misuse.location, self._report_collate(misuse.location, reasons))
         yield from found.values()
 
@@ -150,7 +123,7 @@ class UnpaddedBatch(Rule):
     def _check_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
         for parameter in ("train_dataset", "eval_dataset"):
             given = run.value(parameter)
-            reasons = ragged_at(pipeline, given) or ragged_copy_at(pipeline, given)
+            reasons = raggedness.ragged_at(pipeline, given) or raggedness.ragged_copy_at(pipeline, given)
             if reasons and _stacks(run, parameter):
                 yield self._report_trainer(pipeline, run, parameter, reasons)
                 return
@@ -189,30 +162,30 @@ class UnpaddedBatch(Rule):
         split, batch = evidence.split(parameter), evidence.batch(parameter)
         tokens = split.column("input_ids") if split else None
         if split is not None and split.columns and tokens is None:
-            return inconclusive(f"none of the {len(split.columns)} columns of {parameter} is `input_ids`")
+            return Verdict.inconclusive(f"none of the {len(split.columns)} columns of {parameter} is `input_ids`")
         shortest, longest = (tokens.lengths[0], tokens.lengths[-1]) if tokens and tokens.lengths else (0, 0)
         stage = evidence.stage("batch")
         if stage is not None and stage.failure is not None and stage.failure.says(*RAGGED) and longest > shortest:
-            return confirmed(
+            return Verdict.confirmed(
                 f"rows of {shortest} to {longest} tokens do not stack: {stage.failure.type}",
                 shortest=shortest,
                 longest=longest,
             )
         if batch is None:
-            return inconclusive(evidence.not_reached("batch"))
+            return Verdict.inconclusive(evidence.not_reached("batch"))
         if longest and shortest == longest:
-            return inconclusive(f"all rows that were read have {longest} tokens")
-        return refuted(f"{batch.rows} rows of {shortest} to {longest} tokens make one batch", rows=batch.rows)
+            return Verdict.inconclusive(f"all rows that were read have {longest} tokens")
+        return Verdict.refuted(f"{batch.rows} rows of {shortest} to {longest} tokens make one batch", rows=batch.rows)
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name, code = finding.facts.get("argument"), finding.facts.get("code")
         if not isinstance(name, str) or not isinstance(code, str):
             return None
         collator = code.partition("(")[0]
-        return Fix.of(
+        return fixes.Fix.of(
             f"pass `{name}={code}`",
-            AddArgument(finding.location, name, code),
-            AddImport("transformers", collator),
+            fixes.AddArgument(finding.location, name, code),
+            fixes.AddImport("transformers", collator),
             safe=finding.facts.get("safe") is True,
         )
 
@@ -223,7 +196,7 @@ def _given_text(pipeline: Pipeline, run: TrainerRun, parameter: str) -> str:
     if argument is None:
         return "this data set"
     if isinstance(argument.value, Dataset) and not argument.value.is_tokenized:
-        copies = tokenized_copies(pipeline, argument.value, argument.location)
+        copies = run_data.tokenized_copies(pipeline, argument.value, argument.location)
         return _shown(copies[0].text) if len(copies) == 1 else "its tokenized copy"
     return _shown(argument.text)
 
@@ -231,7 +204,7 @@ def _given_text(pipeline: Pipeline, run: TrainerRun, parameter: str) -> str:
 def _stacks(run: TrainerRun, parameter: str) -> bool:
     """Whether this Trainer certainly puts several rows into a batch as they are."""
     collator = run.value("data_collator")
-    if not is_default_collator(collator) and not (isinstance(collator, Collator) and collator.pads is False):
+    if not run_data.is_default_collator(collator) and not (isinstance(collator, Collator) and collator.pads is False):
         return False
     if is_missing(collator) and not all(is_missing(run.value(name)) for name in ("processing_class", "tokenizer")):
         return False
@@ -263,5 +236,5 @@ def _cure(
     pipeline: Pipeline, location: Location, argument: str, code: str
 ) -> dict[str, str | int | float | bool | None]:
     """The argument that would pad, where the tokenizer has a name at this place."""
-    name = tokenizer_name(pipeline, location) if code else None
+    name = run_data.tokenizer_name(pipeline, location) if code else None
     return {"argument": argument if name else None, "code": code.format(name) if name else None}

@@ -77,35 +77,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain import (
-    Evidence,
-    Finding,
-    Fix,
-    InsertAfter,
-    Level,
-    Location,
-    Mapping,
-    Model,
-    Padding,
-    Pipeline,
-    Related,
-    Rule,
-    Sequence,
-    Tokenizer,
-    Value,
-    Verdict,
-    certain_facts,
-    confirmed,
-    inconclusive,
-    is_certain_setting,
-    is_handed_over,
-    lazy_pattern,
-    literal,
-    mentions,
-    refuted,
-    token_feeds,
-    trainings,
-)
+from lintrain.analysis import script_text, special_tokens, token_feeds, tuning
+from lintrain.pipeline.values.data import Padding, Tokenizer
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import Mapping, Sequence, Value, literal
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 EXACT = frozenset({"bert", "distilbert", "electra", "gpt2", "gpt_neo", "llama", "mistral", "roberta", "xlm-roberta"})
 """Model types whose published embeddings have exactly one row for each token."""
@@ -140,7 +116,7 @@ class UnresizedEmbeddings(Rule):
             added = _added(pipeline, tokenizer)
             if added is None or not _has_exact_embedding(pipeline, tokenizer, model):
                 continue
-            if mentions(pipeline, MAKES_ROWS):
+            if script_text.mentions(pipeline, MAKES_ROWS):
                 continue
             location, token = added
             made = [Related(model.origin, "the model keeps the embedding of its checkpoint")] if model.origin else []
@@ -156,23 +132,25 @@ class UnresizedEmbeddings(Rule):
         rows = evidence.model.embedding_rows if evidence.model else None
         tokens = evidence.tokenizer.tokens if evidence.tokenizer else None
         if rows is None or tokens is None:
-            return inconclusive("the tokenizer's tokens or the embedding's rows are not known")
+            return Verdict.inconclusive("the tokenizer's tokens or the embedding's rows are not known")
         text = f"the tokenizer has {tokens} tokens, the embedding {rows} rows"
         if tokens <= rows:
-            return refuted(text, tokens=tokens, rows=rows)
+            return Verdict.refuted(text, tokens=tokens, rows=rows)
         failed = evidence.failed_with(*INDEX_ERRORS)
-        return confirmed(f"{text}{f', and the {failed.name} stage fails' if failed else ''}", tokens=tokens, rows=rows)
+        return Verdict.confirmed(
+            f"{text}{f', and the {failed.name} stage fails' if failed else ''}", tokens=tokens, rows=rows
+        )
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         statement = finding.facts.get("statement")
         if not isinstance(statement, str):
             return None
-        return Fix.of("resize the embeddings", InsertAfter(finding.location, statement), safe=True)
+        return fixes.Fix.of("resize the embeddings", fixes.InsertAfter(finding.location, statement), safe=True)
 
 
 def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
     """The tokenizers and models that the same run or loop uses."""
-    for feed in token_feeds(pipeline):
+    for feed in token_feeds.token_feeds(pipeline):
         if feed.tokenizer is not None and feed.model is not None:
             yield feed.tokenizer, feed.model
     for run in pipeline.runs:
@@ -182,18 +160,18 @@ def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
     pads = any(each.padding in {Padding.LONGEST, Padding.FIXED} for each in pipeline.encodings)
     if not pads or len(pipeline.tokenizers) != 1:
         return
-    for training in trainings(pipeline):
+    for training in tuning.trainings(pipeline):
         if training.optimizer is not None and isinstance(training.model, Model):
             yield pipeline.tokenizers[0], training.model
 
 
 def _added(pipeline: Pipeline, tokenizer: Tokenizer) -> tuple[Location, str] | None:
     """Where a token is certainly added that the tokenizer did not have, and the token."""
-    facts = certain_facts(pipeline, tokenizer)
+    facts = special_tokens.certain_facts(pipeline, tokenizer)
     kind, name = facts.model_type if facts else None, str(literal(tokenizer.checkpoint))
     lacks_own = facts is not None and facts.has_pad_token is False
     for addition in tokenizer.additions:
-        if is_certain_setting(addition, lacks_own=lacks_own):
+        if special_tokens.is_certain_setting(addition, lacks_own=lacks_own):
             for token in _tokens_in(addition.value):
                 if _is_new(token, name, kind):
                     return addition.location, token
@@ -221,10 +199,10 @@ def _tokens_in(value: Value) -> Iterator[str]:
 
 
 def _has_exact_embedding(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
-    facts = certain_facts(pipeline, model)
+    facts = special_tokens.certain_facts(pipeline, model)
     same = literal(model.checkpoint) == literal(tokenizer.checkpoint)
     is_known = facts is not None and facts.model_type in EXACT and same and model.how == "from_pretrained"
-    handed = is_handed_over(pipeline, tokenizer) or is_handed_over(pipeline, model)
+    handed = special_tokens.is_handed_over(pipeline, tokenizer) or special_tokens.is_handed_over(pipeline, model)
     return is_known and not handed and model.config is None and "ignore_mismatched_sizes" not in model.arguments
 
 

@@ -89,29 +89,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain import (
-    AddArgument,
-    AddImport,
-    Collation,
-    Dataset,
-    Evidence,
-    Finding,
-    Fix,
-    Kind,
-    Level,
-    Pipeline,
-    Related,
-    Replace,
-    Rule,
-    Task,
-    Verdict,
-    collations,
-    confirmed,
-    inconclusive,
-    ragged_at,
-    refuted,
-    tokenizer_name,
-)
+from lintrain.analysis import collators, raggedness, run_data
+from lintrain.pipeline.values.data import Dataset, Kind
+from lintrain.pipeline.values.model import Task
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 PADDING = "transformers.DataCollatorWithPadding"
 FITTING = {
@@ -127,11 +108,11 @@ class WrongCollator(Rule):
     keywords = "Trainer|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for collation in collations(pipeline):
+        for collation in collators.collations(pipeline):
             model, collator = collation.model, collation.collator
             if model is None or model.task not in FITTING or (collator is not None and collator.path != PADDING):
                 continue
-            reasons = ragged_at(pipeline, collation.dataset)
+            reasons = raggedness.ragged_at(pipeline, collation.dataset)
             if not reasons or not _has_ragged_labels(collation.dataset):
                 continue
             fitting = FITTING[model.task]
@@ -147,25 +128,31 @@ class WrongCollator(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*RAGGED)
         if failed is not None and failed.failure is not None:
-            return confirmed(f"the {failed.name} stage ends with `{failed.failure.type}` on labels of unequal length")
+            return Verdict.confirmed(
+                f"the {failed.name} stage ends with `{failed.failure.type}` on labels of unequal length"
+            )
         batch = evidence.batch()
         labels = batch.tensor("labels") if batch else None
         if batch is None or labels is None:
-            return inconclusive(evidence.not_reached("batch") if batch is None else "the batch has no `labels`")
+            return Verdict.inconclusive(evidence.not_reached("batch") if batch is None else "the batch has no `labels`")
         if len(labels.shape) < 2:
-            return refuted(f"each row has one label: {list(labels.shape)}")
+            return Verdict.refuted(f"each row has one label: {list(labels.shape)}")
         if batch.labels is not None and batch.labels.pad_supervised:
             count = batch.labels.pad_supervised
-            return confirmed(f"{count} labels stand where nothing is attended, and are not -100", padding=count)
-        return refuted(f"labels of {list(labels.shape)} make one batch, padding among them is -100")
+            return Verdict.confirmed(f"{count} labels stand where nothing is attended, and are not -100", padding=count)
+        return Verdict.refuted(f"labels of {list(labels.shape)} make one batch, padding among them is -100")
 
-    def fix(self, finding: Finding) -> Fix | None:
+    def fix(self, finding: Finding) -> fixes.Fix | None:
         name, code = finding.facts.get("collator"), finding.facts.get("code")
         if not isinstance(name, str) or not isinstance(code, str):
             return None
         made = finding.with_role("collator")
-        edit = Replace(made[0].location, code) if made else AddArgument(finding.location, "data_collator", code)
-        return Fix.of(f"use `{name}`", edit, AddImport("transformers", name), safe=True)
+        edit = (
+            fixes.Replace(made[0].location, code)
+            if made
+            else fixes.AddArgument(finding.location, "data_collator", code)
+        )
+        return fixes.Fix.of(f"use `{name}`", edit, fixes.AddImport("transformers", name), safe=True)
 
 
 def _has_ragged_labels(value: object) -> bool:
@@ -180,9 +167,11 @@ def _short(task: Task) -> str:
     return "token classification" if task is Task.TOKEN_CLASSIFICATION else "sequence-to-sequence"
 
 
-def _cure(pipeline: Pipeline, collation: Collation, fitting: str) -> dict[str, str | int | float | bool | None]:
+def _cure(
+    pipeline: Pipeline, collation: collators.Collation, fitting: str
+) -> dict[str, str | int | float | bool | None]:
     """The call of the fitting collator, where the tokenizer has a name and the old call gives nothing else."""
-    name = tokenizer_name(pipeline, collation.location)
+    name = run_data.tokenizer_name(pipeline, collation.location)
     collator = collation.collator
     if name is None or (collator is not None and set(collator.arguments) != {"tokenizer"}):
         return {}

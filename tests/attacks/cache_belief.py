@@ -96,7 +96,7 @@ def verdicts_where(folder: Path, open_to_others: Callable[[Path], None]) -> None
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level
     from lintrain.model.location import Location
-    from lintrain.model.verdict import refuted
+    from lintrain.model.verdict import Verdict
     from lintrain.runtime.parent.kept_verdicts import KeptVerdicts, keep_verdicts
     from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 
@@ -111,7 +111,7 @@ def verdicts_where(folder: Path, open_to_others: Callable[[Path], None]) -> None
     before = os.environ.get("LINTRAIN_CACHE_DIR")
     os.environ["LINTRAIN_CACHE_DIR"] = str(cache)
     try:
-        keep_verdicts(record, [(finding, refuted("a forgery"))])
+        keep_verdicts(record, [(finding, Verdict.refuted("a forgery"))])
         assert KeptVerdicts(str(script), "1.0").of(finding) is not None
         open_to_others(cache)
         assert KeptVerdicts(str(script), "1.0").of(finding) is None

@@ -232,7 +232,7 @@ def device_as_evidence(folder: Path, how: str) -> None:
         opened.truncate(2**40)
     (folder / "deep.json").write_text("[" * 100_000)
     (folder / "wrong.json").write_text(json.dumps({"schema": 1, "runs": [{"a": 1}]}))
-    keywords = ("judge",) if how == "judge" else ("report", "merge")
+    words = ("judge",) if how == "judge" else ("report", "merge")
     for name in ("pipe.json", "link.json", "huge.json", "deep.json", "wrong.json", "/dev/zero", "."):
         ended = lintrain(folder, *words, name, seconds=20)
         assert ended.code == 2, (name, ended.code, ended.text[-500:])

@@ -147,7 +147,7 @@ def offline(folder: Path, calls: tuple[int, ...]) -> None:
 
 def _offline(folder: Path, calls: tuple[int, ...]) -> Any:
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "LINTRAIN_CACHE_DIR": str(folder), "CUDA_VISIBLE_DEVICES": ""}
-    keywords = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--offline", "train.py"]
+    words = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--offline", "train.py"]
     command = [sys.executable, "-c", WITHOUT, ",".join(map(str, calls)), *words]
     ended = run(folder, command if calls else words, variables, None, 200)
     assert ended.out, ended.text[-3000:]

@@ -134,7 +134,7 @@ def _loud(crash: type) -> object:
 
 def main() -> int:
     """Do what the words ask for; the exit code."""
-    keywords = argparse.ArgumentParser(
+    words = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     words.add_argument("--inputs", type=int, default=100_000)

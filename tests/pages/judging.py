@@ -16,8 +16,8 @@ from pathlib import Path
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
-from lintrain.rule import Rule
 from lintrain.model.verdict import Outcome, Verdict
+from lintrain.rule import Rule
 from lintrain.rulebook import RuleFile
 from lintrain.verdicts.judging import judge
 from tests.pages.assembly import Script, assemble

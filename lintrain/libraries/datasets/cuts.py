@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from lintrain.interpreter.call import Call
-from lintrain.pipeline.rows import rows_of
+from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.values.data import Cut, Dataset
 from lintrain.pipeline.values.python import Constant, Range, Value, is_missing, number_of
 from lintrain.startup.lazy_pattern import lazy_pattern

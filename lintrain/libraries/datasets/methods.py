@@ -7,7 +7,7 @@ from lintrain.interpreter.registry import method
 from lintrain.libraries.datasets.columns import column_of, types_of
 from lintrain.libraries.datasets.cuts import cut_of, parts_of
 from lintrain.libraries.datasets.deriving import derived, dictionary, names_in, recolumned
-from lintrain.pipeline.rows import rows_of
+from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,

@@ -69,7 +69,7 @@ def _row(
     cell = f"cell {at.cell}" if at.cell is not None else ""
     texts = tuple(dict.fromkeys(note for _, note in notes if note))
     above = " ".join(filter(None, (group, cell)))
-    return Row(above, str(location.line), source.shown_line(line), location, texts, is_finding, finding.level)
+    return Row(above, str(at.line), source.shown_line(line), location, texts, is_finding, finding.level)
 
 
 def frame(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str]:

@@ -13,7 +13,7 @@ from lintrain.knowledge.versions import exactly
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import AddArgument, Fix, RemoveArgument
 from lintrain.model.location import Location
-from lintrain.model.verdict import Verdict, confirmed, inconclusive, refuted
+from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import LibraryCall, Pipeline
 
 
@@ -86,16 +86,16 @@ def verdict_on_keyword(finding: Finding, evidence: Evidence, *states: State) -> 
     package = path.partition(".")[0]
     version = evidence.versions.get(package, "")
     if evidence.failed_with(f"unexpected keyword argument '{name}'") is not None:
-        return confirmed(f"{package} {version} raises TypeError on `{name}`", version=version)
+        return Verdict.confirmed(f"{package} {version} raises TypeError on `{name}`", version=version)
     if evidence.ran(finding.location) or (
         evidence.call is not None and not _is_behind(finding.location, evidence.call)
     ):
         if finding.facts.get("is_certain"):
-            return refuted(f"{package} {version} took the call", version=version)
-        return inconclusive(f"nothing shows that {package} {version} was called with `{name}`")
+            return Verdict.refuted(f"{package} {version} took the call", version=version)
+        return Verdict.inconclusive(f"nothing shows that {package} {version} was called with `{name}`")
     if version and keyword_state(path, name, exactly(**{package: version})).state in states:
-        return confirmed(f"`{path}` of {package} {version} has no `{name}`", version=version)
-    return inconclusive(f"whether {package} {version} takes `{name}` was not seen")
+        return Verdict.confirmed(f"`{path}` of {package} {version} has no `{name}`", version=version)
+    return Verdict.inconclusive(f"whether {package} {version} takes `{name}` was not seen")
 
 
 def _is_behind(location: Location, call: Location) -> bool:

@@ -7,7 +7,7 @@ import re
 from lintrain.evidence.run import Evidence
 from lintrain.knowledge.target import Targets, Version
 from lintrain.model.location import Location
-from lintrain.model.verdict import Verdict, confirmed, inconclusive, refuted
+from lintrain.model.verdict import Verdict
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Constant, Function, Instance, is_missing, literal, number_of, text_of
 from lintrain.pipeline.values.training import TrainerRun
@@ -117,14 +117,16 @@ def verdict_on_accumulation(evidence: Evidence) -> Verdict:
     """What a batch taken whole and in parts says of the claim that nobody divides the losses of the parts."""
     asked, measured = evidence.arguments.get("gradient_accumulation_steps"), evidence.accumulation
     if isinstance(asked, int) and asked < 2:
-        return refuted(f"each step takes {asked} batch")
+        return Verdict.refuted(f"each step takes {asked} batch")
     if measured is None:
-        return inconclusive("no batch was taken in parts: " + evidence.not_reached("backward"))
+        return Verdict.inconclusive("no batch was taken in parts: " + evidence.not_reached("backward"))
     parts, ratio = measured.parts, measured.ratio
     said = f"{measured.rows} rows in {parts} batches give {ratio:.2f} times the gradient that they give in one"
     if abs(ratio / parts - 1) <= TOLERANCE:
-        return confirmed(said, ratio=ratio, parts=parts)
-    return refuted(said, ratio=ratio) if abs(ratio - 1) <= TOLERANCE else inconclusive(said, ratio=ratio)
+        return Verdict.confirmed(said, ratio=ratio, parts=parts)
+    return (
+        Verdict.refuted(said, ratio=ratio) if abs(ratio - 1) <= TOLERANCE else Verdict.inconclusive(said, ratio=ratio)
+    )
 
 
 def counts_labels(run: TrainerRun) -> bool:

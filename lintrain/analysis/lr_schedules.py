@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from lintrain.analysis.loading import loaders_in
-from lintrain.analysis.phases import TrainingLoop, training_loops
+from lintrain.analysis.loaders import loaders_in
+from lintrain.analysis.training_loops import TrainingLoop, training_loops
 from lintrain.interpreter.call import Argument
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.record import Pipeline

@@ -7,7 +7,7 @@ import re
 from collections import abc
 from collections.abc import Iterator
 
-from lintrain.analysis.phases import TrainingLoop, training_loops
+from lintrain.analysis.training_loops import TrainingLoop, training_loops
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.record import Pipeline
