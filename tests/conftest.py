@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.probing import WARM_PYTHON  # noqa: E402 - found through the line above
-from tests.warm.starting import WarmPython  # noqa: E402
+from tests.support.probing import WARM_PYTHON  # noqa: E402 - found through the line above
+from tests.support.warm.starting import WarmPython  # noqa: E402
 from tools.build_fixtures import BUILT, offline_environment  # noqa: E402
 
 # A shell that starts the tests in the background, or `nohup`, lets them and every process they start ignore these.

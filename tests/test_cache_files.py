@@ -21,7 +21,7 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from tests.conftest import ROOT
-from tests.kept_project import (
+from tests.support.kept_project import (
     ALL,
     CELLS,
     CHECK,

@@ -19,8 +19,8 @@ from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
-from tests.notebooks import notebook
-from tests.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
+from tests.support.notebooks import notebook
+from tests.support.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
 
 
 @pytest.fixture(autouse=True)

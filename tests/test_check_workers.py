@@ -28,7 +28,7 @@ from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import RuleFile, load_rules, read_rule_file
 from lintrain.settings.formats import FORMATS
 from lintrain.settings.settings import Settings
-from tests.planted import HEAD
+from tests.support.planted import HEAD
 
 ROOT = Path(__file__).parent.parent
 

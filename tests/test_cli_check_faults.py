@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.cli import run
-from tests.planted import PLANTED, UNWELL
+from tests.support.planted import PLANTED, UNWELL
 from tests.test_cli_check import BAD, ROOT, project, use_rules
 
 __all__ = ["project"]

@@ -14,7 +14,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Constant, Either, Value
 from lintrain.source.project import TREES, Project
 from lintrain.source.reading import read_file
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 SHOW = "from transformers import TrainingArguments\n"
 

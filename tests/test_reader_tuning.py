@@ -13,7 +13,7 @@ from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import LibraryObject, Unknown, is_true, literal, text_of
 from lintrain.source.source import Source
-from tests.loops import lines_of
+from tests.support.loops import lines_of
 
 IMPORTS = """
 import torch

@@ -15,7 +15,7 @@ from subprocess import DEVNULL, PIPE
 
 from tests.attacks.attack import attack
 from tests.attacks.commands import ROOT, Ended, run
-from tests.language_client import LanguageClient
+from tests.support.language_client import LanguageClient
 
 SCRIPT = """
 import torch

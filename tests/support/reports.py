@@ -12,7 +12,7 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 SCRIPT = "a b/träin;50%3B.py"
 NOTEBOOK = "n.ipynb"

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from lintrain.server.paths import uri_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 """Seconds that any answer may take on a machine that runs other tests."""
 

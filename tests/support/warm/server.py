@@ -1,4 +1,4 @@
-"""A process with the libraries imported that forks one child for each command: `python -m tests.warm.server SOCKET`.
+"""A process with the libraries imported that forks one child for each command: `python -m tests.support.warm.server SOCKET`.
 
 The child gets folder, environment, arguments and streams of the client and runs the probe's `sitecustomize`, as Python
 would have at its start. One command runs at a time, and ends with its client: when that is killed, so is the child. The
@@ -38,7 +38,7 @@ SLOW = (
     "trl",
 )
 IMPORTED = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
-SITE = Path(__file__).parent.parent.parent / "lintrain" / "probe" / "child" / "site" / "sitecustomize.py"
+SITE = Path(__file__).parents[3] / "lintrain" / "runtime" / "child" / "site" / "sitecustomize.py"
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 WARM_PYTHON = "LINTRAIN_TESTS_PYTHON"
 """Names the Python that probes run scripts with, where it is not the one that runs the tests."""
 HEAD = """

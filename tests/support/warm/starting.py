@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 CLIENT = Path(__file__).with_name("client.py")
 SECONDS_TO_START = 120.0
 
@@ -27,7 +27,7 @@ class WarmPython:
         self.program.chmod(0o755)
         with (folder / "server.txt").open("w") as printed:
             self._server = subprocess.Popen(
-                [sys.executable, "-m", "tests.warm.server", str(self._socket)],
+                [sys.executable, "-m", "tests.support.warm.server", str(self._socket)],
                 stdin=subprocess.PIPE,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
