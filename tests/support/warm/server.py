@@ -1,4 +1,4 @@
-"""A process with the libraries imported that forks one child for each command: `python -m tests.support.warm.server SOCKET`.
+"""A process with the libraries imported that forks one child per command: `python -m tests.support.warm.server SOCKET`.
 
 The child gets folder, environment, arguments and streams of the client and runs the probe's `sitecustomize`, as Python
 would have at its start. One command runs at a time, and ends with its client: when that is killed, so is the child. The
