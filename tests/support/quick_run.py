@@ -1,8 +1,8 @@
 """Which tests a quick run leaves out: those that need the libraries of training, told by what their files import.
 
-A test file needs them if it, or a helper in `tests` that it imports, imports one of them or a module that works
-with them (`RUNS_SCRIPTS`). From the other files the tests are left out that are marked `slow` or `libraries`, or that ask for a fixture of
-real runs.
+A test file needs them if it, or a helper in `tests` that it imports, imports one of them or a module that works with
+them (`RUNS_SCRIPTS`). From the other files the tests are left out that are marked `slow` or `libraries`, or that ask
+for a fixture of real runs.
 """
 
 from __future__ import annotations
