@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.interpreter.call import Argument
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
 from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun

@@ -6,9 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from lintrain.interpreter import expressions, functions
-from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.call import Call
 from lintrain.interpreter.scope import Scope
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import Mapping, Sequence, Value
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from lintrain.interpreter import (
     project_modules,
     statements,
 )
-from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.call import Call
 from lintrain.interpreter.flow import Flow
 from lintrain.interpreter.handing import escape
 from lintrain.interpreter.registry import (
@@ -33,6 +33,7 @@ from lintrain.interpreter.weights import weighed
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.files import Settings
 from lintrain.pipeline.values.model import Model, Module, Optimizer
 from lintrain.pipeline.values.python import (
@@ -216,7 +217,7 @@ def invoke(
         escape(call)
         return UNKNOWN
     reader.visited.add(function.node)
-    scope = Scope(parent=function.scope)
+    scope = Scope.inside(function.scope)
     functions.bind_parameters(call, function, receiver, scope)
     depths = (len(reader.loops), len(reader.conditions))
     frame = Frame(function, scope, [], receiver, owner, source=function.source, at_yield=at_yield, depths=depths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
+from lintrain.pipeline.values.closure import Closure
 from lintrain.pipeline.values.python import Unknown, Value, join
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -39,7 +40,7 @@ def settled(value: Value) -> Value:
 
 
 @dataclass(eq=False, slots=True)
-class Scope:
+class Scope(Closure):
     """The names of a module, function or class body; lookups go outwards, past class bodies.
 
     `journal` has each binding in order, with what the name stood for before (None: nothing). So a branch costs what it
@@ -146,27 +147,17 @@ class Scope:
         """The outermost scope."""
         return self if self.parent is None else self.parent.module()
 
+    @classmethod
+    def inside(cls, closure: Closure) -> Scope:
+        """The names of one call of a function that closes over these."""
+        if not isinstance(closure, cls):
+            raise TypeError(closure)
+        return cls(parent=closure)
 
-@dataclass(eq=False, slots=True)
-class Circles:
-    """The scopes of one reading that hold what holds them: functions, and names that modules are still asked for.
-
-    Code hangs on functions, so that without an end the collector would look through whole trees.
-    """
-
-    scopes: list[Scope] = field(default_factory=lambda: [])
-
-    def add(self, scope: Scope) -> None:
-        """Another such scope; functions that are defined in a row share theirs."""
-        if not self.scopes or self.scopes[-1] is not scope:
-            self.scopes.append(scope)
-
-    def end(self) -> None:
-        """Let go of what their names stand for, once nobody asks any more."""
-        for scope in self.scopes:
-            scope.names.clear()
-            scope.outer_names.clear()
-            scope.stars.clear()
-            scope.journal.clear()
-            scope.parent = None
-        self.scopes.clear()
+    def release(self) -> None:
+        """Drop all names: after a reading, the functions in them would keep their scope alive, and it them."""
+        self.names.clear()
+        self.outer_names.clear()
+        self.stars.clear()
+        self.journal.clear()
+        self.parent = None

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.call import Call
 from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of

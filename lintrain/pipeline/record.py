@@ -7,10 +7,10 @@ from dataclasses import field, fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from lintrain.interpreter.call import Argument
-from lintrain.interpreter.scope import Circles
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.closure import Circles
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
 from lintrain.pipeline.values.lightning import LightningFit, LoggedNames
 from lintrain.pipeline.values.loading import Loader

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Hashable, Mapping
 
 from lintrain.analysis.run_data import PLAIN_TRAINERS, is_default_collator
-from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Collator, ColumnValues
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value, is_missing, text_of

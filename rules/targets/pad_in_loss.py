@@ -115,8 +115,8 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import collators, run_data
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline import shifts
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding
 from lintrain.pipeline.values.model import ModelOutput, Task
 from lintrain.pipeline.values.python import ABSENT, Sequence, is_missing, text_of

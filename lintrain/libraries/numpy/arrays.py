@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import element_of, function, method, operated, stored_item_of, subscript_of
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import combined, normalised, subscripted, traced
 from lintrain.libraries.torch.creation import from_literal
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import (

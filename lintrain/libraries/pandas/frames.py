@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import (
     attribute_of,
     function,
@@ -17,6 +17,7 @@ from lintrain.interpreter.registry import (
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.files import content_of
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Column, Kind
 from lintrain.pipeline.values.frames import DataFrame, Indexer, Series, in_part
 from lintrain.pipeline.values.python import (

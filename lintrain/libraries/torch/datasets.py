@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lintrain.interpreter import operations
-from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.call import Call
 from lintrain.interpreter.registry import Transfer, element_of, family, function, method
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.datasets.deriving import derived
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.model import Tensor

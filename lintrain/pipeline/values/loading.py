@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from lintrain.interpreter.call import Argument
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 

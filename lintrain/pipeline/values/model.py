@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from enum import StrEnum
 
-from lintrain.interpreter.call import Argument
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
 from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.startup.lazy_dataclass import dataclass

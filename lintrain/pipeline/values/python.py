@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.ancestry import MOST_CLASSES, ancestry_of
+from lintrain.pipeline.values.closure import Closure
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.interpreter.scope import Scope
     from lintrain.source.source import Source
 
 MOST_OPTIONS = 4
@@ -95,7 +95,7 @@ class Function(Value):
     """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    scope: Scope
+    scope: Closure
     defaults: dict[str, Value] = field(default_factory=lambda: {})
     decorators: tuple[Value, ...] = ()
     source: Source | None = None
