@@ -88,6 +88,18 @@ def is_default_collator(collator: Value) -> bool:
     return named or is_missing(collator)
 
 
+def keeps_labels(run: TrainerRun) -> bool:
+    """Whether the labels of a run's rows certainly reach the model as they are: no collator makes others."""
+    if (
+        run.path not in PLAIN_TRAINERS
+        or "compute_loss" in run.overrides
+        or not is_missing(run.value("compute_loss_func"))
+    ):
+        return False
+    collator = run.value("data_collator")
+    return is_default_collator(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
+
+
 def has_own_model(run: TrainerRun) -> bool:
     """Whether the model is not certainly one of a library: its inputs may have other names."""
     return run.model is None or not run.model.path.startswith(("transformers.", "peft."))

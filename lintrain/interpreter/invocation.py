@@ -19,19 +19,12 @@ from lintrain.interpreter import (
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.flow import Flow
 from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import (
-    CALLED,
-    INSTANCES_CALLED,
-    Transfer,
-    function_at,
-    lineage_of,
-    method_of,
-    of_type,
-)
+from lintrain.interpreter.registry import CALLED, INSTANCES_CALLED, Transfer, function_at, method_of, of_type
 from lintrain.interpreter.scope import Scope
 from lintrain.interpreter.weights import weighed
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.files import Settings

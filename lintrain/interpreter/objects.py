@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from lintrain.interpreter import invocation, operations
 from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import BASE_CALLS, INSTANCE_METHODS, METHODS, Transfer, lineage_of
+from lintrain.interpreter.registry import BASE_CALLS, INSTANCE_METHODS, METHODS, Transfer
 from lintrain.model.location import Location
+from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,

@@ -6,7 +6,7 @@ path for functions and classes, and by the type of a value (its bases too) for e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from lintrain.interpreter.call import Call
@@ -47,16 +47,12 @@ Family = Callable[[str], Transfer | None]
 Entries = Callable[[Value], tuple[dict[Literal, Value], bool]]
 """What a value holds as a mapping, by key, and whether that is all of it."""
 
-Ancestry = Callable[[str], str | None]
-"""The library class that a library class derives from, by their dotted names; None where it derives from none such."""
-
 Decorating = Callable[["Reader", "Function", "LibraryObject"], None]
 """What a decorator with arguments tells of the function below it, such as the defaults of its parameters."""
 
 FUNCTIONS: dict[str, Transfer] = {}
 DECORATORS: dict[str, Decorating] = {}
 FAMILIES: dict[str, list[Family]] = {}
-ANCESTRY: dict[str, list[Ancestry]] = {}
 METHODS: dict[tuple[type[Value], str], Transfer] = {}
 CALLED: dict[type[Value], Transfer] = {}
 ATTRIBUTES: dict[type[Value], Attribute] = {}
@@ -105,26 +101,6 @@ def function_at(path: str) -> Transfer | None:
         return FUNCTIONS[path]
     package = path.partition(".")[0]
     return next((transfer for choose in FAMILIES.get(package, ()) if (transfer := choose(path))), None)
-
-
-def ancestry(package: str) -> Callable[[Ancestry], Ancestry]:
-    """Register which of a package's classes derive from a class that other library files know."""
-
-    def register(find: Ancestry) -> Ancestry:
-        ANCESTRY.setdefault(package, []).append(find)
-        return find
-
-    return register
-
-
-def lineage_of(paths: Iterable[str]) -> Iterator[str]:
-    """Library classes, each followed by the class that it derives from where that is known."""
-    for path in paths:
-        yield path
-        for find in ANCESTRY.get(path.partition(".")[0], ()):
-            base = find(path)
-            if base is not None:
-                yield base
 
 
 def decorating(*paths: str) -> Callable[[Decorating], Decorating]:

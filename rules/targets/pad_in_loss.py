@@ -115,7 +115,6 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import collators, run_data
-from lintrain.pipeline import shifts
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding
 from lintrain.pipeline.values.model import ModelOutput, Task
@@ -221,7 +220,7 @@ def _scores_padding(given: run_data.Given) -> bool:
     model = given.run.model
     if given.parameter != "train_dataset" or model is None or model.task not in SCORE_TOKENS:
         return False
-    return shifts.keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
+    return run_data.keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
 
 
 def _has_padded_labels(dataset: Dataset) -> bool:

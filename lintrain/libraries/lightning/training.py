@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from lintrain.interpreter import operations
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import function, instance_method, lineage_of, method
+from lintrain.interpreter.registry import function, instance_method, method
+from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.values.lightning import LightningFit, LightningTrainer, LoggedNames
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import (

@@ -6,8 +6,8 @@ import re
 
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.handing import escape
-from lintrain.interpreter.modules import runs_inside_a_forward
 from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.replacing import runs_inside_a_forward
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from lintrain.interpreter import operations
 from lintrain.interpreter.call import Call
-from lintrain.interpreter.modules import MODULE, is_module
 from lintrain.interpreter.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline.modules import MODULE, is_module
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter, Parameters
 from lintrain.pipeline.values.python import (

@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from lintrain.interpreter import invocation
 from lintrain.interpreter.call import Call
-from lintrain.interpreter.modules import MODULE, runs_inside_a_forward
-from lintrain.interpreter.registry import ancestry, instance_called, instance_method
+from lintrain.interpreter.registry import instance_called, instance_method
+from lintrain.interpreter.replacing import runs_inside_a_forward
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import MODULE
 from lintrain.pipeline.values.model import Parameters, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, text_of
-from lintrain.startup.lazy_pattern import lazy_pattern
-
-TRANSFORMERS_MODULE = lazy_pattern(r"transformers\.\w*(PreTrainedModel|Model|For[A-Z]\w+)$")
-
-
-@ancestry("torch")
-def _layer_base(path: str) -> str | None:
-    package, _, name = path.rpartition(".")
-    return MODULE if package == "torch.nn" and name[:1].isupper() and path != MODULE else None
-
-
-@ancestry("transformers")
-def _model_base(path: str) -> str | None:
-    return MODULE if TRANSFORMERS_MODULE.match(path) else None
-
-
-@ancestry("lightning")
-def _lightning_base(path: str) -> str | None:
-    return MODULE if path == "lightning.LightningModule" else None
 
 
 @instance_called(MODULE)

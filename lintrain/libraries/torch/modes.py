@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lintrain.interpreter.call import Call
-from lintrain.interpreter.modules import MODULE
 from lintrain.interpreter.registry import instance_method, method
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import MODULE
 from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Unknown, Value
 

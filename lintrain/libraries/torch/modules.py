@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.handing import escape
-from lintrain.interpreter.modules import is_module, runs_inside_a_forward
 from lintrain.interpreter.registry import (
     Transfer,
     attribute_of,
@@ -20,6 +19,7 @@ from lintrain.interpreter.registry import (
     stored_attribute_of,
     subscript_of,
 )
+from lintrain.interpreter.replacing import runs_inside_a_forward
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
 from lintrain.libraries.stdlib.copies import copied
 from lintrain.libraries.torch.freezing import note_module_attribute
@@ -28,6 +28,7 @@ from lintrain.libraries.torch.losses import function_loss, module_loss
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import is_module
 from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from lintrain.interpreter.call import Call
 from lintrain.interpreter.handing import escape
-from lintrain.interpreter.modules import runs_inside_a_forward
 from lintrain.interpreter.registry import called, method
+from lintrain.interpreter.replacing import runs_inside_a_forward
 from lintrain.libraries.torch.amp import is_scaler, scaled_step
 from lintrain.libraries.torch.gradients import MODEL_NAME
 from lintrain.pipeline.events import Act

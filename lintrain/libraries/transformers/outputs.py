@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lintrain.interpreter import operations
 from lintrain.interpreter.call import Call
-from lintrain.interpreter.modules import runs_inside_a_forward
 from lintrain.interpreter.registry import attribute_of, called, held_by, method, subscript_of, unpacked
+from lintrain.interpreter.replacing import runs_inside_a_forward
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.transformers.model_use import HEADS
 from lintrain.model.location import Location
