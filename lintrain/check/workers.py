@@ -143,7 +143,7 @@ class Workers:
 
 def _load_before_sharing(request: Request) -> None:
     """Load what every process needs, once: the reader, and the rules that are asked."""
-    import_module("lintrain.interpreter.reader")
+    import_module("lintrain.read").load()
     for rule in request.rules:
         if rule.name in request.selection.names and rule.reads_text:
             _ = rule.rule

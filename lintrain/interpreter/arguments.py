@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import expressions, functions
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter import functions
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import Mapping, Sequence, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> None:
     """Evaluate the arguments of a call into it, from left to right."""
     source = reader.source
     for argument in node.args:
-        value = expressions.evaluate(reader, argument, scope)
+        value = dispatch.evaluate(reader, argument, scope)
         location = source.location(argument)
         if isinstance(argument, ast.Starred):
             if isinstance(value, Sequence) and value.is_complete:
@@ -31,7 +29,7 @@ def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> N
         else:
             call.positional.append(Argument(value, location, source))
     for keyword in node.keywords:
-        value = expressions.evaluate(reader, keyword.value, scope)
+        value = dispatch.evaluate(reader, keyword.value, scope)
         location = source.location(keyword.value)
         if keyword.arg is not None:
             call.keywords[keyword.arg] = Argument(value, location, source, source.location(keyword))

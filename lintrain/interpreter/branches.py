@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import expressions, operations, statements
-from lintrain.interpreter.flow import Flow
-from lintrain.interpreter.scope import Changes, Scope
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.reader import Flow, Reader
+from lintrain.interpreter.core.registry import statement
+from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.python import UNKNOWN, Value
 from lintrain.source.nodes import walk
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 EXPECTED_ERRORS = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "Exception", "BaseException"}
@@ -29,13 +26,14 @@ ABOUT_VERSIONS = lazy_pattern(
 """What tests of versions say, also of flags that hold the answer to such a question: `transformers_lt_4_56`."""
 
 
+@statement(ast.If)
 def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
     """`if`: one side where the test is certain, else both."""
-    test = expressions.evaluate(reader, node.test, scope)
+    test = dispatch.evaluate(reader, node.test, scope)
     truth = operations.truth(test)
     if truth is not None:
         reader.settled.add(node)
-        return statements.execute_block(reader, node.body if truth else node.orelse, scope)
+        return dispatch.execute_block(reader, node.body if truth else node.orelse, scope)
     reader.settled.discard(node)
     location = reader.source.location(node)
     guarded = _asks_for_versions(reader.code(reader.source.location(node.test)))
@@ -48,7 +46,7 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
 def _period(reader: Reader, test: ast.expr, scope: Scope) -> tuple[Value, str]:
     """The `k` of a test like `(i + 1) % k == 0`, and its code."""
     divisor = reader.once(_divisor, test)
-    return (expressions.evaluate(reader, divisor, scope), ast.unparse(divisor)) if divisor else (UNKNOWN, "")
+    return (dispatch.evaluate(reader, divisor, scope), ast.unparse(divisor)) if divisor else (UNKNOWN, "")
 
 
 def _divisor(test: ast.expr) -> ast.Name | ast.Attribute | ast.Constant | None:
@@ -81,7 +79,7 @@ def execute_branches(
     for body, condition in branches:
         reader.guards += is_guarded
         reader.conditions.append(condition)
-        flow = statements.execute_block(reader, body, scope)
+        flow = dispatch.execute_block(reader, body, scope)
         reader.conditions.pop()
         reader.guards -= is_guarded
         changes = reader.undo(scope, start)
@@ -94,12 +92,13 @@ def execute_branches(
     return Flow.LEAVE_LOOP if Flow.LEAVE_LOOP in flows else Flow.LEAVE_FUNCTION
 
 
+@statement(ast.Try, ast.TryStar)
 def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Flow:
     """`try`: its body, then each handler as a branch that starts somewhere in the body."""
     start = len(scope.journal)
     expected = any(_expects_missing_names(handler) for handler in node.handlers)
     reader.guards += expected
-    flow = statements.execute_block(reader, [*node.body, *node.orelse], scope)
+    flow = dispatch.execute_block(reader, [*node.body, *node.orelse], scope)
     reader.guards -= expected
     changes = reader.undo(scope, start)
     ends = [changes] if flow is Flow.ON else []
@@ -110,14 +109,14 @@ def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Fl
             scope.put(handler.name, UNKNOWN)
         reader.guards += expected
         with reader.condition(reader.source.location(handler)):
-            handled = statements.execute_block(reader, handler.body, scope)
+            handled = dispatch.execute_block(reader, handler.body, scope)
         reader.guards -= expected
         changes = reader.undo(scope, start)
         if handled is Flow.ON:
             ends.append(changes)
     if ends:
         scope.apply(scope.joined(ends))
-    final = statements.execute_block(reader, node.finalbody, scope)
+    final = dispatch.execute_block(reader, node.finalbody, scope)
     return final if final is not Flow.ON or ends else flow
 
 

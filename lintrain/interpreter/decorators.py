@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import invocation
-from lintrain.interpreter.registry import DECORATORS
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import DECORATORS
 from lintrain.pipeline.values.python import Bound, Class, Function, Instance, Library, LibraryObject, Partial, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 PLAIN = frozenset(
     {
@@ -59,7 +55,7 @@ def decorated(reader: Reader, made: Function | Class) -> Value:
             tell(reader, made, decorator)
         if isinstance(decorator, Function | Class | Instance | Partial) or _is_own_method(decorator):
             location = made.origin or reader.source.location(made.node)
-            given = invocation.apply(reader, decorator, [value], {}, location)
+            given = dispatch.call(reader, decorator, [value], location=location)
             value = given if isinstance(given, Function | Class | Instance | Partial | Bound) else _hidden(value)
         elif not is_plain(decorator):
             value = _hidden(value)

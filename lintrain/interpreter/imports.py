@@ -8,20 +8,17 @@ import ast
 import os
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from lintrain.interpreter import project_modules
-from lintrain.interpreter.flow import Flow
-from lintrain.interpreter.scope import settled
+from lintrain.interpreter.core.reader import Flow, Reader
+from lintrain.interpreter.core.registry import attribute_of, statement
+from lintrain.interpreter.core.scope import Scope, settled
+from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName
 from lintrain.pipeline.values.python import Library, Unknown, Value
 from lintrain.source.project import ModuleFile
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-    from lintrain.interpreter.scope import Scope
 
 LIBRARIES = frozenset(
     {
@@ -161,6 +158,15 @@ def library(path: str) -> Value:
     return Library(canonical(path)) if top in LIBRARIES else Unknown(name=path)
 
 
+@attribute_of(Library)
+def _library_attribute(reader: Reader, value: Library, name: str, location: Location) -> Value:
+    if "." not in value.path and value.path != "builtins":
+        used = LibraryName(value.path, name, location, reader.guards > 0, False)
+        reader.record.names.append(used)
+    return Library(canonical(f"{value.path}.{name}"))
+
+
+@statement(ast.Import)
 def execute_import(reader: Reader, node: ast.Import, scope: Scope) -> Flow:
     """`import a.b as c`."""
     for alias in node.names:
@@ -177,6 +183,7 @@ def _folder_of(module: ModuleFile, path: str) -> str:
     return os.path.abspath(os.path.join(module.folder or module.file or "", *[".."] * path.count(".")))
 
 
+@statement(ast.ImportFrom)
 def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> Flow:
     """`from a import b as c`."""
     module = node.module or ""

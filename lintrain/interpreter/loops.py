@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import expressions, operations, statements
-from lintrain.interpreter.flow import Flow
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.reader import Flow, Reader
+from lintrain.interpreter.core.registry import statement
+from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.interpreter.retention import made_anew
-from lintrain.interpreter.scope import Changes, Scope
 from lintrain.interpreter.targets import assign, assigned_names
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
-
+@statement(ast.For, ast.AsyncFor)
 def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
     """`for`: its element bound to the target, its body run once."""
-    over = expressions.evaluate(reader, node.iter, scope)
-    each = operations.element(reader, over)
+    over = dispatch.evaluate(reader, node.iter, scope)
+    each = dispatch.element(reader, over)
     header = reader.code(reader.source.location(node.iter))
     loop = Loop(
         reader.source.location(node),
@@ -38,12 +36,13 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
     return _execute_loop(reader, loop, node.body, node.orelse, scope, start)
 
 
+@statement(ast.While)
 def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
     """`while`: its body run once, unless the test is certainly false."""
     _forget_changing(reader, node, scope)
-    test = expressions.evaluate(reader, node.test, scope)
+    test = dispatch.evaluate(reader, node.test, scope)
     if operations.truth(test) is False:
-        return statements.execute_block(reader, node.orelse, scope)
+        return dispatch.execute_block(reader, node.orelse, scope)
     header = reader.code(reader.source.location(node.test))
     loop = Loop(
         reader.source.location(node),
@@ -72,14 +71,14 @@ def _execute_loop(
     reader.loops.append(loop)
     frame = reader.frame
     outer, frame.exits, frame.loop_start = (frame.exits, frame.loop_start), [], start
-    flow = statements.execute_block(reader, body, scope)
+    flow = dispatch.execute_block(reader, body, scope)
     exits = frame.exits
     frame.exits, frame.loop_start = outer
     reader.loops.pop()
     changes = reader.undo(scope, start)
     ends = [*exits, changes] if flow is Flow.ON else exits
     scope.apply(scope.joined([_without_body(scope, ends), *ends]))
-    return statements.execute_block(reader, orelse, scope)
+    return dispatch.execute_block(reader, orelse, scope)
 
 
 def _without_body(scope: Scope, ends: Sequence[Changes]) -> Changes:

@@ -1,24 +1,20 @@
 """The project's own modules: read when a name in them is first used, each once for one script."""
 
-# ruff: noqa: PTH100, PTH119, PTH122 - asked for every script, and a `Path` costs ten times a string
-
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import field
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.scope import Deferred, Scope
-from lintrain.pipeline.events import Condition
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.project_state import Circumstances, ModuleBudgetSpentError, ProjectModule
+from lintrain.interpreter.core.reader import Frame, Reader
+from lintrain.interpreter.core.registry import attribute_of
+from lintrain.interpreter.core.scope import Deferred, Scope
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
-from lintrain.source.project import ModuleFile, Project
+from lintrain.source.project import ModuleFile
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Frame, Reader
 
 MOST_FILES = 40
 """Modules that are read for one script."""
@@ -28,72 +24,6 @@ MOST_CODE = 600_000
 
 DEEPEST = 12
 """How many modules may be waiting for each other."""
-
-STEP_BUDGET = 20_000
-"""Nodes that may be evaluated outside the script's own file: past them its modules are not followed any further."""
-
-DEFINING_BUDGET = 4_000
-"""Those of a file that only defines things: the scripts that use it show what its own modules do with them."""
-
-UNCALLED_BUDGET = 6_000
-"""Those of them that may be spent on the functions that the script defines and does not call."""
-
-
-class ModuleBudgetSpentError(Exception):
-    """The script's modules need more steps than they are given: what was called there is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What stood around the import that a module is read for."""
-
-    conditions: tuple[Condition, ...] = ()
-    guards: int = 0
-    uncalled: bool = False
-
-
-@dataclass(eq=False, slots=True)
-class ProjectModule(Value):
-    """A module of the project; `names` is None until something needs them."""
-
-    file: ModuleFile
-    imported: Circumstances
-    names: Scope | None = None
-    text: str = ""
-    is_being_read: bool = False
-
-    @property
-    def name(self) -> str:
-        """Its dotted name."""
-        return self.file.name
-
-
-@dataclass(eq=False, slots=True)
-class Modules:
-    """The modules of one reading, and what they have cost so far."""
-
-    project: Project | None
-    known: dict[str, ProjectModule] = field(default_factory=dict[str, ProjectModule])
-    files: int = 0
-    characters: int = 0
-    depth: int = 0
-    entered_at: int | None = None
-    """The steps that were spent when reading left the script's own file; None while it is there."""
-    steps: int = 0
-    """The steps that were spent outside it."""
-    most_steps: int = field(default_factory=lambda: STEP_BUDGET)
-    limit_before: int = 0
-    """The bound of the script's own steps, while reading is outside."""
-
-    def add_script(self, path: str, names: Scope) -> None:
-        """The script itself, for modules that import from it."""
-        file = os.path.abspath(path)
-        name = os.path.splitext(os.path.basename(path))[0]
-        self.known[file] = ProjectModule(ModuleFile(name, file), Circumstances(), names)
-
-    def leave(self, steps: int) -> None:
-        """Leave so many steps for what is still to be read."""
-        self.most_steps = min(self.most_steps, self.steps + steps)
 
 
 def made_module(reader: Reader, file: ModuleFile) -> ProjectModule:
@@ -109,6 +39,11 @@ def made_module(reader: Reader, file: ModuleFile) -> ProjectModule:
 def imported(reader: Reader, module: ProjectModule, name: str) -> Value:
     """What `from module import name` binds."""
     return Deferred(lambda: member(reader, module, name))
+
+
+@attribute_of(ProjectModule)
+def _attribute(reader: Reader, value: ProjectModule, name: str, location: Location) -> Value:
+    return member(reader, value, name)
 
 
 def member(reader: Reader, module: ProjectModule, name: str) -> Value:
@@ -168,9 +103,16 @@ def _names(reader: Reader, module: ProjectModule) -> Scope:
         reader.record.sources[source.path] = source
         reader.modules.depth += 1
         with _imported_there(reader, module.imported), outside(reader):
-            reader.read_module(source, module.names)
+            _read_module(reader, source, module.names)
         reader.modules.depth -= 1
     return module.names
+
+
+def _read_module(reader: Reader, source: Source, names: Scope) -> None:
+    """Read the top level of a module."""
+    reader.frames.append(Frame(None, names, source=source))
+    dispatch.execute_block(reader, source.tree.body, names)
+    reader.frames.pop()
 
 
 @contextmanager

@@ -6,19 +6,16 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import expressions
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.scope import Scope
+from lintrain.model.location import Location
 from lintrain.pipeline.callers import given_back, given_names
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.python import Constant, Instance, Value
 from lintrain.source.nodes import children
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-    from lintrain.interpreter.scope import Scope
-    from lintrain.model.location import Location
 
 TAKES_OFF = frozenset(
     {
@@ -54,7 +51,7 @@ def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
     match node:
         case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
             if name == same and reader.loops:
-                note_sum(reader, target, added, expressions.evaluate(reader, added, scope), scope)
+                note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
         case _:
             pass
 
@@ -141,7 +138,7 @@ def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scop
     """Whether a method that the loop calls keeps it, in an object that the loop neither makes nor resets."""
     if not isinstance(target, ast.Attribute):
         return False
-    owner = expressions.evaluate(reader, target.value, scope)
+    owner = dispatch.evaluate(reader, target.value, scope)
     if not isinstance(owner, Instance) or owner.origin is None or loop.location.holds(owner.origin):
         return False
     return re.search(r"reset|clear|zero_\(|init", reader.code(loop.location)) is None

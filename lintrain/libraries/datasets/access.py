@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
 from lintrain.libraries.datasets.columns import masks_some
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import (
@@ -24,9 +24,6 @@ from lintrain.pipeline.values.data import (
 )
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, text_of
 from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 @subscript_of(Dataset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Step
 from lintrain.pipeline.values.python import Absent, Constant, Sequence, Value
 

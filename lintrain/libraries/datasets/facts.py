@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lintrain.interpreter.core.reader import Reader
 from lintrain.pipeline.values.data import Column, Kind
 
 if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
     from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 
 

@@ -6,7 +6,7 @@ import os.path
 from collections.abc import Mapping as Named
 from pathlib import Path
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.knowledge.facts import DatasetFacts
 from lintrain.libraries.datasets.facts import columns_of
 from lintrain.pipeline.values.data import Column

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.libraries.datasets.cuts import cut_by_text
 from lintrain.libraries.datasets.deriving import started
 from lintrain.libraries.datasets.facts import columns_of, facts_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import ENTRIES, method, of_type
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import ENTRIES, method, of_type
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.deriving import derived, names_in, recolumned
 from lintrain.pipeline.shifts import are_next_tokens, are_same_tokens
@@ -71,10 +72,14 @@ def _run(call: Call, dataset: Dataset, rows: Rows) -> Value:
     if not is_missing(columns):
         names = names_in(columns)
         ordered = columns.items if isinstance(columns, Sequence) else [columns]
-        positional = [call.reader.subscript(rows, each, call.location) for each in ordered] if names else [UNKNOWN]
+        positional = (
+            [dispatch.subscript(call.reader, rows, each, call.location) for each in ordered] if names else [UNKNOWN]
+        )
     extras = [call.value("with_indices"), call.value("with_rank")]
     positional.extend(UNKNOWN for extra in extras if is_true(extra))
-    return call.reader.call(function.value, positional, _keywords(call.value("fn_kwargs")), location=call.location)
+    return dispatch.call(
+        call.reader, function.value, positional, _keywords(call.value("fn_kwargs")), location=call.location
+    )
 
 
 def _keywords(given: Value) -> dict[str, Value]:

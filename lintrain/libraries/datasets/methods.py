@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import method
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import method
 from lintrain.libraries.datasets.columns import column_of, types_of
 from lintrain.libraries.datasets.cuts import cut_of, parts_of
 from lintrain.libraries.datasets.deriving import derived, dictionary, names_in, recolumned
@@ -230,7 +231,7 @@ def transform(call: Call, dataset: Dataset) -> None:
     dataset.has_transform = function is None or not is_missing(function.value)
     if function is not None and dataset.has_transform:
         rows = Rows(dataset, True, depth=len(call.reader.conditions), origin=call.location)
-        call.reader.call(function.value, [rows], location=call.location)
+        dispatch.call(call.reader, function.value, [rows], location=call.location)
         dataset.needs = dict(rows.needs) if len(call.reader.conditions) <= dataset.depth else {}
 
 

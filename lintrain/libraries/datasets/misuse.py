@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import method
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import UNKNOWN, Value

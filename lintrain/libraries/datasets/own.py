@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import ENTRIES, base_call, of_type
+from lintrain.interpreter import objects
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import ENTRIES, base_call, of_type
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.pipeline.values.data import Column, OwnRows
 from lintrain.pipeline.values.python import (
@@ -30,7 +31,7 @@ def _make(call: Call) -> Value:
     found = cls.lookup("__getitem__")
     if isinstance(made, Instance) and found is not None and isinstance(found[1], Function):
         method = Bound(made, "__getitem__", found[1], found[0])
-        item = call.reader.call(method, [Unknown(name="index")], location=call.location)
+        item = dispatch.call(call.reader, method, [Unknown(name="index")], location=call.location)
         columns, is_complete = _columns(call, item)
         call.reader.record.own_rows.append(OwnRows(made, columns, is_complete, found[1].origin))
     return made

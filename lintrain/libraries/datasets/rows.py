@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     element_of,
@@ -29,9 +29,6 @@ from lintrain.pipeline.values.python import (
     join,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 @entries_of(Rows)
@@ -153,7 +150,7 @@ def _copy(call: Call) -> Value:
 def _looked_up(call: Call) -> Value:
     """What is there, for code that can do without it."""
     rows, before = call.receiver, dict(call.receiver.needs) if isinstance(call.receiver, Rows) else {}
-    found = call.reader.subscript(rows, call.value("key", 0), call.location)
+    found = dispatch.subscript(call.reader, rows, call.value("key", 0), call.location)
     if isinstance(rows, Rows):
         rows.needs = before
     return found
@@ -171,7 +168,9 @@ def _pop(call: Call) -> Value:
     name = text_of(call.value("key", 0))
     has_default = len(call.positional) + len(call.keywords) > 1
     found = (
-        _looked_up(call) if has_default else call.reader.subscript(call.receiver, call.value("key", 0), call.location)
+        _looked_up(call)
+        if has_default
+        else dispatch.subscript(call.reader, call.receiver, call.value("key", 0), call.location)
     )
     _take_out(call.reader, call.receiver, name)
     return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     METHODS,
     attribute_of,
     element_of,
@@ -31,9 +31,6 @@ from lintrain.pipeline.values.python import (
     options_of,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 SAME_AS_SPLITS = (
     "filter",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function, method, subscript_of
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import function, method, subscript_of
 from lintrain.libraries.numpy.arrays import note_tuple
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Mapping, Sequence, Value, literal
 from lintrain.pipeline.values.training import Metric, MetricCall
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 CLASS_METRICS = frozenset(
     {"accuracy", "confusion_matrix", "exact_match", "f1", "matthews_correlation", "precision", "recall"}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, family, function, method, subscript_of
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import Transfer, family, function, method, subscript_of
 from lintrain.libraries.numpy.permutations import is_permutation
 from lintrain.model.location import Location
 from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Sequence, Slice, Unknown, Value, literal, number_of
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "reuters": 46, "imdb": 2}
 """The data sets of `keras.datasets` whose labels are numbers of classes."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     called,
@@ -27,10 +27,6 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 
 POSITIONAL = {"keras.layers.Dense": ("units", "activation"), "keras.layers.Activation": ("activation",)}
 """The parameters that layers take by position."""

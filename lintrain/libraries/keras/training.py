@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, family, instance_method, method
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import Transfer, family, instance_method, method
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Network, Optimizer
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
@@ -57,8 +58,8 @@ def _output_of(call: Call, model: Value) -> Value:
         return UNKNOWN
     if model.cls.lookup("call") is None:
         return UNKNOWN
-    bound = call.reader.attribute(model, "call", call.location)
-    return call.reader.call(bound, [Unknown(name="inputs")], location=call.location)
+    bound = dispatch.attribute(call.reader, model, "call", call.location)
+    return dispatch.call(call.reader, bound, [Unknown(name="inputs")], location=call.location)
 
 
 @method(Network, "fit")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import function, instance_method, method
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.registry import function, instance_method, method
 from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.values.lightning import LightningFit, LightningTrainer, LoggedNames
 from lintrain.pipeline.values.loading import Loader
@@ -70,7 +69,7 @@ def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> None:
         loader = given[argument] if argument in given else _loader_of(call, owners, loading)
         if not all(isinstance(option, Loader) for option in options_of(loader)):
             continue
-        batch = operations.element(call.reader, loader)
+        batch = dispatch.element(call.reader, loader)
         call.reader.without_grad += step == "validation_step"
         _run(call, module, step, batch, Unknown(name="batch_idx"))
         call.reader.without_grad -= step == "validation_step"
@@ -89,7 +88,9 @@ def _run(call: Call, owner: Instance, name: str, *given: Value) -> Value:
         return UNKNOWN
     parameters = found[1].node.args
     count = len(parameters.posonlyargs) + len(parameters.args) - 1
-    return call.reader.call(Bound(owner, name, found[1], found[0]), list(given[:count]), location=call.location)
+    return dispatch.call(
+        call.reader, Bound(owner, name, found[1], found[0]), list(given[:count]), location=call.location
+    )
 
 
 @instance_method(MODULE, "log", "log_dict")

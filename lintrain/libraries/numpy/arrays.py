@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import element_of, function, method, operated, stored_item_of, subscript_of
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import element_of, function, method, operated, stored_item_of, subscript_of
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import combined, normalised, subscripted, traced
 from lintrain.libraries.torch.creation import from_literal
@@ -29,9 +29,6 @@ from lintrain.pipeline.values.python import (
     options_of,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 """What has one number for each class."""

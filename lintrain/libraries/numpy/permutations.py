@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function, method
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value
 from lintrain.startup.lazy_pattern import lazy_pattern
 

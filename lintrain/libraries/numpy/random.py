@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.shapes import ANY, integer, viewed
 from lintrain.libraries.torch.creation import data
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Value, is_missing

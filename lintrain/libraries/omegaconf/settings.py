@@ -6,13 +6,14 @@ import os.path
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.call import Call
+from lintrain.interpreter import classes, objects
+from lintrain.interpreter.core import dispatch, storing
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, decorating, function, method_of, stored_attribute_of
+from lintrain.interpreter.core.weights import DEEPEST
 from lintrain.interpreter.functions import attribute_default
-from lintrain.interpreter.registry import attribute_of, decorating, function, method_of, stored_attribute_of
-from lintrain.interpreter.weights import DEEPEST
 from lintrain.knowledge.setting_files import read_yaml_settings
 from lintrain.libraries.stdlib.paths import path_of
 from lintrain.libraries.stdlib.setting_files import as_value, settings_in
@@ -35,9 +36,6 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 NOT_PLAIN = lazy_pattern(r"\$\{|\?\?\?$")
 """Values that stand for another one, or have to be given: `${model.size}`, `???`."""
 
@@ -48,13 +46,13 @@ READ = partial(read_yaml_settings, numbers_without_point=True)
 def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Settings) or (name not in value.entries and method_of(value, name)):
         return None
-    return value.entries.get(name) or operations.child(reader, value, name)
+    return value.entries.get(name) or dispatch.child(reader, value, name)
 
 
 @stored_attribute_of(Settings)
 def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Settings):
-        owner.entries[name] = operations.weakly(reader, owner.entries.get(name), value)
+        owner.entries[name] = storing.weakly(reader, owner.entries.get(name), value)
 
 
 def settings_of(
@@ -70,7 +68,7 @@ def settings_of(
         case Mapping():
             entries: dict[Literal, Value] = {key: inside(held) for key, held in value.entries.items()}
             return Settings(entries, value.is_complete, origin=value.origin)
-        case Instance() if objects.is_dataclass(value.cls):
+        case Instance() if classes.is_dataclass(value.cls):
             return inside(mapping_of(value.attributes, is_complete=True))
         case Sequence():
             return Sequence([inside(item) for item in value.items], value.kind, value.is_complete)

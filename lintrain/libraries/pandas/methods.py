@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function, method
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.pandas.frames import depth_of, same_rows, some_rows
 from lintrain.libraries.pandas.series import kind_as

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     attribute_of,
     element_of,
     function,
@@ -31,9 +31,6 @@ from lintrain.pipeline.values.python import (
     is_true,
     literal,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 CONVERTED = {"int": Kind.INTEGER, "uint": Kind.INTEGER, "float": Kind.FLOAT, "str": Kind.TEXT}
 """Kinds by the beginning of a type's name."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.libraries.peft.notes import note_adapter
 from lintrain.libraries.torch.freezing import freeze
 from lintrain.libraries.transformers.models import make_model

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.registry import function, method
 from lintrain.libraries.pandas.methods import part_of
 from lintrain.libraries.torch.creation import data
 from lintrain.pipeline.values.data import ColumnValues

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
+    attribute_of,
+    decorating,
+    entries_of,
+    function,
+    method,
+    stored_attribute_of,
+)
 from lintrain.interpreter.functions import attribute_default
-from lintrain.interpreter.registry import attribute_of, decorating, entries_of, function, method, stored_attribute_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -29,10 +37,6 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.startup.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 
 CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": int, "builtins.float": float}
 """What argparse makes of a default that is text, by the option's `type`."""

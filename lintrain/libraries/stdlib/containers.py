@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import element_of, function, operated, subscript_of
+from lintrain.interpreter import objects
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import element_of, function, operated, subscript_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -21,9 +21,6 @@ from lintrain.pipeline.values.python import (
     join,
 )
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 
 @subscript_of(Mapping)
 def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Value:
@@ -32,7 +29,7 @@ def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Valu
     if isinstance(key, Constant) and key.value in value.entries:
         return value.entries[key.value]
     if isinstance(key, Constant) and not value.is_complete:
-        return operations.child(reader, value, f"[{key.value!r}]")
+        return dispatch.child(reader, value, f"[{key.value!r}]")
     return join(reader.counted(value.entries).values()) if value.entries and value.is_complete else UNKNOWN
 
 
@@ -93,7 +90,7 @@ def _own_element(reader: Reader, value: Value) -> Value:
         return UNKNOWN
     if iterator is value:
         return objects.special(reader, value, "__next__", [], value.origin) or UNKNOWN
-    return operations.element(reader, iterator)
+    return dispatch.element(reader, iterator)
 
 
 @function("collections.OrderedDict")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import objects
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter import classes
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import function
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -19,9 +18,6 @@ from lintrain.pipeline.values.python import (
     mapping_of,
 )
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 DEEPEST = 4
 """Levels of lists and dictionaries that a deep copy is followed into."""
 
@@ -29,9 +25,9 @@ DEEPEST = 4
 @function("dataclasses.asdict")
 def _as_dictionary(call: Call) -> Value:
     value = call.value("obj", 0)
-    if not isinstance(value, Instance) or not objects.is_dataclass(value.cls):
+    if not isinstance(value, Instance) or not classes.is_dataclass(value.cls):
         return UNKNOWN
-    held = {name: value.attributes.get(name, UNKNOWN) for name in objects.fields_of(value.cls)}
+    held = {name: value.attributes.get(name, UNKNOWN) for name in classes.fields_of(value.cls)}
     return mapping_of(held, is_complete=True)
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.arithmetic import LONGEST
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, function, method
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.arithmetic import LONGEST
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, function, method
 from lintrain.interpreter.retention import note_append
 from lintrain.model.location import Location
 from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, LibraryObject, Mapping, Sequence, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MOST_ITEMS = 64
 """A list up to this length is known item by item."""

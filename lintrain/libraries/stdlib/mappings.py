@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import ENTRIES, method, of_type
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import ENTRIES, method, of_type
 from lintrain.pipeline.values.data import DatasetDict, Features
 from lintrain.pipeline.values.python import Constant, Literal, Mapping, Sequence, Value
 

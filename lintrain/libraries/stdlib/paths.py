@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os.path
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.arithmetic import LONGEST
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, function, method, operated
+from lintrain.interpreter.core.arithmetic import LONGEST
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, function, method, operated
 from lintrain.model.location import Location
 from lintrain.pipeline.values.files import FilePath, OpenFile
 from lintrain.pipeline.values.python import (
@@ -19,9 +19,6 @@ from lintrain.pipeline.values.python import (
     Value,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 READING = {"r", "rt", "tr", "rb", "br"}
 

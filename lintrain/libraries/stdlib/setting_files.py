@@ -8,17 +8,14 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import function
 from lintrain.knowledge.setting_files import read_json_settings, read_yaml_settings
 from lintrain.knowledge.yaml_values import UNREAD
 from lintrain.pipeline.values.files import FilePath, OpenFile
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Sequence, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MOST_VALUES = 2_000
 """Values of one file; what holds more is data."""

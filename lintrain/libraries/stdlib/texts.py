@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import method, operated
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import method, operated
 from lintrain.model.location import Location
 from lintrain.pipeline.record import TokenTest
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Value
 from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 @operated(Text)

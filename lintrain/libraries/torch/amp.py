@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import function, method
-from lintrain.interpreter.replacing import runs_inside_a_forward
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.registry import function, method
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function, method, operated
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import function, method, operated
 from lintrain.model.location import Location
 from lintrain.pipeline.values.counts import Count, computed
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 LOADER_NAME = lazy_pattern(r"(loader|_dl|batches)$", re.IGNORECASE)
 """Names by which scripts call what gives batches."""

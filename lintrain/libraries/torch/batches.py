@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.registry import subscript_of, unpacked
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import subscript_of, unpacked
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.libraries.torch.collation import row_of, takes_one_row
 from lintrain.model.location import Location
@@ -15,9 +15,6 @@ from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, is_missing
 from lintrain.pipeline.values.tensors import Shape
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 
 @unpacked(Batch)
 def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
@@ -25,7 +22,7 @@ def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
     parts = _parts(reader, value)
     if len(parts) != count:
         return None
-    return [operations.child(reader, value, f"[{index}]") if part is None else part for index, part in enumerate(parts)]
+    return [dispatch.child(reader, value, f"[{index}]") if part is None else part for index, part in enumerate(parts)]
 
 
 @subscript_of(Batch)
@@ -37,8 +34,8 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
     if part is not None:
         return part
     if isinstance(key, Constant):
-        return operations.child(reader, value, f"[{key.value!r}]")
-    return UNKNOWN if not isinstance(key, Slice) else operations.child(reader, value, "[:]")
+        return dispatch.child(reader, value, f"[{key.value!r}]")
+    return UNKNOWN if not isinstance(key, Slice) else dispatch.child(reader, value, "[:]")
 
 
 def _parts(reader: Reader, batch: Value) -> list[Tensor | None]:

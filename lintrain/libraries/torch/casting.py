@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, ModelPart
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Constant, Library, Unknown, Value, text_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceType
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.interpreter.shapes import ANY, integer, viewed
 from lintrain.interpreter.tracing import DATA, kind_given
 from lintrain.pipeline.record import Misuse

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, element_of, family, function, method
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import Transfer, element_of, family, function, method
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.datasets.deriving import derived
 from lintrain.pipeline.values.argument import Argument
@@ -14,9 +13,6 @@ from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Sequence, Unknown, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MOST_SPLITS = 8
 """Parts of a split that are told apart."""

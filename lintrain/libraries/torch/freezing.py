@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
+from lintrain.interpreter.core import storing
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.modules import MODULE, is_module
@@ -23,9 +22,6 @@ from lintrain.pipeline.values.python import (
     literal,
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 REQUIRES_GRAD = "requires_grad"
 
@@ -137,6 +133,6 @@ def _switch_module(call: Call) -> Value:
 def _store_on_object(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Instance):
         return
-    owner.attributes[name] = operations.weakly(reader, owner.attributes.get(name), value)
+    owner.attributes[name] = storing.weakly(reader, owner.attributes.get(name), value)
     if is_module(owner) and (name == REQUIRES_GRAD or name in MISSPELT) and owner.cls.lookup(name) is None:
         note_module_attribute(reader, owner, name, value, location)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, function, method, stored_attribute_of
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, function, method, stored_attribute_of
 from lintrain.interpreter.tracing import detached
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Parameter, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MODEL_NAME = lazy_pattern(
     r"(^|[._])(model|net|network|encoder|decoder|classifier|generator|discriminator|backbone|critic|actor|policy|"
@@ -80,7 +77,7 @@ def _gradient_of(reader: Reader, value: Value, name: str, location: Location) ->
     if name != "grad":
         return Bound(value, name)
     reader.act(Act.GRADIENT, location, value)
-    return operations.child(reader, value, name)
+    return dispatch.child(reader, value, name)
 
 
 @stored_attribute_of(Unknown)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lintrain.interpreter import invocation
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import instance_called, instance_method
-from lintrain.interpreter.replacing import runs_inside_a_forward
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.registry import instance_called, instance_method
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import MODULE
 from lintrain.pipeline.values.model import Parameters, Tensor
@@ -23,7 +23,7 @@ def _run(call: Call) -> Value:
     found = module.cls.lookup("forward")
     if found is None or not isinstance(found[1], Function):
         return UNKNOWN
-    result = invocation.invoke(call, found[1], module, found[0])
+    result = invocation.run_function(call, found[1], module, found[0])
     return Tensor(model=module, text=call.text, origin=call.location) if isinstance(result, Unknown) else result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.shapes import ANY, flattened, integer, resized_last, unsqueezed
 from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Model, Module, Tensor

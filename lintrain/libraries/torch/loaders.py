@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import element_of, function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import element_of, function, method
 from lintrain.libraries.torch.collation import collated
 from lintrain.pipeline.values.loading import Batch, Collated, Loader
 from lintrain.pipeline.values.python import UNKNOWN, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 PARAMETERS = (
     "dataset",

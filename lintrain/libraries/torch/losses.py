@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.shapes import ANY
 from lintrain.pipeline.values.model import Module, Role, Tensor
 from lintrain.pipeline.values.python import Absent, Constant, Sequence, Unknown, Value, text_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import instance_method, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import instance_method, method
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import MODULE
 from lintrain.pipeline.values.model import Module

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     called,
@@ -19,7 +19,6 @@ from lintrain.interpreter.registry import (
     stored_attribute_of,
     subscript_of,
 )
-from lintrain.interpreter.replacing import runs_inside_a_forward
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
 from lintrain.libraries.stdlib.copies import copied
 from lintrain.libraries.torch.freezing import note_module_attribute
@@ -41,9 +40,6 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 LOSSES = frozenset(
     {

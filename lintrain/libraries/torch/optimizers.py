@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     base_call,
@@ -34,9 +35,6 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 LEARNING_RATES = {
     "torch.optim.ASGD": 1e-2,
@@ -171,7 +169,7 @@ def _step(call: Call) -> Value:
     """A step; the closure that it is given runs first."""
     closure = call.value("closure", 0)
     if isinstance(closure, Function | Bound):
-        call.reader.call(closure, [], location=call.location)
+        dispatch.call(call.reader, closure, [], location=call.location)
     elif not isinstance(closure, Absent):
         call.reader.act(Act.ESCAPE, call.location, call.receiver)
     call.reader.act(Act.STEP, call.location, call.receiver, text=Constant(call.receiver_text), named=Constant(True))

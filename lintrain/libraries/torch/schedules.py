@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, family, function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import Transfer, family, function, method
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Value, options_of

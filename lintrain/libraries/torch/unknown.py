@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import called, method
-from lintrain.interpreter.replacing import runs_inside_a_forward
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.registry import called, method
 from lintrain.libraries.torch.amp import is_scaler, scaled_step
 from lintrain.libraries.torch.gradients import MODEL_NAME
 from lintrain.pipeline.events import Act
@@ -28,7 +28,7 @@ def _step(call: Call) -> Value:
     name = call.receiver_text
     for argument in call.positional:
         if isinstance(argument.value, Function):
-            call.reader.call(argument.value, [], location=call.location)
+            dispatch.call(call.reader, argument.value, [], location=call.location)
     if is_scaler(call.receiver, name) and len(call.positional) == 1:
         scaled_step(call)
     elif SCHEDULE.search(name):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.call import Call
+from lintrain.interpreter import classes, objects
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, base_call, function, method, method_of, stored_attribute_of
 from lintrain.interpreter.functions import attribute_default
-from lintrain.interpreter.registry import attribute_of, base_call, function, method, method_of, stored_attribute_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -21,9 +21,6 @@ from lintrain.pipeline.values.python import (
     join,
 )
 from lintrain.pipeline.values.training import TrainingArguments
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 ARGUMENTS = (
     "transformers.TrainingArguments",
@@ -102,7 +99,7 @@ def _own_names(cls: Class) -> list[str]:
 
 def own_defaults(call: Call, cls: Class) -> dict[str, Value]:
     """The fields that a script's subclass gives a default of its own."""
-    defaults = {name: objects.field_default(call, cls, name) for name in objects.fields_of(cls)}
+    defaults = {name: objects.field_default(call, cls, name) for name in classes.fields_of(cls)}
     return {name: value for name, value in defaults.items() if not isinstance(value, Absent)}
 
 
@@ -113,7 +110,7 @@ def _read(reader: Reader, value: Value, name: str, location: Location) -> Value 
     known = value.values.get(name)
     if known is None and name == "predict_with_generate" and value.is_complete:
         return Constant(False)
-    return known if known is not None else operations.child(reader, value, name)
+    return known if known is not None else dispatch.child(reader, value, name)
 
 
 @stored_attribute_of(TrainingArguments)

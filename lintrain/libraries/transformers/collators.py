@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.pipeline.values.data import Collator
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Value
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, attribute_of, family, stored_attribute_of
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import Transfer, attribute_of, family, stored_attribute_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Config
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Constant, Mapping, Value, join
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 CONFIG = lazy_pattern(r"transformers\.(Auto|[A-Z]\w*)Config(?P<method>\.from_pretrained|\.from_dict|\.for_model)?$")
 NOT_OF_MODELS = frozenset({"GenerationConfig", "BitsAndBytesConfig", "QuantoConfig", "GPTQConfig", "AwqConfig"})
@@ -62,7 +58,7 @@ def _read(reader: Reader, value: Value, name: str, location: Location) -> Value 
         return value.num_labels
     if name in value.arguments:
         return value.arguments[name]
-    return operations.child(reader, value, name)
+    return dispatch.child(reader, value, name)
 
 
 @stored_attribute_of(Config)

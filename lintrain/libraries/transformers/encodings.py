@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import called, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import called, method
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding, Rows, Tokenizer
 from lintrain.pipeline.values.python import (
     UNKNOWN,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, family, function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import Transfer, family, function
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.libraries.transformers.configs import head_size
 from lintrain.pipeline.values.model import Config, Model, Task

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.registry import attribute_of, subscript_of, unpacked
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, subscript_of, unpacked
 from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Config, Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import (
@@ -22,9 +22,6 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.training import Predictions, TrainerRun
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 EXTRA_OUTPUTS = ("output_hidden_states", "output_attentions")
 """Arguments of a model or its configuration that make it give more than logits (transformers: `PreTrainedConfig`)."""
 
@@ -41,7 +38,7 @@ def read_metric_function(reader: Reader, run: TrainerRun, location: Location) ->
     if isinstance(function, Unknown | Absent | Constant):
         run.metrics = ABSENT if is_missing(function) else UNKNOWN
         return
-    run.metrics = reader.call(function, [predictions_of(reader, run, location)], location=location)
+    run.metrics = dispatch.call(reader, function, [predictions_of(reader, run, location)], location=location)
 
 
 def predictions_of(reader: Reader, run: TrainerRun, location: Location) -> Predictions:
@@ -52,7 +49,7 @@ def predictions_of(reader: Reader, run: TrainerRun, location: Location) -> Predi
     is_tuple = isinstance(made, Sequence)
     preprocess = run.value("preprocess_logits_for_metrics")
     if not is_missing(preprocess):
-        made = reader.call(preprocess, [made, labels], location=location)
+        made = dispatch.call(reader, preprocess, [made, labels], location=location)
     return Predictions(model, is_tuple, made, labels, origin=location)
 
 
@@ -97,7 +94,7 @@ def _passes_outputs_on(reader: Reader, run: TrainerRun, location: Location) -> b
         return False
     method = Bound(run.instance, "compute_loss", found[1], found[0])
     given: dict[str, Value] = {"return_outputs": Constant(True)}
-    result = reader.call(method, [run.value("model"), Unknown(name="inputs")], given, location=location)
+    result = dispatch.call(reader, method, [run.value("model"), Unknown(name="inputs")], given, location=location)
     return isinstance(result, Sequence) and len(result.items) == 2 and isinstance(result.items[1], ModelOutput)
 
 

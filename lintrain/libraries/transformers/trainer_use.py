@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, method, method_of, stored_attribute_of
+from lintrain.interpreter import objects
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, method, method_of, stored_attribute_of
 from lintrain.libraries.transformers.predictions import predictions_of, read_metric_function
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Function, Value, join
 from lintrain.pipeline.values.training import TrainerRun
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 @attribute_of(TrainerRun)
@@ -31,7 +28,7 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     if method_of(value, name) is not None:
         return None
     known = value.value(name)
-    return operations.child(reader, value, name) if isinstance(known, Absent) or known is UNKNOWN else known
+    return dispatch.child(reader, value, name) if isinstance(known, Absent) or known is UNKNOWN else known
 
 
 @stored_attribute_of(TrainerRun)

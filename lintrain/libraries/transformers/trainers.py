@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lintrain.interpreter import invocation
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import base_call, function, instance_method
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import base_call, function, instance_method
 from lintrain.libraries.torch.collation import is_many, read_collate
 from lintrain.libraries.transformers.predictions import read_metric_function
 from lintrain.pipeline.values.data import Rows
@@ -81,7 +82,7 @@ def _give(run: TrainerRun, call: Call) -> None:
 def _made(call: Call, run: TrainerRun) -> TrainerRun:
     """The run, once its arguments are known: its model made, its metric function read."""
     if is_missing(run.value("model")) and not is_missing(run.value("model_init")):
-        run.attributes["model"] = call.reader.call(run.value("model_init"), [], location=call.location)
+        run.attributes["model"] = dispatch.call(call.reader, run.value("model_init"), [], location=call.location)
     if not isinstance(run.value("compute_metrics"), Absent):
         read_metric_function(call.reader, run, call.location)
     _read_collator(call, run)
@@ -122,7 +123,7 @@ def _construct(call: Call, run: TrainerRun, instance: Instance) -> None:
         _give(run, call)
         return
     run.is_complete = False
-    invocation.invoke(call, found[1], instance, found[0])
+    invocation.run_function(call, found[1], instance, found[0])
     named = {argument.value: argument for argument in [*call.positional, *call.keywords.values()]}
     run.arguments = {name: named.get(argument.value, argument) for name, argument in run.arguments.items()}
     run.attributes = {name: value for name, value in instance.attributes.items() if name in PARAMETERS[run.path]}

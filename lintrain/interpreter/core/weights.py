@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lintrain.interpreter.core.reader import ITEMS_A_STEP, Reader
 from lintrain.pipeline.values.python import Either, Mapping, Sequence, Unknown, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 DEEPEST = 8
 """Levels of lists and dictionaries in each other that are looked into."""
-
-ITEMS_A_STEP = 8
-"""Items that are copied or looked at in the time of a step."""
-
-NAMES_A_STEP = 64
-"""Bindings of a branch that are undone in the time of a step."""
 
 HOLDERS = (Sequence, Mapping, Either)
 

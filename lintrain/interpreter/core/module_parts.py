@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lintrain.interpreter.core.reader import Reader
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import has_parameters, is_module, is_module_class, overlap
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.model import ModelPart, Module
 from lintrain.pipeline.values.python import Instance, Mapping, Sequence, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 def runs_inside_a_forward(reader: Reader) -> bool:

@@ -105,6 +105,11 @@ def compare(left: Constant, operator: str, right: Constant) -> Value:
     return Constant(result, left.is_default or right.is_default)
 
 
+def is_none(value: Value) -> bool:
+    """Whether a value is certainly None."""
+    return isinstance(value, Constant) and value.value is None and not value.is_default
+
+
 def counts_as_true(value: Value) -> bool | None:
     """Whether an object counts as true in a test: what has no length does; None where that is not certain."""
     return True if isinstance(value, Function | Class | Model | Optimizer | Tokenizer | Dataset | DatasetDict) else None

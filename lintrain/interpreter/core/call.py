@@ -1,18 +1,20 @@
-"""One call as the reader sees it: who is called, and with which arguments."""
+"""One call as the reader sees it: its arguments, and what becomes of them if its callee is not understood."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import field
-from typing import TYPE_CHECKING
 
+from lintrain.interpreter.core.reader import Reader
 from lintrain.model.location import Location
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
+from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.frames import DataFrame
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer, Scaler
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Either, Instance, Mapping, Sequence, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 @dataclass(slots=True)
@@ -68,3 +70,40 @@ class Call:
         """All arguments' values by name, the positional ones named by these parameters, then by their numbers."""
         names = [*parameters, *(str(index) for index in range(len(parameters), len(self.positional)))]
         return {name: argument.value for name, argument in self.named(*names).items()}
+
+
+FOLLOWED = Model | ModelPart | Module | Optimizer | Scaler | Tokenizer | Loader | Instance
+"""Values whose fate matters: handing one to code that is not understood is an event."""
+
+
+DRAWING = ("display", "sns.", "plt.", "px.")
+"""How the code of calls begins that show a frame."""
+
+
+def escape(call: Call) -> None:
+    """Note that values whose fate matters were handed to code that is not understood."""
+    for argument in [*call.positional, *call.keywords.values()]:
+        for value in _members(argument.value):
+            if isinstance(value, DataFrame):
+                _hand_over(call, value)
+            elif isinstance(value, FOLLOWED) or (isinstance(value, Unknown) and value.name):
+                call.reader.act(Act.ESCAPE, call.location, value)
+
+
+def _hand_over(call: Call, frame: DataFrame) -> None:
+    """What is not understood may change a frame; libraries, and what draws, do not."""
+    is_of_library = call.path and not call.path.startswith(("Instance.", "Super.", "Class."))
+    if not is_of_library and not (call.node is not None and ast.unparse(call.node.func).startswith(DRAWING)):
+        frame.forget()
+
+
+def _members(value: Value) -> list[Value]:
+    match value:
+        case Either():
+            return list(value.options)
+        case Sequence():
+            return value.items[:16]
+        case Mapping():
+            return list(value.entries.values())[:16]
+        case _:
+            return [value]
