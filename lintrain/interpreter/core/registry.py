@@ -80,6 +80,9 @@ INSTANCE_METHODS: dict[tuple[str, str], Transfer] = {}
 INSTANCES_CALLED: dict[str, Transfer] = {}
 
 Handler = TypeVar("Handler")
+EvaluateType = TypeVar("EvaluateType", bound=Evaluate)
+ExecuteType = TypeVar("ExecuteType", bound=Execute)
+InvokeType = TypeVar("InvokeType", bound=Invoke)
 Key = TypeVar("Key")
 
 
@@ -92,19 +95,34 @@ def _registrar(table: dict[Key, Handler], *keys: Key) -> Callable[[Handler], Han
     return register
 
 
-def expression(*kinds: type[ast.expr]) -> Callable[[Handler], Handler]:
+def expression(*kinds: type[ast.expr]) -> Callable[[EvaluateType], EvaluateType]:
     """Register what these kinds of expressions give."""
-    return _registrar(EXPRESSIONS, *kinds)
+
+    def register(evaluate: EvaluateType) -> EvaluateType:
+        EXPRESSIONS.update(dict.fromkeys(kinds, evaluate))
+        return evaluate
+
+    return register
 
 
-def statement(*kinds: type[ast.stmt]) -> Callable[[Handler], Handler]:
+def statement(*kinds: type[ast.stmt]) -> Callable[[ExecuteType], ExecuteType]:
     """Register what these kinds of statements do."""
-    return _registrar(STATEMENTS, *kinds)
+
+    def register(execute: ExecuteType) -> ExecuteType:
+        STATEMENTS.update(dict.fromkeys(kinds, execute))
+        return execute
+
+    return register
 
 
-def callee(*kinds: type[Value]) -> Callable[[Handler], Handler]:
+def callee(*kinds: type[Value]) -> Callable[[InvokeType], InvokeType]:
     """Register what calling these kinds of values of the language gives: functions, classes, methods."""
-    return _registrar(CALLEES, *kinds)
+
+    def register(invoke: InvokeType) -> InvokeType:
+        CALLEES.update(dict.fromkeys(kinds, invoke))
+        return invoke
+
+    return register
 
 
 def function(*paths: str) -> Callable[[Transfer], Transfer]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import ITEMS_A_STEP
 from lintrain.interpreter.core.registry import function
-from lintrain.interpreter.core.weights import ITEMS_A_STEP
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.deriving import derived, recolumned, started
 from lintrain.libraries.datasets.files import Content, content_of
