@@ -13,9 +13,8 @@ import pytest
 from lintrain.analysis.special_tokens import parts_of
 from lintrain.interpreter.core import dispatch, operations, registry, storing
 from lintrain.interpreter.core.arithmetic import LONGEST
-from lintrain.interpreter.core.reader import ITEMS_A_STEP, Frame, Reader
+from lintrain.interpreter.core.reader import DEEPEST, ITEMS_A_STEP, Frame, Reader, weighed
 from lintrain.interpreter.core.scope import MOST_STARS, Scope
-from lintrain.interpreter.core.weights import DEEPEST, weighed
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.files import FilePath

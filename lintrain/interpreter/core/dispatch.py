@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from lintrain.interpreter.core.arithmetic import is_none
 from lintrain.interpreter.core.call import Call, escape
-from lintrain.interpreter.core.reader import Flow, Reader
+from lintrain.interpreter.core.reader import Flow, Reader, weighed
 from lintrain.interpreter.core.registry import (
     ATTRIBUTES,
     CALLED,
@@ -25,7 +25,6 @@ from lintrain.interpreter.core.registry import (
     of_type,
 )
 from lintrain.interpreter.core.scope import Scope
-from lintrain.interpreter.core.weights import weighed
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.frames import forget_frames

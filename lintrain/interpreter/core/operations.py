@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from lintrain.interpreter.core import arithmetic
 from lintrain.interpreter.core.dispatch import child
-from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.reader import Reader, weighed
 from lintrain.interpreter.core.registry import ENTRIES, OPERATORS, UNPACKED, of_type
-from lintrain.interpreter.core.weights import weighed
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,

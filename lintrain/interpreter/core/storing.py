@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from lintrain.interpreter.core.arithmetic import is_none
 from lintrain.interpreter.core.module_parts import note_kept, note_part
-from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.reader import Reader, weighed
 from lintrain.interpreter.core.registry import STORED_ATTRIBUTES, STORED_ITEMS, of_type
-from lintrain.interpreter.core.weights import weighed
 from lintrain.model.location import Location
 from lintrain.pipeline.values.frames import DataFrame, Indexer, Series
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Either, Mapping, Sequence, Value, join

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os.path
 from collections.abc import Mapping as Named
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
 from lintrain.knowledge.facts import DatasetFacts
-from lintrain.libraries.datasets.facts import columns_of
-from lintrain.pipeline.values.data import Column
+from lintrain.pipeline.values.data import Column, Kind
 from lintrain.pipeline.values.python import Absent, Constant, Mapping, Sequence, Value, literal
 from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 
 PLAIN = frozenset(
     {"path", "data_files", "path_or_paths", "path_or_buf", "split", "streaming", "cache_dir", "delimiter", "sep"}
@@ -92,3 +96,19 @@ def _read(path: Path, name: str, form: str, separator: str | None) -> DatasetFac
 
 def _kinds(facts: DatasetFacts) -> dict[str, str]:
     return {name: column.kind for name, column in facts.columns.items()}
+
+
+def facts_of(reader: Reader, path: str, config: str | None = None) -> DatasetFacts | None:
+    """What a data set of this name or folder has, seen from the script's folder, else from where lintrain runs."""
+    from lintrain.knowledge.dataset_facts import dataset_facts
+
+    return dataset_facts(path, config, Path(reader.record.source.path).parent) or dataset_facts(path, config)
+
+
+def columns_of(facts: DatasetFacts) -> dict[str, Column]:
+    """The columns, each with the source of what is said of it."""
+    return {name: _column(column, facts.source) for name, column in facts.columns.items()}
+
+
+def _column(facts: ColumnFacts, source: str) -> Column:
+    return Column(facts.name, Kind(facts.kind), facts.class_names, facts.num_classes, source=source)

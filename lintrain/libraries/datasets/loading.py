@@ -9,8 +9,7 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function
 from lintrain.libraries.datasets.cuts import cut_by_text
 from lintrain.libraries.datasets.deriving import started
-from lintrain.libraries.datasets.facts import columns_of, facts_of
-from lintrain.libraries.datasets.files import content_of
+from lintrain.libraries.datasets.files import columns_of, content_of, facts_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
 from lintrain.pipeline.values.python import (

@@ -9,7 +9,8 @@ from lintrain.libraries.datasets.columns import column_of, types_of
 from lintrain.libraries.datasets.cuts import cut_of, parts_of
 from lintrain.libraries.datasets.deriving import derived, dictionary, names_in, recolumned
 from lintrain.pipeline.dataset_rows import rows_of
-from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, Features, Kind, Rows
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, DatasetDict, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -251,3 +252,12 @@ def set_format(call: Call, dataset: Dataset) -> None:
     dataset.hidden = {name: column for name, column in known.items() if name not in names}
     dataset.columns = {name: known.get(name, Column(name)) for name in names}
     dataset.is_complete = True
+
+
+@method(Dataset, "compute", "add_batch", "add")
+@method(DatasetDict, "compute", "add_batch", "add")
+def _taken_for_metric(call: Call) -> Value:
+    """A method of metrics, called on a data set."""
+    used = call.path.rpartition(".")[2]
+    call.reader.record.misuses.append(Misuse(call.location, call.receiver, used, call.text))
+    return UNKNOWN

@@ -1,4 +1,4 @@
-"""Random numbers of NumPy: arrays of the size that the call says."""
+"""Random numbers of numpy: generators, seeds, and permutations of rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.shapes import ANY, integer, viewed
 from lintrain.libraries.torch.creation import data
-from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Value, is_missing
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Unknown, Value, is_missing
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 SIZES = {
     "normal": 2,
@@ -52,3 +53,32 @@ def _sized(call: Call) -> Value:
     """`state.randn(96, 8)`: one argument for each axis."""
     sizes = [argument.value for argument in call.positional]
     return UNKNOWN if call.is_open or not sizes else data(call, viewed(ANY, sizes), "float")
+
+
+GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
+LENGTH = lazy_pattern(r"\d+|len\([\w.]+\)|[\w.]+\.shape\[0\]")
+"""Code that is a number for certain."""
+
+DRAWN = "numpy.random.permutation(…)"
+"""The name of a drawn order, of which no more is known."""
+
+
+def is_permutation(value: Value) -> bool:
+    """Whether a value is certainly the numbers of some rows, each once, in a drawn order."""
+    return isinstance(value, Unknown) and value.name == DRAWN
+
+
+@function("numpy.random.permutation")
+def _permutation(call: Call) -> Value:
+    """The numbers up to a length; of an array, its own items."""
+    given = call.argument("x", 0)
+    is_length = given is not None and (
+        given.text.startswith("len(") or given.text.isdigit() or ".shape[0]" in given.text
+    )
+    return Unknown(name=DRAWN) if is_length else UNKNOWN
+
+
+@method(LibraryObject, "permutation")
+def _drawn_permutation(call: Call) -> Value:
+    made = call.receiver
+    return _permutation(call) if isinstance(made, LibraryObject) and made.path in GENERATORS else UNKNOWN

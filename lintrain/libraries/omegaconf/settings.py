@@ -10,9 +10,8 @@ from pathlib import Path
 from lintrain.interpreter import classes, objects
 from lintrain.interpreter.core import dispatch, storing
 from lintrain.interpreter.core.call import Call
-from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.reader import DEEPEST, Reader
 from lintrain.interpreter.core.registry import attribute_of, decorating, function, method_of, stored_attribute_of
-from lintrain.interpreter.core.weights import DEEPEST
 from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.setting_files import read_yaml_settings
 from lintrain.libraries.stdlib.paths import path_of
