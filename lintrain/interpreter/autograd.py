@@ -25,14 +25,18 @@ def turns_grad_off(manager: Value) -> bool:
     """Whether autograd is off, or may be, inside `with manager`: what is not understood may turn it off."""
     match manager:
         case LibraryObject(path="torch.set_grad_enabled"):
+            # `set_grad_enabled(phase == "train")` may go either way, so autograd may be off.
             return operations.truth(manager.arguments.get("0", UNKNOWN)) is not True
         case LibraryObject():
             return manager.path in NO_GRAD or manager.path in MAY_HOLD_OTHERS
         case Either():
             return any(turns_grad_off(option) for option in manager.options)
         case Unknown():
+            # An unknown manager may do anything, so events inside it are not certain to build a graph,
+            # unless its name tells that it is about something else: `autocast()`, `Timer()`.
             return not KEEPS_GRAD.search(manager.name)
         case Instance():
+            # The script's own manager: it can only turn gradients off if its code names them somewhere.
             return manager.cls.has_unknown_base or any("grad" in ast.unparse(own.node) for own in manager.cls.lineage())
         case _:
             return False

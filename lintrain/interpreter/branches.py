@@ -31,9 +31,12 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
     """`if`: one side where the test is certain, else both."""
     test = dispatch.evaluate(reader, node.test, scope)
     truth = operations.truth(test)
+    # The side that cannot run is not read: `if False:` hides old code, and its events would be false
+    # findings.
     if truth is not None:
         reader.settled.add(node)
         return dispatch.execute_block(reader, node.body if truth else node.orelse, scope)
+    # A function may be read twice, with other arguments: what was certain in one call is open in the next.
     reader.settled.discard(node)
     location = reader.source.location(node)
     guarded = _asks_for_versions(reader.code(reader.source.location(node.test)))
@@ -79,6 +82,8 @@ def execute_branches(
     for body, condition in branches:
         reader.guards += is_guarded
         reader.conditions.append(condition)
+        # Every branch starts from the same names, those at `start`: what one side binds is undone before
+        # the other is read.
         flow = dispatch.execute_block(reader, body, scope)
         reader.conditions.pop()
         reader.guards -= is_guarded
@@ -86,9 +91,13 @@ def execute_branches(
         flows.append(flow)
         if flow is Flow.ON:
             ends.append(changes)
+    # Only branches that go on have an effect on what follows: after `if bad: x = None; return` the name `x`
+    # is unchanged. If none goes on, what follows is not read, and any state will do.
     scope.apply(scope.joined(ends) if ends else changes)
     if ends:
         return Flow.ON
+    # The weaker way out wins: where one branch returns and the other continues, the loop may have another
+    # iteration.
     return Flow.LEAVE_LOOP if Flow.LEAVE_LOOP in flows else Flow.LEAVE_FUNCTION
 
 
@@ -102,6 +111,9 @@ def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Fl
     reader.guards -= expected
     changes = reader.undo(scope, start)
     ends = [changes] if flow is Flow.ON else []
+    # An exception may come at any line of the body. The handler starts from both ends of what is possible:
+    # nothing of the body has run, or all of it. Names that the body binds thus keep their old value as one
+    # option.
     raised = scope.joined([{}, *ends])
     for handler in node.handlers:
         scope.apply(raised)
@@ -117,6 +129,8 @@ def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Fl
     if ends:
         scope.apply(scope.joined(ends))
     final = dispatch.execute_block(reader, node.finalbody, scope)
+    # A `finally` that returns overrides all else. Otherwise execution goes on if the body or any handler
+    # does.
     return final if final is not Flow.ON or ends else flow
 
 

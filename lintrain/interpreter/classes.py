@@ -35,11 +35,15 @@ def transfer_of(value: Instance, name: str) -> Transfer | None:
     for path in lineage_of(value.cls.library_bases):
         if (path, name) in INSTANCE_METHODS:
             return INSTANCE_METHODS[path, name]
+    # A base that was not understood may be a module: `model.train()` on such an object is taken for the
+    # mode switch that it is on any unknown model.
     return METHODS.get((Unknown, name)) if value.cls.has_unknown_base else None
 
 
 def has_own_constructor(cls: Class) -> bool:
     """Whether something in the script decides what a call of the class takes: fields and decorators do, too."""
+    # Any annotation counts, without asking for the decorator: taking a plain class for a dataclass only
+    # keeps rules silent.
     fields = any(isinstance(statement, ast.AnnAssign) for owner in cls.lineage() for statement in owner.node.body)
     return fields or any(cls.lookup(name) is not None for name in ("__init__", "__new__"))
 
@@ -65,6 +69,8 @@ def _path(decorator: Value) -> str:
 def fields_of(cls: Class) -> list[str]:
     """The names of a dataclass's fields, those of its bases first."""
     names: dict[str, None] = {}
+    # From the furthest base to the class itself: a dataclass orders its fields so. A dictionary keeps the
+    # first place of a field that a subclass annotates again.
     for owner in reversed(list(cls.lineage())):
         for statement in owner.node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -35,9 +35,13 @@ class _Passes:
             return
         generator = self.generators[position]
         for item in self._items(dispatch.evaluate(self.reader, generator.iter, outer)):
+            # Counted over all generators together: `[f(a, b) for a in x for b in y]` has as many passes as
+            # both multiply to.
             if self.count >= MOST_ITEMS:
                 self.is_complete = False
                 return
+            # A comprehension has names of its own in Python 3: its target must not overwrite a name around
+            # it.
             inner = Scope(parent=outer)
             targets.assign(self.reader, generator.target, item, inner)
             if self._passes_tests(generator, inner):
@@ -46,6 +50,7 @@ class _Passes:
     def _items(self, over: Value) -> list[Value]:
         items = operations.known_items(over, MOST_ITEMS)
         self.is_complete = self.is_complete and items is not None
+        # One pass with the element that stands for all, so that calls inside are recorded once.
         return [dispatch.element(self.reader, over)] if items is None else items
 
     def _passes_tests(self, generator: ast.comprehension, scope: Scope) -> bool:

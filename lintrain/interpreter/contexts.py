@@ -32,6 +32,7 @@ def execute_with(reader: Reader, node: ast.With | ast.AsyncWith, scope: Scope) -
 def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stmt], scope: Scope) -> Flow:
     if not items:
         return dispatch.execute_block(reader, body, scope)
+    # One manager at a time, the others inside it: `with a as x, b(x) as y` reads `b` with `x` bound.
     item, *others = items
     manager = dispatch.evaluate(reader, item.context_expr, scope)
 
@@ -43,6 +44,8 @@ def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stm
     if isinstance(manager, ContextCall):
         return _run_around(reader, manager, inside)
     turns_off = turns_grad_off(manager)
+    # Counted up before the body and down after it, so that nested managers leave the state of the outer
+    # one.
     reader.without_grad += turns_off
     flow = inside(_entered(reader, manager, item))
     _leave(reader, manager, item)
@@ -56,6 +59,7 @@ def _run_around(reader: Reader, manager: ContextCall, inside: Callable[[Value], 
     outer = reader.frame
 
     def at_yield(value: Value) -> None:
+        # Only the first yield runs the body: a second one is a RuntimeError of contextlib.
         if not flows:
             flows.append(Flow.ON)
             with project_modules.Inside(reader, outer):
@@ -63,6 +67,8 @@ def _run_around(reader: Reader, manager: ContextCall, inside: Callable[[Value], 
 
     call = manager.call
     invocation.run_function(call, manager.function, manager.receiver, manager.owner, at_yield)
+    # The budget of depth may end the manager before its yield. The body of the `with` is the script's own
+    # and is read.
     return flows[0] if flows else inside(UNKNOWN)
 
 

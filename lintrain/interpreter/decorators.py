@@ -49,6 +49,7 @@ def makes_context(function: Function) -> bool:
 def decorated(reader: Reader, made: Function | Class) -> Value:
     """What the name of a decorated function or class stands for."""
     value: Value = made
+    # The one next to the function is applied first: `@a` over `@b` is `a(b(f))`.
     for decorator in reversed(made.decorators):
         tell = DECORATORS.get(path_of(decorator))
         if tell and isinstance(made, Function) and isinstance(decorator, LibraryObject):
@@ -56,6 +57,9 @@ def decorated(reader: Reader, made: Function | Class) -> Value:
         if isinstance(decorator, Function | Class | Instance | Partial) or _is_own_method(decorator):
             location = made.origin or reader.source.location(made.node)
             given = dispatch.call(reader, decorator, [value], location=location)
+            # The script's own decorator is run. If what it returns is understood, calls go there, else to
+            # the function itself with an unknown result: its effects are those of the body in most cases,
+            # its value may be wrapped.
             value = given if isinstance(given, Function | Class | Instance | Partial | Bound) else _hidden(value)
         elif not is_plain(decorator):
             value = _hidden(value)

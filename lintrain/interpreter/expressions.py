@@ -64,6 +64,8 @@ def _name(reader: Reader, node: ast.Name, scope: Scope) -> Value:
     if value is not None:
         return value
     if node.id in FORGOTTEN:
+        # `torch.nn.Linear` without `import torch`: a notebook whose first cell is missing. Judging the rest
+        # is worth more.
         return Library(node.id)
     return Library(f"builtins.{node.id}") if node.id in BUILTINS else UNKNOWN
 
@@ -100,6 +102,8 @@ def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope
         else:
             items.append(dispatch.evaluate(reader, element, scope))
     if not is_known:  # others' parameters may be among them
+        # `[*head.parameters(), *others]`: if the optimizer were said to have the head's parameters only,
+        # the rules about parameters that no optimizer has would be wrong.
         items = [item for item in items if not isinstance(item, Parameters)]
     return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.location(node))
 
@@ -149,6 +153,8 @@ def computed(
     result = operations.binary(reader, left, type(node.op).__name__, right, location)
     if isinstance(result, Constant | SequenceValue) or result is left or result is right:
         return result
+    # An object of its own: the record finds how it was computed by its identity, and UNKNOWN is shared by
+    # all.
     result = Unknown() if result is UNKNOWN else result
     first, second = (reader.code(reader.source.location(operand)) for operand in operands)
     made = Arithmetic(result, type(node.op).__name__, left, right, first, second, location)
@@ -176,6 +182,7 @@ def _boolean(reader: Reader, node: ast.BoolOp, scope: Scope) -> Value:
     for operand in node.values:
         value = dispatch.evaluate(reader, operand, scope)
         truth = operations.truth(value)
+        # `True or f()` never calls `f`: what comes after an operand that settles it is not read.
         if truth is is_or:
             options.append(value)
             break
@@ -237,6 +244,8 @@ def _yield(reader: Reader, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Val
     frame = reader.frame
     items = operations.known_items(value, MOST_YIELDED) if isinstance(node, ast.YieldFrom) else [value]
     is_once = frame.depths == (len(reader.loops), len(reader.conditions)) and items is not None
+    # Depths are those at the start of the function: a yield deeper in loops or conditions is one that may
+    # repeat or miss.
     frame.yields_once = frame.yields_once and is_once
     frame.yields.extend([dispatch.element(reader, value)] if items is None else items)
     if frame.at_yield is not None:

@@ -24,6 +24,7 @@ def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef |
     arguments = node.args
     defaults: dict[str, Value] = {}
     ordered = [*arguments.posonlyargs, *arguments.args]
+    # Defaults belong to the last parameters: both lists are paired from their ends.
     for parameter, default in zip(reversed(ordered), reversed(arguments.defaults), strict=False):
         defaults[parameter.arg] = dispatch.evaluate(reader, default, scope)
     for parameter, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
@@ -47,10 +48,14 @@ def bind_parameters(call: Call, function: Function, receiver: Value | None, scop
         if name in keywords:
             bound[name] = keywords.pop(name)
         elif name not in bound:
+            # A value of its own for each parameter, so that one unknown thing can be followed through the
+            # function by its identity.
             bound[name] = Unknown(name=name) if call.is_open else function.defaults.get(name, Unknown(name=name))
     if arguments.vararg is not None:
         bound[arguments.vararg.arg] = Sequence(given[len(names) :], "tuple", not call.is_open)
     if arguments.kwarg is not None:
+        # What no parameter took. Their locations come along only if the function passes them on untouched:
+        # then a wrong keyword at the outermost call is still the cause of an error at the innermost one.
         rest = mapping_of(keywords, is_complete=not call.is_open)
         if call.reader.once(hands_all_on, function.node):
             locations = {name: call.keywords[name].keyword or call.keywords[name].named_at for name in keywords}

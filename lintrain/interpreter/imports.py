@@ -173,6 +173,7 @@ def execute_import(reader: Reader, node: ast.Import, scope: Scope) -> Flow:
         path = alias.name if alias.asname else alias.name.partition(".")[0]
         own = _own_module(reader, alias.name)
         if own is not None and not alias.asname:
+            # `import a.b` binds `a`, of which only the folder may exist.
             own = _own_module(reader, path) or ModuleFile(path, None, _folder_of(own, alias.name))
         scope.bind(alias.asname or path, project_modules.made_module(reader, own) if own else library(path))
     return Flow.ON
@@ -225,6 +226,8 @@ class LibraryStar:
 
         module = IN_TABLES.sub("lightning.pytorch", self.module)
         package = module.partition(".")[0]
+        # Without the tables, `from torch import *` would turn every unknown name of the script into one of
+        # torch.
         has = package in tables.COVERED_PACKAGES and name in tables.lives_of(package, module)
         return library(f"{self.module}.{name}") if has and not name.startswith("_") else None
 
@@ -235,6 +238,8 @@ def _import_all(module: Scope, path: str) -> None:
     if path.partition(".")[0] in LIBRARIES:
         module.add_star(LibraryStar(path))
     else:
+        # A star from an unknown module may rebind any name, so names of earlier stars are no longer
+        # certain.
         module.stars = [star for star in module.stars if not isinstance(star, LibraryStar)]
 
 
@@ -263,6 +268,8 @@ def _own_module(reader: Reader, path: str) -> ModuleFile | None:
     if project is None or top in BUILT_IN:
         return None
     script = reader.record.source.path
+    # A folder `torch/` somewhere in the project is a copy or a stub, and `import torch` means the library.
+    # `datasets/` or `evaluate.py` next to the script hide it, and Python finds those first.
     find = project.find_beside if top in LIBRARIES - EVERYDAY else project.find
     found = find(script, path)
     is_itself = found is not None and found.file == os.path.abspath(script)

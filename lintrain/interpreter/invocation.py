@@ -54,6 +54,8 @@ def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
 
 
 def _callee(reader: Reader, node: ast.Call, scope: Scope) -> Value:
+    # `super()` without arguments depends on the frame it is called in, so it is settled here, where the
+    # frame is known. A script that binds the name `super` itself means its own.
     if isinstance(node.func, ast.Name) and node.func.id == "super" and scope.lookup("super") is None:
         frame = reader.frame
         if frame.receiver is not None and frame.owner is not None:
@@ -89,6 +91,8 @@ def record_call(call: Call) -> None:
     reader = call.reader
     guarded = reader.guards > 0
     callee = reader.code(reader.source.location(call.node.func))
+    # Fixes that remove a call's argument need a call that is certainly made: one under `if` may be for
+    # other versions.
     certain = not reader.uncalled and not reader.conditions
     given = dict(call.keywords)
     made = LibraryCall(call.path, call.location, given, len(call.positional), guarded, call.is_open, callee, certain)
@@ -99,6 +103,8 @@ def record_construction(call: Call, cls: Class | None) -> None:
     """Note that a library's constructor takes the call, for an object of the script's class that derives from it."""
     base = sole_base(cls) if cls is not None else None
     if base is not None:
+        # The call is recorded under the library's name, since `class Mine(Trainer)` without a constructor
+        # takes what `Trainer` takes, and then gets its own path back for whoever handles it.
         path, call.path = call.path, base
         record_call(call)
         call.path = path
@@ -119,6 +125,8 @@ def _invoke_method(call: Call, called: Bound) -> Value:
     if transfer is not None:
         return dispatch.ask(call, transfer)
     escape(call)
+    # An unknown method of a model may freeze it or move it. The event tells rules to be silent about what
+    # they cannot see.
     if isinstance(called.receiver, Model | Module | Optimizer):
         call.reader.act(Act.ESCAPE, call.location, called.receiver)
     return UNKNOWN
@@ -129,6 +137,7 @@ def _invoke_partial(call: Call, called: Partial) -> Value:
     if isinstance(called.function, Super):
         return called.function
     call.reader.spend(len(called.positional) + len(called.keywords))
+    # `partial(f, 1)(2)` is `f(1, 2)`; and of a name that both give, the later call wins.
     call.positional[:0] = [Argument(value, call.location) for value in called.positional]
     for name, value in called.keywords.items():
         call.keywords.setdefault(name, Argument(value, call.location))
@@ -159,19 +168,29 @@ def run_function(
     from lintrain.interpreter.core.reader import Frame
 
     reader = call.reader
+    # The body of a context manager runs around that of the `with`, which is not known yet: `contexts` runs
+    # both.
     if at_yield is None and decorators.makes_context(function):
         return ContextCall(call, function, receiver, owner, origin=call.location)
+    # Modules have frames too, but do not count: a script with many imports follows its functions as deep as
+    # any other.
     depth = sum(frame.function is not None for frame in reader.frames)
+    # Recursion would end at the depth budget too, but each level multiplies the steps. A suspended function
+    # is no recursion: it is a context manager that waits for the body of its `with`, which may call it
+    # again.
     recurses = any(frame.function is function and not frame.is_suspended for frame in reader.frames)
     if depth >= DEPTH_BUDGET or recurses:
         escape(call)
         return UNKNOWN
     reader.visited.add(function.node)
+    # A scope for each call: what one call binds must not be seen by the next.
     scope = Scope.inside(function.scope)
     functions.bind_parameters(call, function, receiver, scope)
     depths = (len(reader.loops), len(reader.conditions))
     frame = Frame(function, scope, [], receiver, owner, source=function.source, at_yield=at_yield, depths=depths)
     frame.call = call.node
+    # Steps outside the script's file have a budget of their own. It is entered once, at the outermost such
+    # call.
     if function.source is None or reader.modules.entered_at is not None:
         return _run_in(reader, frame, function)
     with project_modules.outside(reader):
@@ -182,6 +201,8 @@ def run_function(
 
 def _run_in(reader: Reader, frame: Frame, function: Function) -> Value:
     reader.frames.append(frame)
+    # A count, not a flag: `@torch.no_grad()` on a function that is called inside `with torch.no_grad()`
+    # ends only its own.
     turns_off = is_without_grad(function.decorators)
     reader.without_grad += turns_off
     result = _run_body(reader, function, frame.scope)
@@ -195,11 +216,15 @@ def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
         return dispatch.evaluate(reader, function.node.body, scope)
     flow = dispatch.execute_block(reader, function.node.body, scope)
     frame = reader.frame
+    # Calling it gives a coroutine, and what `await` gives of that is not followed.
     if isinstance(function.node, ast.AsyncFunctionDef):
         return UNKNOWN
     if reader.source.says("yield") and reader.once(functions.is_generator, function.node):
+        # Yields in a row are the items in order. A yield in a loop or under a condition gives some item,
+        # again and again: one value stands for all of them.
         items = frame.yields if frame.yields_once else [join(frame.yields)]
         return Sequence(items, "generator", frame.yields_once, origin=function.origin)
+    # A function that may reach its end returns None as well: `def f(x): if x: return 1` gives 1 or None.
     ends = [] if flow is Flow.LEAVE_FUNCTION else [Constant(None)]
     return join([*frame.returns, *ends]) if frame.returns else Constant(None)
 
@@ -208,6 +233,8 @@ def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> N
     """Evaluate the arguments of a call into it, from left to right."""
     source = reader.source
     for argument in node.args:
+        # In the order of the code, keywords after positional arguments, as Python evaluates them:
+        # `f(next(it), x=next(it))`.
         value = dispatch.evaluate(reader, argument, scope)
         location = source.location(argument)
         if isinstance(argument, ast.Starred):
@@ -215,6 +242,8 @@ def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> N
                 reader.spend(len(value.items))
                 call.positional.extend(Argument(item, location) for item in value.items)
             else:
+                # `f(*unknown)` may give any number of arguments. The call stays open to the end, whatever
+                # follows by name.
                 call.is_open, call.spread = True, value
         else:
             call.positional.append(Argument(value, location, source))
@@ -234,6 +263,8 @@ def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
         return isinstance(node, ast.Dict)
     if function is not None and function.node.args.kwarg is not None and function.node.args.kwarg.arg == node.id:
         return reader.once(functions.hands_all_on, function.node)
+    # Only then do the keys of the dictionary stand where their values were given, so that a finding can
+    # point at them.
     dictionary = reader.source.told(functions.dictionaries_of).get(node.id)
     return dictionary is not None and value.origin == reader.source.location(dictionary)
 
@@ -249,4 +280,6 @@ def _add_expanded(call: Call, value: Value, location: Location, *, is_as_written
     for name, item in value.entries.items():
         if isinstance(name, str):
             named_at = value.written.get(name) if is_as_written else None
+            # A keyword that was written out wins over one of `**options`. In Python both together are a
+            # TypeError, and that is not a mistake of training.
             call.keywords.setdefault(name, Argument(item, location, named_at=named_at))

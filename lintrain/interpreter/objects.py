@@ -54,6 +54,8 @@ def special(reader: Reader, value: Instance, name: str, given: list[Value], loca
 
 @attribute_of(Instance)
 def _instance_attribute(reader: Reader, value: Instance, name: str, location: Location) -> Value:
+    # What was set on the object comes before its class, also before a property: the reader sets the
+    # attribute only if the script does.
     if name in value.attributes:
         return value.attributes[name]
     if name == "__class__":
@@ -89,6 +91,8 @@ def _attribute_above(reader: Reader, value: Super, name: str, location: Location
     receiver = value.receiver
     cls = receiver.cls if isinstance(receiver, Instance) else value.below
     lineage = list(cls.lineage())
+    # In the order of the object's own class, so that in a diamond `super()` finds the sibling, as Python
+    # does.
     above = lineage[lineage.index(value.below) + 1 :] if value.below in lineage else []
     for owner in above:
         member = owner.attributes.get(name)
@@ -121,6 +125,8 @@ def instantiate(call: Call, cls: Class) -> Value:
     if not has_own_constructor(cls):
         invocation.record_construction(call, cls)
     for path in lineage_of(cls.library_bases):
+        # A class that derives from a library's class, such as Trainer, is made by what that library
+        # registered for it.
         if path in BASE_CALLS:
             return BASE_CALLS[path](call)
     return make_instance(call, cls)
@@ -130,6 +136,8 @@ def make_instance(call: Call, cls: Class) -> Value:
     """An object of a class, its constructor read with the call's arguments."""
     reader = call.reader
     made = Instance(cls, origin=call.location)
+    # The first object of a class stands for all others whose making is not seen: methods that nothing in
+    # the file calls are read on it.
     reader.instances.setdefault(cls.node, made)
     if is_dataclass(cls):
         fill_fields(call, cls, made)
@@ -146,6 +154,8 @@ def fill_fields(call: Call, cls: Class, made: Instance) -> None:
     given = call.values(*names)
     may_differ = bool(ENVIRONMENT_CLASSES & set(cls.library_bases))
     for name in names:
+        # Only fields that the call leaves out have their defaults. With `Config(**options)` none is
+        # certain.
         default = UNKNOWN if call.is_open or name in given else field_default(call, cls, name)
         if may_differ and isinstance(default, Constant):
             default = Constant(default.value, True)

@@ -29,9 +29,11 @@ def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
         if taken:
             is_settled = True
             break
+    # The only case that can match is certain to, so its body runs without a condition.
     if is_settled and len(ways) == 1:
         return dispatch.execute_block(reader, ways[0][0], scope)
     if not is_settled:
+        # No case need match: the statement is then skipped, and that is one of the branches.
         ways.append(([], Condition(location, depth)))
     return branches.execute_branches(reader, ways, scope)
 

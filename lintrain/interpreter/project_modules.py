@@ -38,6 +38,8 @@ def made_module(reader: Reader, file: ModuleFile) -> ProjectModule:
 
 def imported(reader: Reader, module: ProjectModule, name: str) -> Value:
     """What `from module import name` binds."""
+    # Not read yet: most scripts import more than the part that trains uses, and reading a module costs as
+    # much as a script.
     return Deferred(lambda: member(reader, module, name))
 
 
@@ -68,6 +70,8 @@ def starred(reader: Reader, module: ProjectModule) -> Callable[[str], Value | No
         if name.startswith("_"):
             return None
         source = _source(reader, module)
+        # A search in the text costs a thousandth of reading it, and `import *` is often used for names of
+        # something else.
         may_have = source is not None and (name in source.text or "import *" in source.text)
         return _names(reader, module).lookup(name) if may_have else None
 
@@ -94,6 +98,8 @@ def _names(reader: Reader, module: ProjectModule) -> Scope:
     """The names of a module, which is read now if it was not before."""
     if module.names is not None:
         return module.names
+    # Set before reading, so that two modules that import each other find the names that exist so far, as in
+    # Python.
     module.names = Scope(names={"__name__": Constant(module.name), "__file__": UNKNOWN})
     reader.record.circles.add(module.names)
     source = _source(reader, module)
@@ -137,12 +143,16 @@ def outside(reader: Reader) -> Generator[None]:
     if modules.entered_at is not None:
         yield
         return
+    # The mark is for the case that the budget ends in the middle: half of what a function does can be worse
+    # than nothing. For instance, it freezes a model and would unfreeze one part later.
     before = _Mark.of(reader)
     modules.entered_at, modules.limit_before = reader.steps, reader.limit
+    # The reader compares with one limit only. Outside the script it is the nearer of both budgets.
     reader.limit = min(reader.limit, reader.steps + modules.most_steps - modules.steps)
     try:
         yield
     except ModuleBudgetSpentError:
+        # What was recorded is cut to its lengths of before. Names that were bound stay bound.
         before.go_back(reader)
     finally:
         modules.steps += reader.steps - modules.entered_at
@@ -160,8 +170,11 @@ class Inside:
 
     def __enter__(self) -> None:
         reader, modules = self.reader, self.reader.modules
+        # The body of the `with` may call the manager's function again, and that is no recursion.
         reader.frame.is_suspended = True
         reader.frames.append(self.frame)
+        # The manager may come from a module and the body from the script: steps in the body are the
+        # script's own, so that budget is put down here and taken up again on the way out.
         self.was_outside = modules.entered_at is not None and self.frame.source is None
         if modules.entered_at is not None and self.was_outside:
             modules.steps += reader.steps - modules.entered_at

@@ -42,6 +42,8 @@ TAKES_OFF_IN_PLACE = lazy_pattern(r"\.detach_\(\)")
 
 def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, scope: Scope) -> None:
     """Note `target += added`, where the target was there before the iteration."""
+    # A list that is made in the iteration is freed with it. Only what was there before keeps every graph
+    # alive: `total += loss` needs memory for all steps.
     if reader.loops and (outlives(reader, target, scope) or _is_callers_sum(reader, target)):
         _note(reader, target, added, value)
 
@@ -51,6 +53,8 @@ def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
     match node:
         case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
             if name == same and reader.loops:
+                # The addition is evaluated here and again by the assignment: the value alone would not tell
+                # what was added.
                 note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
         case _:
             pass
@@ -92,6 +96,7 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
     if not loop.location.holds(location):
         return _is_kept_by_object(reader, target, loop, scope)
     root = text.partition(".")[0].partition("[")[0]
+    # `losses = []` at the start of each iteration, or `losses.clear()`, releases the graphs.
     return root not in loop.made_anew and not _is_emptied(reader.code(loop.location), text)
 
 

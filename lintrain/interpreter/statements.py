@@ -51,6 +51,8 @@ def _augmented_assign(reader: Reader, node: ast.AugAssign, scope: Scope) -> Flow
     if isinstance(node.op, ast.Add):
         retention.note_sum(reader, node.target, node.value, added, scope)
     result = expressions.computed(reader, node, before, added, (node.target, node.value))
+    # `step += 1` in a loop is another number in each iteration, and one that is known would decide tests
+    # about it.
     is_counter = bool(reader.loops) and isinstance(result, Constant) and isinstance(result.value, int | float)
     assign(reader, node.target, UNKNOWN if is_counter else result, scope)
     return Flow.ON
@@ -68,6 +70,8 @@ def _as_load(target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
 
 @statement(ast.Break, ast.Continue)
 def _leave_loop(reader: Reader, node: ast.stmt, scope: Scope) -> Flow:
+    # The loop joins these with the end of its body: each exit is one more way in which an iteration may
+    # end.
     reader.frame.exits.append(reader.counted(scope.changes_since(reader.frame.loop_start)))
     if isinstance(node, ast.Break):
         _leave(reader, node)
@@ -113,6 +117,7 @@ def _define_class(reader: Reader, node: ast.ClassDef, scope: Scope) -> Flow:
     made = Class(node, bases, body.names, marks, origin=reader.source.location(node))
     value = decorators.decorated(reader, made) if marks else made
     scope.bind(node.name, value if isinstance(value, Class) else made)
+    # Methods are read at the end if nothing calls them: Lightning and Trainer call them by name.
     for member in body.names.values():
         if isinstance(member, Function) and member.source is None:
             reader.defined.append((member, made))
@@ -137,6 +142,7 @@ def _delete_item(reader: Reader, target: ast.Subscript, scope: Scope) -> None:
     key = dispatch.evaluate(reader, target.slice, scope)
     if isinstance(held, Mapping) and isinstance(key, Constant) and not reader.conditions:
         held.entries.pop(key.value, None)
+    # Which item is gone is not known, or whether it is: what remains may be less than what is known.
     elif isinstance(held, Mapping | SequenceValue):
         held.is_complete = False
 

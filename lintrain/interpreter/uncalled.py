@@ -41,7 +41,10 @@ def read_uncalled(reader: Reader) -> None:
         for function, owner in reader.defined
         if (function.name not in methods if owner else names[function.name] == 1)
     ]
+    # Order matters: `build_model` sets attributes that `train` reads, and what was read as a call from
+    # there is not read again alone, with parameters that are not known.
     _read_all(reader, sorted(first, key=lambda each: BUILDS.match(each[0].name) is None))
+    # Reading a function may define others.
     while reader.defined:
         waiting, reader.defined = reader.defined, []
         _read_all(reader, waiting)
@@ -66,6 +69,8 @@ def _read_alone(reader: Reader, function: Function, owner: Class | None) -> Valu
         return Constant(None)
     for name in names[1:] if receiver is not None else names:
         default = function.defaults.get(name)
+        # A literal is likely what the function runs with, but a caller elsewhere may give another: it
+        # counts as a default.
         value = functions.attribute_default(default) if isinstance(default, Constant | Settings) else Unknown(name=name)
         call.keywords[name] = Argument(value, location)
     return run_function(call, function, receiver, owner)

@@ -60,6 +60,7 @@ class Call:
         argument = self.argument(name, position)
         if argument is not None:
             return argument.value
+        # After `f(*args)` any parameter may have been given, so a rule must not say that one is missing.
         return UNKNOWN if self.is_open else ABSENT
 
     def named(self, *parameters: str) -> dict[str, Argument]:
@@ -84,6 +85,7 @@ def escape(call: Call) -> None:
     """Note that values whose fate matters were handed to code that is not understood."""
     for argument in [*call.positional, *call.keywords.values()]:
         for value in _members(argument.value):
+            # A frame is only forgotten, not recorded as handed over: no rule asks where frames went.
             if isinstance(value, DataFrame):
                 _hand_over(call, value)
             elif isinstance(value, FOLLOWED) or (isinstance(value, Unknown) and value.name):
@@ -92,6 +94,8 @@ def escape(call: Call) -> None:
 
 def _hand_over(call: Call, frame: DataFrame) -> None:
     """What is not understood may change a frame; libraries, and what draws, do not."""
+    # Functions of libraries that the reader does not know (`sns.heatmap(frame)`) draw or count, they do not
+    # change frames. Methods of the script's own objects may do anything.
     is_of_library = call.path and not call.path.startswith(("Instance.", "Super.", "Class."))
     if not is_of_library and not (call.node is not None and ast.unparse(call.node.func).startswith(DRAWING)):
         frame.forget()
@@ -102,6 +106,8 @@ def _members(value: Value) -> list[Value]:
         case Either():
             return list(value.options)
         case Sequence():
+            # Sixteen are enough for argument lists that people write. A list of a thousand models would be
+            # a thousand events.
             return value.items[:16]
         case Mapping():
             return list(value.entries.values())[:16]

@@ -40,6 +40,8 @@ def evaluate(reader: Reader, node: ast.expr, scope: Scope) -> Value:
     reader.steps += 1
     if reader.steps > reader.limit:
         reader.stop()
+    # By exact type: nodes of `ast` have no subclasses, and a walk over bases would cost more than most
+    # expressions.
     handler = EXPRESSIONS.get(type(node))
     return handler(reader, node, scope) if handler else _look_inside(reader, node, scope)
 
@@ -66,6 +68,8 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
     """
     for position, statement in enumerate(body):
         flow = execute(reader, statement, scope)
+        # What follows `return` or `break` in the same block never runs. Reading on would record events that
+        # cannot happen.
         if flow is not Flow.ON:
             return flow
         if (
@@ -73,8 +77,13 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
             and reader.once(_may_leave, statement)
             and not _is_settled(reader, statement)
         ):
+            # In `for x in y: if skip: continue; step()` the `step` runs only if the branch did not leave.
+            # The rest of the block is the branch that is missing, so it gets the condition of the `if`, as
+            # if it stood under an `else`.
             with reader.condition(reader.source.location(statement)):
                 return execute_block(reader, body[position + 1 :], scope)
+        # `if version < "4.40": raise` guards the rest: what it uses exists in the versions that come so
+        # far.
         if isinstance(statement, ast.If) and reader.once(_refuses_versions, statement):
             reader.guards += 1
             flow = execute_block(reader, body[position + 1 :], scope)
@@ -110,6 +119,8 @@ def call(
 ) -> Value:
     """What a value gives when something calls it with these arguments: a library, or the language itself."""
     made = Call(reader, None, location)
+    # Without a source: no code of the script wrote these arguments, so no rule may point at them or fix
+    # them.
     made.positional.extend(Argument(value, location) for value in positional)
     made.keywords.update({name: Argument(value, location) for name, value in (keywords or {}).items()})
     return invoke(made, callee)
@@ -134,6 +145,8 @@ def invoke_other(call: Call, callee: Value) -> Value:
 def ask(call: Call, transfer: Transfer) -> Value:
     """What something of a library gives, which may look through all that it is given."""
     for argument in (*call.positional, *call.keywords.values()):
+        # Before the transfer runs, so that the cost of a library function is bounded by what it can look
+        # through.
         argument.value = weighed(call.reader, argument.value)
     return transfer(call)
 
@@ -141,9 +154,12 @@ def ask(call: Call, transfer: Transfer) -> Value:
 def attribute(reader: Reader, value: Value, name: str, location: Location) -> Value:
     """What `value.name` is: a method comes bound to the value."""
     if isinstance(value, Either):
+        # `model = None` before the `if` that makes it: reading an attribute means that the script knows it
+        # is not None.
         options = [option for option in value.options if not is_none(option)] or value.options
         return join([attribute(reader, option, name, location) for option in options])
     handler = of_type(ATTRIBUTES, value)
+    # None is not "no such attribute" but "no opinion": methods are found by the type, for all types alike.
     found = handler(reader, value, name, location) if handler else None
     if found is not None:
         return found
@@ -156,6 +172,9 @@ def child(reader: Reader, value: Value, name: str) -> Unknown:
     """The unknown thing that an unknown value has under a name: the same one each time."""
     if value is UNKNOWN:
         return UNKNOWN
+    # The same object each time, so that `model.head` frozen in one place and trained in another is one
+    # thing. `kept` holds the value: if it were collected, another one could get its identity, and its
+    # attributes with it.
     key = (id(value), name)
     if key not in reader.children:
         outer = value.name if isinstance(value, Unknown) else "self"
@@ -173,6 +192,7 @@ def subscript(reader: Reader, value: Value, key: Value, location: Location) -> V
     handler = of_type(SUBSCRIPTS, value)
     if handler:
         return handler(reader, value, weighed(reader, key), location)
+    # `batch["labels"]` of an unknown batch is followed like an attribute: the same unknown thing each time.
     if isinstance(value, Unknown) and isinstance(key, Constant):
         return child(reader, value, f"[{key.value!r}]")
     return UNKNOWN
@@ -187,6 +207,8 @@ def element(reader: Reader, value: Value) -> Value:
         return handler(reader, value)
     match value:
         case SequenceValue() if value.items:
+            # An incomplete list may hold anything besides what is known, unless its one item stands for all
+            # of them.
             each = join(reader.counted(value.items)) if value.is_complete or len(value.items) == 1 else UNKNOWN
             if isinstance(each, Unknown):
                 forget_frames(value)

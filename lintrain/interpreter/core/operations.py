@@ -47,11 +47,15 @@ def _known_keys(value: Value, most: int) -> list[Value] | None:
 def unpack(reader: Reader, value: Value, count: int, starred: int | None = None) -> list[Value]:
     """What each of `count` targets is bound to; the target numbered `starred` takes what is left over."""
     if isinstance(value, Either):
+        # By position: of `a, b = (1, 2) if x else (3, 4)` the first is 1 or 3. Which belong together is
+        # lost.
         parts = [unpack(reader, option, count, starred) for option in value.options]
         return [join(options) for options in zip(*parts, strict=True)]
     if isinstance(value, Sequence) and value.is_complete:
         return _spread(value.items if starred is None else reader.counted(value.items), count, starred)
     handler = of_type(UNPACKED, value)
+    # A library function that returns a pair of known things says so here: `train, test =
+    # train_test_split(x)`.
     known = handler(reader, value, count) if handler and starred is None else None
     if known is not None:
         return known
@@ -90,6 +94,9 @@ def compare(reader: Reader, left: Value, operator: str, right: Value, location: 
         return arithmetic.compare(left, operator, right)
     if operator in {"Is", "IsNot", "Eq", "NotEq"} and (arithmetic.is_none(left) or arithmetic.is_none(right)):
         other = right if arithmetic.is_none(left) else left
+        # Anything that was understood is an object, and no object is None: `if model is not None` goes one
+        # way. An Either may have None among its options, an Unknown may be it, and a Constant has been
+        # compared above.
         if not isinstance(other, Unknown | Either | Constant | Absent):
             return Constant(operator in {"IsNot", "NotEq"})
     if operator in {"In", "NotIn"} and isinstance(left, Constant):
@@ -101,6 +108,8 @@ def compare(reader: Reader, left: Value, operator: str, right: Value, location: 
 
 
 def _operate(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value:
+    # Left before right, as Python asks `__add__` before `__radd__`. The handler gets both, in the order of
+    # the code.
     for operand in (left, right):
         handler = of_type(OPERATORS, operand)
         result = handler(reader, left, operator, right, location) if handler else None
@@ -113,10 +122,14 @@ def truth(value: Value) -> bool | None:
     """Whether a value counts as true in a test; None where that is not certain."""
     match value:
         case Constant():
+            # A default may be overruled on the command line: both ways of `if args.fp16:` are read, even if
+            # it is False.
             return None if value.is_default else bool(value.value)
         case Sequence(kind="generator"):
             return True
         case Sequence():
+            # `[]` that is complete is false for certain. One that something was appended to in a loop may
+            # be anything.
             return bool(value.items) if value.is_complete else None
         case Mapping():
             return bool(value.entries) if value.is_complete else None
@@ -140,6 +153,7 @@ def update(reader: Reader, entries: dict[Literal, Value], other: Value) -> bool:
         return other.is_complete
     held = of_type(ENTRIES, other)
     if held is None:
+        # The unknown mapping may overwrite any key, so none of the known values is certain any more.
         entries.update(dict.fromkeys(reader.counted(entries), UNKNOWN))
         return False
     added, is_complete = held(other)

@@ -71,10 +71,14 @@ class Modules:
 
     def add_script(self, path: str, names: Scope) -> None:
         """The script itself, for modules that import from it."""
+        # Under its absolute path, so that `import train` in a helper finds the script that is being read,
+        # not a second copy.
         file = os.path.abspath(path)
         name = os.path.splitext(os.path.basename(path))[0]
         self.known[file] = ProjectModule(ModuleFile(name, file), Circumstances(), names)
 
     def leave(self, steps: int) -> None:
         """Leave so many steps for what is still to be read."""
+        # Never more than before: a later stage may leave less for the modules, but must not revive a budget
+        # that is spent.
         self.most_steps = min(self.most_steps, self.steps + steps)

@@ -133,6 +133,8 @@ class Reader:
 
     def spend(self, steps: int = 1) -> None:
         """Count steps; raises BudgetSpentError when there are no more."""
+        # One counter for all budgets: it only grows, and budgets are values of it at which something stops.
+        # So nested budgets (a module inside the script) cost one comparison per node.
         self.steps += steps
         if self.steps > self.limit:
             self.stop()
@@ -150,11 +152,15 @@ class Reader:
 
     def undo(self, scope: Scope, start: int) -> Changes:
         """Undo what a branch did to the names since the journal of the scope had `start` entries, counted as steps."""
+        # Without this, n branches one after the other that each bind n names would take n * n work for n
+        # steps.
         self.spend((len(scope.journal) - start) // NAMES_A_STEP)
         return scope.undo(start)
 
     def stop(self) -> NoReturn:
         """End the reading, or that of the script's modules, where the steps are spent."""
+        # Past the budget of the whole file everything ends; past that of its modules only the module in
+        # hand is given up.
         raise BudgetSpentError if self.steps > STEP_BUDGET else ModuleBudgetSpentError
 
     def act(self, act: Act, location: Location, subject: Value, **details: Value) -> None:

@@ -17,6 +17,8 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, locat
         handler = of_type(STORED_ATTRIBUTES, option)
         note_part(reader, option, value, location)
         note_kept(reader, option, name, value, location)
+        # What is known of a frame is true at one point of the script. In an attribute other methods may
+        # change it first.
         if isinstance(value, DataFrame) and (reader.uncalled or reader.conditions):
             value.forget()  # methods that change it may run in any order
         if handler:
@@ -27,6 +29,8 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, locat
 
 def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
     """What an attribute holds after a store that may have been skipped: also one in a method that nobody calls."""
+    # A weak update keeps what was there: after `if a: self.x = 2` the attribute is 1 or 2. A strong one
+    # replaces it. None is not kept: `self.model = None` in the constructor only declares the attribute.
     is_certain = not reader.conditions and not reader.uncalled
     if before is None or is_certain or before is value or is_none(before):
         return value
@@ -37,6 +41,8 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, location:
     """`owner[key] = value`."""
     note_part(reader, owner, value, location)
     if isinstance(owner, Either):
+        # The owner is one of several, so each may be the one that is changed: frames forget what was known
+        # of the key.
         for option in owner.options:
             if isinstance(option, DataFrame | Series | Indexer):
                 store_item(reader, option, key, UNKNOWN, location)
@@ -49,6 +55,8 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, location:
         case Mapping(), _:
             _store_entry(reader, owner, key, value)
         case Sequence(), _:
+            # `items[i] = x`: which item goes is not known, so the list keeps all of them and may hold
+            # others.
             owner.is_complete = False
             owner.items.append(value)
         case _:
@@ -73,7 +81,10 @@ def _store_somewhere(reader: Reader, owner: Mapping, key: Value, value: Value) -
         keys = list(owner.entries)
         reader.spend(len(keys))
     loop = reader.loops[-1] if reader.loops else None
+    # `for name in ("train", "test"): data[name] = f(data[name])` sets every key: each option of the loop's
+    # element is reached for certain, although each single pass stores under only one of them.
     is_each = loop is not None and loop.each is key and len(keys) == len(options)
+    # A condition inside that loop may skip some of the keys; one around the loop skips all or none of them.
     is_certain = is_each and not any(condition.depth >= len(reader.loops) for condition in reader.conditions)
     for name in keys:
         before = owner.entries.get(name)
